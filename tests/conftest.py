@@ -1,0 +1,9 @@
+"""Fixtures that every test shares."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """All asynchronous tests run on asyncio, which is what gateway and runner run on."""
+    return "asyncio"
