@@ -1,0 +1,1 @@
+"""Small protocols that state their guarantees. Backends, adapters and tests meet here."""

@@ -1,0 +1,181 @@
+"""An agent as the runner drives it: the adapter turns one agent's own protocol into these calls, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from interlock.protocol.payloads import Channel, Features, OutputType, StopReason, ToolStatus
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[agents.<id>]` of the config (G-1): the runner's part."""
+
+    adapter: str
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    roots: list[str] = []
+    trusted_kinds: bool = False
+    name: str | None = None
+
+
+class Opening(NamedTuple):
+    """What an adapter is given to start an agent with. `environment` is complete (A-1); `workspace` is resolved."""
+
+    session_id: str
+    agent_id: str
+    spec: AgentSpec
+    workspace: str
+    environment: dict[str, str]
+
+
+class Started(NamedTuple):
+    """What the agent told of itself."""
+
+    features: Features
+    name: str
+    version: str | None = None
+    model: str | None = None
+
+
+class AgentStartFailed(Exception):
+    """The agent did not come up; the text is one sentence for the user, the agent's own words included."""
+
+
+class Exit(NamedTuple):
+    """How the process ended: exactly one of the two is set."""
+
+    code: int | None
+    signal: int | None
+
+
+class Option(NamedTuple):
+    option_id: str
+    label: str
+    kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class Question(NamedTuple):
+    """A permission asked by the agent (A-5). `input_json` is the tool's input as JSON bytes, as the agent gave it."""
+
+    invocation_id: str | None
+    tool_name: str
+    title: str
+    input_json: bytes
+    options: list[Option]
+    kind: str | None = None
+    """The agent's own word for what the tool does (ACP: read, edit, execute …), None where it says nothing."""
+
+
+class Answer(NamedTuple):
+    """What the runner decided: `allow` only ever after a yes. `option_id` is one of the once-options (A-9)."""
+
+    allow: bool
+    option_id: str | None
+    message: str | None = None
+
+
+class TurnUsage(NamedTuple):
+    """What the agent says the turn took; None where it says nothing."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    thinking_tokens: int | None = None
+    cost_usd: float | None = None
+    context_capacity: int | None = None
+    context_used: int | None = None
+
+
+class TurnOutcome(NamedTuple):
+    """How a prompt ended, as the agent said it. `error` is (code, sentence). `exit_code` is the agent's own report of
+    what it ran (shell, exec), shown to the user. `process` is set when the process ended in mid-turn (A-2): then
+    `unanswered` tells that it ended with 0 without an answer."""
+
+    stop_reason: StopReason
+    usage: TurnUsage = TurnUsage()
+    error: tuple[str, str] | None = None
+    exit_code: int | None = None
+    process: Exit | None = None
+    unanswered: bool = False
+    notice: tuple[str, str] | None = None
+
+
+class Scribe(Protocol):
+    """What an adapter writes a turn with. Calls return when the runner can take more: an adapter that awaits them is
+    slowed down to what the outbox bears (D-3), and must not read its agent meanwhile."""
+
+    async def text(self, text: str) -> None:
+        """Text to the user; a new block begins after each tool call."""
+        ...
+
+    async def thinking(self, text: str) -> None: ...
+
+    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
+                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
+        """Announce a tool call once (`kind` goes into metadata.kind); a second call for the same id changes nothing."""
+        ...
+
+    async def tool_output(self, invocation_id: str, channel: Channel, text: str) -> None: ...
+
+    async def tool_result(self, invocation_id: str, status: ToolStatus, output_type: OutputType, output: Any) -> None:
+        """Close a tool call; `output` None means "what was streamed"."""
+        ...
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask for permission and wait as long as it takes; never raises for a no."""
+        ...
+
+    async def usage(self, usage: TurnUsage) -> None:
+        """A figure the agent told in mid-turn; the last one of each field counts."""
+        ...
+
+    async def warn(self, code: str, message: str) -> None:
+        """`agent.error` with severity warning."""
+        ...
+
+
+class Prompt(NamedTuple):
+    """What the agent is asked. `content` holds {type: text|image, …} blocks; text alone is one text block."""
+
+    prompt_id: str
+    turn_id: str
+    content: list[dict[str, Any]]
+    timeout_ms: int | None = None
+
+
+class Agent(Protocol):
+    """One agent for one session. Calls come one at a time but for `cancel`, `pause`, `resume` and `close`.
+
+    Guarantees: after `close` returned, no process that it started is left. `prompt` always returns, also when the
+    process dies, hangs after a cancel (the runner closes it) or prints garbage; it never raises for what the agent did.
+    """
+
+    async def open(self, opening: Opening) -> Started:
+        """Start the agent. Raises AgentStartFailed."""
+        ...
+
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome: ...
+
+    async def cancel(self) -> None:
+        """Ask the agent to stop the running prompt; returns at once."""
+        ...
+
+    async def pause(self) -> None: ...
+
+    async def resume(self) -> None: ...
+
+    async def close(self) -> Exit | None:
+        """End the agent and all its descendants (A-4); None where there was no process."""
+        ...
+
+    async def gone(self) -> Exit:
+        """Wait until the process ended by itself, in a turn or outside one; never returns for an sdk agent."""
+        ...
+
+    def stderr_tail(self) -> str:
+        """The last lines of standard error (A-8), "" where there are none."""
+        ...

@@ -1,0 +1,243 @@
+"""The ledger: everything that must change in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditDraft,
+    AuditRecord,
+    CommandRecord,
+    ControlRecord,
+    Event,
+    EventKind,
+    IdempotencyRecord,
+    KeyRecord,
+    RunnerRecord,
+    SessionRecord,
+    TranscriptLine,
+)
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One thing a transaction does."""
+
+
+class Append(Write):
+    """Append to a numbered stream; the ledger gives the number."""
+
+    stream: str
+    kind: EventKind
+    at_ms: int
+    body: bytes
+    message_id: str = ""
+
+
+class PutSession(Write):
+    """Insert or replace by session_id."""
+
+    record: SessionRecord
+
+
+class PutCommand(Write):
+    """Insert or replace by command id."""
+
+    record: CommandRecord
+
+
+class PutApproval(Write):
+    """Insert or replace by approval id."""
+
+    record: ApprovalRecord
+
+
+class PutControl(Write):
+    """Insert or replace by (session_id, seq)."""
+
+    record: ControlRecord
+
+
+class DropControls(Write):
+    """Forget the control frames of a session up to and including `seq`."""
+
+    session_id: str
+    seq: int
+
+
+class PutIdempotency(Write):
+    """Insert; a scope that exists already fails the whole batch with `Taken`."""
+
+    record: IdempotencyRecord
+
+
+class PutRunner(Write):
+    """Insert or replace by runner_id."""
+
+    record: RunnerRecord
+
+
+class PutKey(Write):
+    """Insert or replace by key_id."""
+
+    record: KeyRecord
+
+
+class Audit(Write):
+    """Seal a draft into its tenant's chain (U-2): number, previous hash, own hash, in this transaction."""
+
+    draft: AuditDraft
+
+
+class PutTranscript(Write):
+    """Keep a transcript line until the file has it (X-3); order is the order of writes."""
+
+    line: TranscriptLine
+
+
+class DropTranscript(Write):
+    """Forget lines that are in the file."""
+
+    session_id: str
+    entry_ids: tuple[str, ...]
+
+
+class Batch(NamedTuple):
+    """One transaction. `epochs` names the lanes it comes from: a stale epoch fails it with `Fenced`."""
+
+    writes: Sequence[Write]
+    epochs: Sequence[tuple[str, int]] = ()
+
+
+class Receipt(NamedTuple):
+    """What a committed batch was given: the number of each Append, the seq of each Audit, in order."""
+
+    numbers: list[int]
+    audit_seqs: list[int]
+
+
+class LedgerError(Exception):
+    """The batch did not commit, and nothing of it is visible."""
+
+
+class Taken(LedgerError):
+    """A unique name in the batch exists already."""
+
+
+class Fenced(LedgerError):
+    """Another owner has the lane."""
+
+
+class Full(LedgerError):
+    """The store cannot take more (disk full, input/output error)."""
+
+
+class CommandQuery(NamedTuple):
+    """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
+
+    tenant_id: str
+    state: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    actor_id: str | None = None
+    before: str | None = None
+    limit: int = 100
+
+
+class Ledger(Protocol):
+    """Guarantees: `commit` returns only when the batch survives kill -9 and power loss; all or nothing; batches take
+    effect in the order of the calls; numbers of a stream are 1, 2, 3 … without gaps and are readable once given.
+    Reads see every batch whose commit returned. What is not there is None or an empty list.
+    """
+
+    async def commit(self, batch: Batch) -> Receipt: ...
+
+    async def take(self, lane: str) -> int:
+        """Become the owner of a lane: returns its new epoch, which fences every earlier one."""
+        ...
+
+    async def gateway_id(self) -> str:
+        """Name of this ledger (D-5), made at its first start."""
+        ...
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+
+    async def head(self, stream: str) -> int:
+        """Highest number of the stream, 0 if it has none."""
+        ...
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        """message_ids of the last `limit` events of kind C or refused."""
+        ...
+
+    async def session(self, session_id: str) -> SessionRecord | None: ...
+
+    async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
+        """The newest session of a key."""
+        ...
+
+    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
+        """Newest activity first."""
+        ...
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        """Sessions of a runner whose state is not "closed"."""
+        ...
+
+    async def due_sessions(self) -> list[tuple[str, int]]:
+        """(session_id, deadline_ms) of every session that has a deadline, for the start."""
+        ...
+
+    async def command(self, command_id: str) -> CommandRecord | None: ...
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        """Commands of a session that are not in a terminal state, oldest first."""
+        ...
+
+    async def approval(self, approval_id: str) -> ApprovalRecord | None: ...
+
+    async def approvals(self, tenant_id: str, state: str | None, before: str | None, limit: int
+                        ) -> list[ApprovalRecord]:
+        """Newest first; `before` is the id that the last page ended with."""
+        ...
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        """Approvals of a session in state pending or granted, oldest first."""
+        ...
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
+
+    async def idempotency(self, scope: str) -> IdempotencyRecord | None: ...
+
+    async def prune_idempotency(self, before_ms: int) -> int:
+        """Forget answers older than this whose command has ended before it too (M-2). Returns how many."""
+        ...
+
+    async def runner(self, runner_id: str) -> RunnerRecord | None: ...
+
+    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None: ...
+
+    async def runners(self, tenant_id: str) -> list[RunnerRecord]: ...
+
+    async def key(self, key_sha256: str) -> KeyRecord | None: ...
+
+    async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...
+
+    async def audit_head(self, tenant_id: str) -> tuple[int, str]:
+        """(count, last hash) of a tenant's log; (0, 64 zeros) when empty."""
+        ...
+
+    async def audit_tenants(self) -> list[str]: ...
+
+    async def transcript_pending(self) -> list[TranscriptLine]:
+        """Lines that no file is known to have, in the order they were written."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was handed over, then close."""
+        ...

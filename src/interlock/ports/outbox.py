@@ -1,0 +1,115 @@
+"""The runner's outbox: durable frames until the gateway has them, open blocks' text, control frames it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from interlock.protocol.envelope import Frame
+from interlock.protocol.records import ControlRecord
+
+
+class Piece(NamedTuple):
+    """Text of an open block that was, or is about to be, sent as a transient frame (D-6).
+
+    `block` names the block: the block_id of a text block, or "invocation_id/channel" of a tool channel.
+    """
+
+    session_id: str
+    block: str
+    offset: int
+    text: str
+
+
+class CloseBlock(NamedTuple):
+    """The block's `.done` or result is in the same write: its pieces go."""
+
+    session_id: str
+    block: str
+
+
+class Stored(NamedTuple):
+    """A durable frame in the outbox, numbered and encoded."""
+
+    session_id: str
+    seq: int
+    message_id: str
+    frame_type: str
+    raw: bytes
+
+
+class SessionRow(NamedTuple):
+    """What the outbox knows of one session. `state` is the runner's own bytes (msgspec JSON)."""
+
+    session_id: str
+    last_seq: int
+    acked_seq: int
+    control_seq: int
+    bytes_kept: int
+    lost_frames: int
+    lost_ranges: list[tuple[int, int]]
+    created_ms: int
+    last_message_id: str
+    last_sync_ms: int
+    state: bytes
+
+
+class PutState(NamedTuple):
+    """Replace the runner's own bytes for a session, in the same write."""
+
+    session_id: str
+    state: bytes
+
+
+class StoreControl(NamedTuple):
+    """Store a control frame before acting on it (D-7)."""
+
+    record: ControlRecord
+    at_ms: int
+
+
+OutboxWrite = Frame | Piece | CloseBlock | PutState | StoreControl
+
+
+class Outbox(Protocol):
+    """Guarantees: writes take effect in order; a Frame (durable) is numbered 1, 2, 3 … per session, without gaps, and
+    survives power loss once `write` returns; a batch of Pieces alone survives kill -9 (no fsync). Nothing is sent
+    before `write` returned. Bounds are D-3: past the limit of a session its oldest *content* frames are evicted and
+    counted; `session.*`, `agent.interaction.request`, `agent.error`, `agent.state.changed`, `tool.invoke.request` stay.
+    """
+
+    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+        """Apply in one transaction; returns the durable frames with their numbers. Raises InvalidFrame
+        (FRAME_TOO_LARGE) before anything is written."""
+        ...
+
+    async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
+        """Make or return the session's row."""
+        ...
+
+    async def sessions(self) -> list[SessionRow]: ...
+
+    async def session(self, session_id: str) -> SessionRow | None: ...
+
+    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+        """Durable frames with seq > after, in order, at least one if any, up to about limit_bytes."""
+        ...
+
+    async def pieces(self, session_id: str) -> list[Piece]:
+        """Open blocks' text, one merged Piece a block from the lowest offset kept, in the order they were opened.
+        A tool channel whose middle was dropped gives two Pieces."""
+        ...
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+        """Stored control frames with seq > after."""
+        ...
+
+    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
+        """The gateway has all up to `seq`: trim. An ack beyond the last seq raises it (D-6: power loss)."""
+        ...
+
+    async def forget(self, session_id: str) -> None:
+        """Drop a session that is closed and wholly acknowledged; its numbers stay."""
+        ...
+
+    async def close(self) -> None: ...

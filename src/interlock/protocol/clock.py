@@ -1,0 +1,17 @@
+"""How an instant is written. Inside, time is an integer of milliseconds since the epoch, UTC."""
+
+from datetime import UTC, datetime
+
+
+def iso(at_ms: int) -> str:
+    """Write `at_ms` as ISO 8601 UTC with milliseconds, as every frame and resource carries it."""
+    seconds, ms = divmod(at_ms, 1000)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ms:03d}Z"
+
+
+def parse_iso(text: str) -> int:
+    """Read an ISO 8601 instant; without a zone it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,118 @@
+"""Error codes of the link (W-2), each with whose fault it is and what to do. The REST codes stand in `problems`."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Fault(StrEnum):
+    """Who can mend it."""
+
+    USER = "user"
+    AGENT = "agent"
+    RUNNER = "runner"
+    GATEWAY = "gateway"
+    NETWORK = "network"
+
+
+class Code(StrEnum):
+    """`error_code` of `session.error`, `agent.error` and `x-interlock.control.refused` (rawp section 7)."""
+
+    PROMPT_IN_PROGRESS = "PROMPT_IN_PROGRESS"
+    SIGNAL_EXIT = "SIGNAL_EXIT"
+    INVALID_FRAME = "INVALID_FRAME"
+    UNSUPPORTED_CAPABILITY = "UNSUPPORTED_CAPABILITY"
+    UNKNOWN_TURN = "UNKNOWN_TURN"
+    NOT_CONTROLLER = "NOT_CONTROLLER"
+    PROCESS_EXIT = "PROCESS_EXIT"
+    AGENT_START_FAILED = "AGENT_START_FAILED"
+    RUNNER_RESTARTED = "RUNNER_RESTARTED"
+    FRAME_TOO_LARGE = "FRAME_TOO_LARGE"
+    SESSION_NOT_FOUND = "SESSION_NOT_FOUND"
+    VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    WORKSPACE_REFUSED = "WORKSPACE_REFUSED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+    COMPACTION_FAILED = "COMPACTION_FAILED"
+    CONTEXT_OVERFLOW = "CONTEXT_OVERFLOW"
+    UPSTREAM_ERROR = "UPSTREAM_ERROR"
+    INTERNAL = "INTERNAL"
+
+
+class Meaning(NamedTuple):
+    """What a code says to a person."""
+
+    sentence: str
+    fault: Fault
+    remedy: str
+
+
+MEANINGS: dict[Code, Meaning] = {
+    Code.PROMPT_IN_PROGRESS: Meaning(
+        "The session already works on a prompt.", Fault.USER, "Wait for the turn to end, or cancel it."
+    ),
+    Code.SIGNAL_EXIT: Meaning(
+        "The agent was ended by a signal.", Fault.AGENT, "Read its last lines on standard error; run it again."
+    ),
+    Code.INVALID_FRAME: Meaning(
+        "A frame does not have the form its type asks for.", Fault.RUNNER, "Update the side that sent it."
+    ),
+    Code.UNSUPPORTED_CAPABILITY: Meaning(
+        "The agent cannot do what was asked.", Fault.USER, "Choose an agent that lists the feature in its capabilities."
+    ),
+    Code.UNKNOWN_TURN: Meaning(
+        "A frame names a turn that is not open in its session.", Fault.RUNNER, "Update the runner; nothing was changed."
+    ),
+    Code.NOT_CONTROLLER: Meaning(
+        "This gateway only observes the session.", Fault.USER, "Send it through the gateway that opened the session."
+    ),
+    Code.PROCESS_EXIT: Meaning(
+        "The agent's process ended with an error.", Fault.AGENT, "Read its last lines on standard error; run it again."
+    ),
+    Code.AGENT_START_FAILED: Meaning(
+        "The agent could not be started.", Fault.USER, "Check that it is installed and logged in: `interlock agents`."
+    ),
+    Code.RUNNER_RESTARTED: Meaning(
+        "The runner was restarted while the agent worked.", Fault.RUNNER, "Send it again; what was said is kept."
+    ),
+    Code.FRAME_TOO_LARGE: Meaning(
+        "Something was larger than a frame may be.", Fault.AGENT, "Have it write to a file instead."
+    ),
+    Code.SESSION_NOT_FOUND: Meaning(
+        "The session is not known.", Fault.USER, "List the sessions with `interlock sessions`."
+    ),
+    Code.VERSION_UNSUPPORTED: Meaning(
+        "Gateway and runner share no protocol version.", Fault.USER, "Update the older of the two."
+    ),
+    Code.UNAUTHORIZED: Meaning("The runner's token is not accepted.", Fault.USER, "Pair the runner again."),
+    Code.WORKSPACE_REFUSED: Meaning(
+        "The directory lies outside the runner's roots.", Fault.USER, "Start `interlock up` with `--root DIR`."
+    ),
+    Code.BUDGET_EXCEEDED: Meaning("A budget is used up.", Fault.USER, "Raise the budget, or wait for its reset."),
+    Code.COMPACTION_FAILED: Meaning(
+        "The conversation could not be compacted.", Fault.AGENT, "Start a new session, or compact again."
+    ),
+    Code.CONTEXT_OVERFLOW: Meaning(
+        "The conversation no longer fits the model's window.", Fault.AGENT, "Compact the session."
+    ),
+    Code.UPSTREAM_ERROR: Meaning(
+        "The agent's model service failed.", Fault.NETWORK, "Check the agent's credentials and its service; try again."
+    ),
+    Code.INTERNAL: Meaning("Interlock failed.", Fault.GATEWAY, "Report it with the gateway's log."),
+}
+
+
+class CloseCode:
+    """WebSocket close codes of the link."""
+
+    GAP = 4409
+    """A durable frame's seq left a gap (E-3)."""
+    UNAUTHORIZED = 4401
+    """The token is not, or no longer, accepted (L-3)."""
+    VERSION = 4406
+    """No common version (L-4)."""
+    OPENING = 4408
+    """Hello did not come within OPENING_TIMEOUT_MS, or something else came first (L-4)."""
+    REPLACED = 4410
+    """The same runner opened a newer link."""
+    LEDGER = 1011
+    """The gateway could not commit; reconnect and send again."""

@@ -1,0 +1,38 @@
+"""The envelope of every frame (rawp section 2), decoded once with the payload left raw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+DPS_VERSION = "rawp-dps-1.0"
+"""Version and WebSocket subprotocol (L-2)."""
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """A frame as it arrives: the payload still bytes, so that what is only relayed is never re-encoded."""
+
+    type: str
+    payload: msgspec.Raw
+    message_id: str = ""
+    session_id: str | None = None
+    seq: int | None = None
+    timestamp: str = ""
+    metadata: dict[str, Any] = {}
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A frame as it is made or understood: the payload is the struct that the frame table names for `type`.
+
+    `payload` is a `msgspec.Raw` for a type that the table does not know (E-1). `timestamp` is ISO 8601 UTC with
+    milliseconds. `seq` is set on durable frames only, when the frame enters its outbox.
+    """
+
+    type: str
+    payload: Any
+    message_id: str
+    session_id: str | None = None
+    seq: int | None = None
+    timestamp: str
+    metadata: dict[str, Any] = {}

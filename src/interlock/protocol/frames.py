@@ -1,0 +1,180 @@
+"""The one table of frames: type, direction, class, payload; and the codec that obeys it (W-1, E-1, E-4)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame, Wire
+from interlock.protocol.limits import MAX_FRAME_BYTES
+
+
+class Direction(Enum):
+    """Who may send a frame. C is runner to gateway, M is gateway to runner."""
+
+    C = "C"
+    M = "M"
+    BOTH = "both"
+
+
+class Class(Enum):
+    """How a frame is delivered (E-4)."""
+
+    DURABLE = "durable"
+    TRANSIENT = "transient"
+    LINK = "link"
+
+
+class FrameType(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    direction: Direction
+    frame_class: Class
+    payload: type[p.Payload]
+
+
+_C, _M, _BOTH = Direction.C, Direction.M, Direction.BOTH
+_DURABLE, _TRANSIENT, _LINK = Class.DURABLE, Class.TRANSIENT, Class.LINK
+
+FRAMES: dict[str, FrameType] = {
+    row[0]: FrameType(*row)
+    for row in (
+        ("agent.text.delta", _C, _TRANSIENT, p.TextDelta),
+        ("agent.text.done", _C, _DURABLE, p.TextDone),
+        ("agent.thinking.delta", _C, _TRANSIENT, p.TextDelta),
+        ("agent.thinking.done", _C, _DURABLE, p.TextDone),
+        ("agent.interaction.request", _C, _DURABLE, p.InteractionRequest),
+        ("agent.error", _C, _DURABLE, p.AgentError),
+        ("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer),
+        ("agent.state.changed", _C, _DURABLE, p.StateChanged),
+        ("tool.invoke.request", _C, _DURABLE, p.ToolRequest),
+        ("tool.invoke.stream", _C, _TRANSIENT, p.ToolStream),
+        ("tool.invoke.result", _C, _DURABLE, p.ToolResult),
+        ("control.prompt.request", _M, _DURABLE, p.PromptRequest),
+        ("control.interaction.response", _M, _DURABLE, p.InteractionResponse),
+        ("control.interaction.timeout", _M, _DURABLE, p.InteractionTimeout),
+        ("control.session.compact", _M, _DURABLE, p.SessionCompact),
+        ("control.mode.switch", _M, _DURABLE, p.ModeSwitch),
+        ("control.session.open", _M, _DURABLE, p.SessionOpen),
+        ("control.session.close", _M, _DURABLE, p.SessionClose),
+        ("control.session.release", _M, _DURABLE, p.SessionRelease),
+        ("control.turn.cancel", _M, _DURABLE, p.TurnCancel),
+        ("control.turn.pause", _M, _DURABLE, p.TurnPause),
+        ("control.turn.resume", _M, _DURABLE, p.TurnResume),
+        ("session.capabilities", _BOTH, _DURABLE, p.Capabilities),
+        ("session.history", _C, _LINK, p.History),
+        ("session.compacted", _C, _DURABLE, p.Compacted),
+        ("session.usage", _BOTH, _DURABLE, p.Usage),
+        ("session.error", _BOTH, _DURABLE, p.SessionError),
+        ("session.turn.start", _C, _DURABLE, p.TurnStart),
+        ("session.turn.end", _C, _DURABLE, p.TurnEnd),
+        ("session.closed", _C, _DURABLE, p.SessionClosed),
+        ("x-interlock.hello", _C, _LINK, p.Hello),
+        ("x-interlock.welcome", _M, _LINK, p.Welcome),
+        ("x-interlock.ack", _BOTH, _LINK, p.Ack),
+        ("x-interlock.heartbeat", _C, _LINK, p.Heartbeat),
+        ("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
+        ("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged),
+        ("x-interlock.interaction.held", _M, _DURABLE, p.InteractionHeld),
+        ("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved),
+    )
+}
+
+
+class InvalidFrame(Exception):
+    """A message that is not a frame of its type (E-1).
+
+    `path` names the place in the frame ("$.payload.text"), `sentence` says what is wrong there. `wire` is the
+    envelope where at least that could be read, so that the refusal can name session and seq.
+    """
+
+    def __init__(self, path: str, sentence: str, wire: Wire | None = None, code: Code = Code.INVALID_FRAME) -> None:
+        super().__init__(f"{path}: {sentence}")
+        self.path = path
+        self.sentence = sentence
+        self.wire = wire
+        self.code = code
+
+
+_wire_decoder = msgspec.json.Decoder(Wire)
+_encoder = msgspec.json.Encoder()
+_payload_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(row.payload) for name, row in FRAMES.items()
+}
+
+
+def frame_class(frame_type: str) -> Class:
+    """Tell a type's class; an unknown type is durable, so that nothing unknown is lost (E-1, E-4)."""
+    row = FRAMES.get(frame_type)
+    return row.frame_class if row else Class.DURABLE
+
+
+def decode_wire(raw: bytes) -> Wire:
+    """Read the envelope alone. Raises InvalidFrame."""
+    try:
+        return _wire_decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).rpartition(" - at ")
+        raise InvalidFrame(path.strip("`") or "$", sentence or str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidFrame("$", f"not JSON: {error}") from None
+
+
+def decode(raw: bytes, sender: Direction) -> Frame:
+    """Read one frame that `sender` (C or M) sent. Raises InvalidFrame naming the path (E-1, W-1)."""
+    return understand(decode_wire(raw), sender)
+
+
+def understand(wire: Wire, sender: Direction) -> Frame:
+    """Decode the payload by the table. An unknown type keeps its payload raw (E-1). Raises InvalidFrame."""
+    row = FRAMES.get(wire.type)
+    payload: Any = wire.payload
+    if row is not None:
+        if row.direction is not Direction.BOTH and row.direction is not sender:
+            raise InvalidFrame("$.type", f"{wire.type} is not sent in this direction", wire)
+        try:
+            payload = _payload_decoders[wire.type].decode(wire.payload)
+        except msgspec.ValidationError as error:
+            sentence, _, path = str(error).rpartition(" - at ")
+            place = "$.payload" + path.strip("`").removeprefix("$")
+            raise InvalidFrame(place, sentence or str(error), wire) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidFrame("$.payload", str(error), wire) from None
+    _check_envelope(wire, row.frame_class if row else Class.DURABLE)
+    return Frame(
+        type=wire.type,
+        payload=payload,
+        message_id=wire.message_id,
+        session_id=wire.session_id,
+        seq=wire.seq,
+        timestamp=wire.timestamp,
+        metadata=wire.metadata,
+    )
+
+
+def _check_envelope(wire: Wire, frame_class: Class) -> None:
+    if not wire.message_id:
+        raise InvalidFrame("$.message_id", "is missing", wire)
+    if frame_class is Class.DURABLE and (wire.seq is None or wire.seq < 1):
+        raise InvalidFrame("$.seq", "a durable frame carries a seq from 1", wire)
+    if frame_class is not Class.DURABLE and wire.seq is not None:
+        raise InvalidFrame("$.seq", f"{wire.type} carries no seq", wire)
+    if wire.session_id is None and not wire.type.startswith("x-interlock."):
+        raise InvalidFrame("$.session_id", "is missing", wire)
+
+
+def encode(frame: Frame) -> bytes:
+    """Write a frame as one line of JSON. Raises InvalidFrame with FRAME_TOO_LARGE above MAX_FRAME_BYTES (L-2).
+
+    `session.history` alone may fill a message (E-5), and is bounded where it is made.
+    """
+    raw = _encoder.encode(frame)
+    if len(raw) > MAX_FRAME_BYTES and frame.type != "session.history":
+        raise InvalidFrame("$", f"{frame.type} takes {len(raw)} bytes, the limit is {MAX_FRAME_BYTES}", None,
+                           Code.FRAME_TOO_LARGE)
+    return raw

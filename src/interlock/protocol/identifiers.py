@@ -1,0 +1,40 @@
+"""How ids are written. Randomness and time come in as arguments."""
+
+from __future__ import annotations
+
+import re
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Agent ids (R-2)."""
+
+
+def ulid(at_ms: int, entropy: bytes) -> str:
+    """Write a ULID from milliseconds and 10 random bytes: sorts by time."""
+    value = (at_ms << 80) | int.from_bytes(entropy[:10], "big")
+    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def uuid4(entropy: bytes) -> str:
+    """Write a UUID v4 from 16 random bytes."""
+    value = bytearray(entropy[:16])
+    value[6] = (value[6] & 0x0F) | 0x40
+    value[8] = (value[8] & 0x3F) | 0x80
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def session_stream(session_id: str) -> str:
+    """Name the stream of a session's frames of both directions and notices."""
+    return "s/" + session_id
+
+
+def command_stream(command_id: str) -> str:
+    """Name the stream of a command's status events."""
+    return "c/" + command_id
+
+
+def tenant_stream(tenant_id: str) -> str:
+    """Name a tenant's feed."""
+    return "t/" + tenant_id

@@ -1,0 +1,100 @@
+"""Every bound that more than one room obeys, with its unit in its name and its consequence beside it."""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# --- frames and messages (L-2, E-5) ---
+MAX_FRAME_BYTES = 768 * KIB
+"""A frame above this, encoded, is refused at its maker with FRAME_TOO_LARGE and never enters an outbox (L-2)."""
+MAX_MESSAGE_BYTES = 1 * MIB
+"""A WebSocket message above this closes the link (L-2)."""
+MAX_BLOCK_BYTES = 256 * KIB
+"""A text block is closed with `.done` at this encoded size and goes on as a new block (E-5)."""
+MAX_DELTA_BYTES = 64 * KIB
+"""Text in one transient frame, as encoded JSON; longer text is split into neighbours (E-5)."""
+MAX_TOOL_OUTPUT_BYTES = 256 * KIB
+"""A tool's output is kept up to this, half from each end, the rest counted and hashed (E-5)."""
+MAX_TOOL_INPUT_BYTES = 256 * KIB
+"""A tool's input above this is denied where the agent asks, else kept as digest, size and head (E-5)."""
+TOOL_INPUT_HEAD_BYTES = 64 * KIB
+"""What is kept of a tool input above MAX_TOOL_INPUT_BYTES (E-5)."""
+MAX_PROMPT_BYTES = 256 * KIB
+"""A prompt's content above this is refused until file transfers carry it (E-5)."""
+MAX_CHILD_LINE_BYTES = 16 * MIB
+"""A line from a child above this fails the turn with FRAME_TOO_LARGE (A-8)."""
+STDERR_TAIL_BYTES = 64 * KIB
+"""What is kept of a child's standard error (A-8)."""
+
+# --- link (L-4, L-5, D-1) ---
+OPENING_TIMEOUT_MS = 10_000
+"""Hello and welcome must both have arrived within this (L-4)."""
+PING_INTERVAL_S = 15
+"""WebSocket ping (L-5)."""
+PING_TIMEOUT_S = 30
+"""A link that has not answered two pings is dead (L-5)."""
+HEARTBEAT_INTERVAL_MS = 15_000
+"""The runner vouches for each live agent this often (L-5); viewers get one heartbeat event as often (S-2)."""
+RECONNECT_MIN_MS = 250
+RECONNECT_MAX_MS = 30_000
+"""Reconnect: exponential between these, full jitter, for ever (L-5)."""
+ACK_FRAMES = 64
+ACK_DELAY_MS = 50
+"""An acknowledgement waits for at most so many frames or so long (D-1)."""
+RECENT_MESSAGE_IDS = 4_096
+"""Message ids remembered per session to recognise a repeated frame under another seq; seq recognises the rest."""
+
+# --- buffering (D-3) ---
+OUTBOX_BYTES = 64 * MIB
+"""Default RING buffer of one session's unacknowledged durable frames (D-3)."""
+STOP_READING_SHARE = 0.75
+"""The runner stops reading a process agent at this share of the buffer (D-3)."""
+
+# --- agents (A-4, A-5) ---
+TERMINATE_GRACE_MS = 5_000
+"""SIGTERM to SIGKILL (A-4)."""
+CANCEL_GRACE_MS = 5_000
+"""The agent's own cancel is given this long before the process is terminated (A-4)."""
+HELD_TIMEOUT_MS = 60_000
+"""No `x-interlock.interaction.held` within this on a live link: deny (section 4)."""
+EXPIRY_SLACK_MS = 5_000
+"""The runner denies by itself this long after an interaction's expiry (A-5)."""
+AGENT_IDLE_MS = 15 * 60 * 1000
+"""An agent without a turn for this long is closed (section 4)."""
+
+# --- commands (C-1, C-3, C-7) ---
+TIMEOUT_DEFAULT_MS = 60 * 60 * 1000
+APPROVAL_TTL_MS = 24 * 60 * 60 * 1000
+APPROVAL_TTL_MAX_MS = 30 * 24 * 60 * 60 * 1000
+QUEUE_TTL_MS = 24 * 60 * 60 * 1000
+DETACH_TTL_MS = 24 * 60 * 60 * 1000
+CANCEL_FORCE_MS = 30_000
+"""A cancel is forced after this (section 1, state machine)."""
+MAX_QUEUED_COMMANDS = 1_000
+"""Executes waiting in one session; one more is answered 429 QuotaExceeded."""
+MAX_DISPATCH_ATTEMPTS = 5
+"""A command refused before its start this often fails instead of being queued again (C-8)."""
+
+# --- requests (section 1, M-1, F-1) ---
+MAX_BODY_BYTES = 8 * MIB
+MAX_INLINE_BINARY_BYTES = 512 * KIB
+MAX_COMMAND_BINARY_BYTES = 4 * MIB
+MAX_JSON_DEPTH = 64
+IDEMPOTENCY_KEY_MIN = 16
+IDEMPOTENCY_KEY_MAX = 255
+IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
+
+# --- viewers (S-1, S-2, S-4) ---
+PAGE_DEFAULT = 100
+PAGE_MAX = 500
+WAIT_MAX_S = 30
+VIEWER_OUTBOX_BYTES = 1 * MIB
+"""A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""
+PROGRESS_INTERVAL_MS = 1_000
+
+# --- audit (U-2, issue: signed head) ---
+HEAD_SIGN_INTERVAL_MS = 5_000
+"""The signed head is at most this far behind the log."""
+
+# --- single gateway ---
+READY_TIMEOUT_S = 20
+"""`up` waits this long for both processes to be ready."""

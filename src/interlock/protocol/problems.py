@@ -1,0 +1,80 @@
+"""The REST error codes (F-1): one table of code, status, title, whether a retry can help, and what to do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class ProblemKind(NamedTuple):
+    """One row: HTTP status, title and hint of a code."""
+
+    status: int
+    title: str
+    retryable: bool
+    hint: str
+
+
+PROBLEMS: dict[str, ProblemKind] = {
+    "Unauthorized": ProblemKind(401, "Credentials are missing or not accepted", False,
+                                "Send `Authorization: Bearer <key>`; the owner key is in the state directory."),
+    "Forbidden": ProblemKind(403, "These credentials do not allow it", False, "Use a key whose role allows it."),
+    "ApprovalRequired": ProblemKind(409, "An approval is needed first", True, "See `interlock approvals`."),
+    "InvalidPayload": ProblemKind(400, "The request is not of the form asked for", False,
+                                  "Correct the places that `errors` names."),
+    "UnsupportedCapability": ProblemKind(400, "The agent cannot do that", False,
+                                         "Choose an agent that lists the capability."),
+    "RateLimited": ProblemKind(429, "Too many requests", True, "Wait for `Retry-After`."),
+    "QuotaExceeded": ProblemKind(429, "A quota is used up", True, "Wait for earlier work to end."),
+    "Timeout": ProblemKind(504, "The wait ran out", True, "Ask again; the work goes on."),
+    "Canceled": ProblemKind(409, "It was canceled", False, "Submit it again if it is still wanted."),
+    "Conflict": ProblemKind(409, "It is not in a state that allows this", False, "Look at its state first."),
+    "IdempotencyKeyInUse": ProblemKind(409, "A request with this key is being answered", True,
+                                       "Wait for `Retry-After` and send the same again."),
+    "IdempotencyKeyReused": ProblemKind(422, "This key was used with another body", False,
+                                        "Use a new key for a new request."),
+    "IdempotencyKeyMissing": ProblemKind(400, "An idempotency key is needed", False,
+                                         "Send `Idempotency-Key`, 16 to 255 visible ASCII characters."),
+    "InternalError": ProblemKind(500, "Interlock failed", True, "See the gateway's log."),
+    "UpstreamError": ProblemKind(502, "Something upstream failed", True, "Try again later."),
+    "NotFound": ProblemKind(404, "There is nothing here by that name", False, "List what there is."),
+    "CursorExpired": ProblemKind(410, "The cursor lies behind what is kept", False,
+                                 "Start from the snapshot that `instance` links."),
+    "Unavailable": ProblemKind(503, "The gateway cannot do that now", True, "Try again after `Retry-After`."),
+    "MethodNotAllowed": ProblemKind(405, "This path does not take that method", False, "See `Allow`."),
+    "NotAcceptable": ProblemKind(406, "No form of the answer is acceptable", False, "Accept application/json."),
+    "PayloadTooLarge": ProblemKind(413, "The body is too large", False, "Send less, or in parts."),
+    "UnsupportedMediaType": ProblemKind(415, "The body is of a type not taken here", False,
+                                        "Send `Content-Type: application/json`."),
+    "MisdirectedRequest": ProblemKind(421, "This gateway does not answer for that host name", False,
+                                      "Add the name to `gateway.hosts` in the config."),
+}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One wrong place in a body: a JSON pointer and what is wrong there."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(Exception):
+    """A refusal that becomes `application/problem+json` (F-1) at the REST boundary."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        errors: tuple[Place, ...] = (),
+        hint: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.kind = PROBLEMS[code]
+        self.detail = detail
+        self.errors = errors
+        self.hint = hint or self.kind.hint
+        self.headers = headers or {}

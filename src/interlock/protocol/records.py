@@ -1,0 +1,161 @@
+"""What the ledger keeps: rows, each defined once, with what belongs to the resource and what only the engine needs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from interlock.protocol.resources import Actor, Approval, Command
+
+EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the ledger's rows."""
+
+
+class Event(Record):
+    """One element of a numbered stream: `n` counts 1, 2, 3 … in its stream, without gaps (S-1).
+
+    `kind` is C or M for a frame of that direction (`body` is its bytes as received or as sent), "refused" for a frame
+    that was recorded and changed nothing, "notice", "status" (a StatusEvent) or "feed" (a FeedEvent) as JSON.
+    """
+
+    stream: str
+    n: int
+    kind: EventKind
+    at_ms: int
+    body: bytes
+    message_id: str = ""
+
+
+class SessionRecord(Record):
+    """A session's row. `machine` is the engine's state of the session's lane, as it encodes it itself."""
+
+    session_id: str
+    tenant_id: str
+    session_key: str
+    agent_id: str
+    runner_id: str
+    workspace: str
+    state: str
+    created_ms: int
+    updated_ms: int
+    deadline_ms: int | None
+    machine: bytes
+    usage: dict[str, Any]
+
+
+class CommandRecord(Record):
+    """A command's row: the resource and the clocks of C-1, in milliseconds."""
+
+    command: Command
+    session_id: str
+    created_ms: int
+    approval_deadline_ms: int | None = None
+    queue_deadline_ms: int | None = None
+    remaining_ms: int | None = None
+    """What is left of timeout_ms; None before the start."""
+    running_since_ms: int | None = None
+    """Set while the timeout clock runs; None while it stands (paused, waiting for an approval)."""
+    cancel_deadline_ms: int | None = None
+    detach_deadline_ms: int | None = None
+    prompt_id: str | None = None
+    prompt_seq: int | None = None
+    """control seq of the prompt that carries it."""
+    cancel_cause: Literal["cancel", "timeout"] | None = None
+    canceled_by: str | None = None
+
+
+class ApprovalRecord(Record):
+    """An approval's row."""
+
+    approval: Approval
+    expires_ms: int
+
+
+class ControlRecord(Record):
+    """A control frame kept until the runner has it (D-7)."""
+
+    session_id: str
+    seq: int
+    message_id: str
+    body: bytes
+
+
+class IdempotencyRecord(Record):
+    """A finished answer, given again byte by byte (M-1, M-2)."""
+
+    scope: str
+    fingerprint: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    created_ms: int
+    command_id: str | None = None
+
+
+class Principal(Record):
+    """Who asks, as the credential tells (K-1). `role` owner may do everything in its tenant."""
+
+    tenant_id: str
+    actor: Actor
+    role: Literal["viewer", "operator", "approver", "auditor", "admin", "owner"]
+    key_id: str
+
+
+class RunnerRecord(Record):
+    """A paired runner: its token's SHA-256 only (L-3)."""
+
+    runner_id: str
+    tenant_id: str
+    token_sha256: str
+    device_name: str
+    created_ms: int
+    last_seen_ms: int
+    revoked: bool = False
+
+
+class KeyRecord(Record):
+    """An API key: its SHA-256 only (K-1)."""
+
+    key_sha256: str
+    key_id: str
+    tenant_id: str
+    principal: Actor
+    role: Literal["viewer", "operator", "approver", "auditor", "admin", "owner"]
+    created_ms: int
+    revoked: bool = False
+
+
+class TranscriptLine(Record):
+    """A finished transcript line that the file does not have yet (X-3)."""
+
+    session_id: str
+    entry_id: str
+    line: bytes
+
+
+class AuditDraft(Record):
+    """What a transition leaves behind, before the log gives it a number and a hash (U-1)."""
+
+    tenant_id: str
+    at: str
+    who: dict[str, str]
+    """{id, role}."""
+    action: str
+    command_id: str | None = None
+    session_id: str | None = None
+    approval_id: str | None = None
+    meta: dict[str, Any] = {}
+    """Strings, booleans, integers below 2^53, objects, arrays only (U-2)."""
+
+
+class AuditRecord(Record):
+    """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2)."""
+
+    tenant_id: str
+    seq: int
+    hash: str
+    body: bytes

@@ -1,0 +1,305 @@
+"""What the REST API shows and takes (racp): commands, approvals, status events, sessions, nodes. One struct each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+CommandType = Literal["execute", "pause", "resume", "cancel"]
+CommandState = Literal[
+    "pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling",
+    "succeeded", "failed", "timed_out", "canceled", "rejected", "expired",
+]
+ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]
+ApprovalDoor = Literal["command", "tool"]
+Decision = Literal["grant", "deny"]
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of what is shown: absent fields stay absent."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of what is taken: an unknown field is an error that names it."""
+
+
+class Actor(Resource):
+    """Who did something, set by the server from the credential."""
+
+    type: Literal["user", "agent"]
+    id: str
+
+
+class Target(Body, omit_defaults=True):
+    """What a command is aimed at (racp section 1). For an execute `agent_id` or a session is needed."""
+
+    agent_id: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    runner_id: str | None = None
+    workspace: str | None = None
+    command_id: str | None = None
+
+
+class ApprovalWish(Body, omit_defaults=True):
+    """`approval` of a command's body: may only tighten policy."""
+
+    required: int = 1
+
+
+class CommandBody(Body):
+    """`POST /v1/commands`. `payload` stays bytes: its SHA-256 is what an approval is bound to (P-2)."""
+
+    type: CommandType
+    target: Target
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    priority: int = 0
+    timeout_ms: int | None = None
+    idempotency_key: str | None = None
+    approval: ApprovalWish | None = None
+    reason: str | None = None
+
+
+class Binary(Body, omit_defaults=True):
+    """`value` of a content part that is not text; Node's Buffer form is accepted beside it."""
+
+    encoding: Literal["base64"]
+    data: str
+    media_type: str | None = None
+    sha256: str | None = None
+
+
+class ContentPart(Body):
+    """One part of a message (llm-bridge-spec)."""
+
+    contentType: Literal["text", "image", "audio", "video", "file"]  # noqa: N815 - the name is the specification's
+    value: Any
+
+
+class UserMessage(Body):
+    """One message of an execute (llm-bridge-spec UserMessage)."""
+
+    role: Literal["user"]
+    content: list[ContentPart]
+    name: str | None = None
+
+
+class ExecutePayload(Body):
+    """`payload` of an execute."""
+
+    messages: list[UserMessage]
+    tools: list[str] = []
+
+
+class Failure(Resource):
+    """Why a command failed: a code and one sentence."""
+
+    code: str
+    message: str
+
+
+class Notice(Resource):
+    """Something a person must be told about a command or session (D-4, C-7, A-10)."""
+
+    code: str
+    message: str
+    since: str | None = None
+    lost_frame_count: int | None = None
+
+
+class ToolCall(Resource):
+    toolCallId: str  # noqa: N815 - llm-bridge-spec's name
+    name: str
+    arguments: msgspec.Raw
+
+
+class TokenCount(Resource):
+    promptTokens: int  # noqa: N815 - llm-bridge-spec's name
+    completionTokens: int  # noqa: N815
+    totalTokens: int  # noqa: N815
+
+
+class Output(Resource):
+    """`output` of a result (racp section 1)."""
+
+    output: list[dict[str, Any]]
+    session_id: str
+    usage: TokenCount | None = None
+    tool_calls: list[ToolCall] = []
+    exit_code: int | None = None
+    awaiting_input: bool = False
+    notices: list[Notice] = []
+
+
+class Result(Resource):
+    ok: bool
+    output: Output
+
+
+class Command(Resource):
+    """A command as every surface shows it (C-0)."""
+
+    id: str
+    created_at: str
+    updated_at: str
+    tenant_id: str
+    actor: Actor
+    type: CommandType
+    target: Target
+    state: CommandState
+    priority: int = 0
+    timeout_ms: int
+    attempt: int = 0
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload_sha256: str | None = None
+    idempotency_key: str | None = None
+    approval_id: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    turn_id: str | None = None
+    result: Result | None = None
+    error: Failure | None = None
+    notices: list[Notice] = []
+    reason: str | None = None
+
+
+class Vote(Resource):
+    """One person's vote on an approval."""
+
+    by: str
+    at: str
+    decision: Decision
+    method: Literal["acl", "signature"]
+    comment: str | None = None
+
+
+class Approval(Resource):
+    """An approval with either door (racp section 3). `input` is the bytes that `digest` (SHA-256, hex) covers."""
+
+    id: str
+    tenant_id: str
+    door: ApprovalDoor
+    kind: Literal["permission", "question"] = "permission"
+    state: ApprovalState
+    created_at: str
+    expires_at: str
+    title: str
+    tool_name: str | None = None
+    agent_id: str
+    runner_id: str | None = None
+    workspace: str | None = None
+    session_id: str
+    command_id: str | None = None
+    interaction_id: str | None = None
+    invocation_id: str | None = None
+    requested_by: Actor | None = None
+    digest: str
+    input: msgspec.Raw
+    rule: str
+    required: int = 1
+    votes: list[Vote] = []
+    decided_at: str | None = None
+    decided_by: str | None = None
+    comment: str | None = None
+    self_approval: bool = True
+
+
+class GrantBody(Body):
+    """`POST /v1/approvals/{id}/grants`."""
+
+    decision: Decision
+    comment: str | None = None
+    method: Literal["acl", "signature"] = "acl"
+    signature: str | None = None
+    key_id: str | None = None
+    option_id: str | None = None
+    updated_input: dict[str, Any] | None = None
+    digest: str | None = None
+
+
+class CommandApproval(Resource):
+    """`GET /v1/commands/{id}/approval` in the seed's shape."""
+
+    command_id: str
+    required: int
+    grants: list[dict[str, str]]
+
+
+class StatusEvent(Resource):
+    """One durable event of a command's stream (racp section 4); fields by `event`."""
+
+    event: Literal["state", "progress", "result", "error", "notice", "approval"]
+    command_id: str
+    at: str
+    state: CommandState | None = None
+    previous: CommandState | None = None
+    stage: Literal["retrieval", "tool", "chat"] | None = None
+    percent: float | None = None
+    ok: bool | None = None
+    output: Output | None = None
+    code: str | None = None
+    message: str | None = None
+    notice: Notice | None = None
+    approval_id: str | None = None
+    approval_state: ApprovalState | None = None
+    by: str | None = None
+
+
+class Heartbeat(Resource):
+    """The event that carries no number (S-2)."""
+
+    event: Literal["heartbeat"]
+    command_id: str
+    agent_id: str
+    at: str
+    state: str
+
+
+class FeedEvent(Resource):
+    """One event of a tenant's feed: what changed and where to read it."""
+
+    event: Literal["command", "approval", "session", "runner"]
+    at: str
+    id: str
+    state: str
+    command_id: str | None = None
+    session_id: str | None = None
+    by: str | None = None
+
+
+class Session(Resource):
+    """A session as every surface shows it (N-3)."""
+
+    session_id: str
+    session_key: str
+    tenant_id: str
+    agent_id: str
+    runner_id: str | None = None
+    workspace: str | None = None
+    state: str
+    attached: bool = False
+    created_at: str
+    updated_at: str
+    turn_id: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    context_tokens: int | None = None
+    frames: int = 0
+    last_durable_seq: int = 0
+    lost_frame_count: int = 0
+
+
+class Node(Resource):
+    """A runner as `GET /v1/edge/nodes` lists it (L-6)."""
+
+    node_id: str
+    device_name: str
+    status: Literal["online", "busy", "offline"]
+    last_seen: str
+    capabilities: list[str]
+    active_sessions_count: int
+    config_versions: dict[str, str]
+    agents: list[dict[str, Any]] = []
+    roots: list[str] = []
