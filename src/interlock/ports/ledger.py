@@ -27,7 +27,7 @@ class Write(msgspec.Struct, frozen=True):
     """One thing a transaction does."""
 
 
-class Append(Write):
+class Append(Write, frozen=True):
     """Append to a numbered stream; the ledger gives the number."""
 
     stream: str
@@ -37,68 +37,68 @@ class Append(Write):
     message_id: str = ""
 
 
-class PutSession(Write):
+class PutSession(Write, frozen=True):
     """Insert or replace by session_id."""
 
     record: SessionRecord
 
 
-class PutCommand(Write):
+class PutCommand(Write, frozen=True):
     """Insert or replace by command id."""
 
     record: CommandRecord
 
 
-class PutApproval(Write):
+class PutApproval(Write, frozen=True):
     """Insert or replace by approval id."""
 
     record: ApprovalRecord
 
 
-class PutControl(Write):
+class PutControl(Write, frozen=True):
     """Insert or replace by (session_id, seq)."""
 
     record: ControlRecord
 
 
-class DropControls(Write):
+class DropControls(Write, frozen=True):
     """Forget the control frames of a session up to and including `seq`."""
 
     session_id: str
     seq: int
 
 
-class PutIdempotency(Write):
+class PutIdempotency(Write, frozen=True):
     """Insert; a scope that exists already fails the whole batch with `Taken`."""
 
     record: IdempotencyRecord
 
 
-class PutRunner(Write):
+class PutRunner(Write, frozen=True):
     """Insert or replace by runner_id."""
 
     record: RunnerRecord
 
 
-class PutKey(Write):
+class PutKey(Write, frozen=True):
     """Insert or replace by key_id."""
 
     record: KeyRecord
 
 
-class Audit(Write):
+class Audit(Write, frozen=True):
     """Seal a draft into its tenant's chain (U-2): number, previous hash, own hash, in this transaction."""
 
     draft: AuditDraft
 
 
-class PutTranscript(Write):
+class PutTranscript(Write, frozen=True):
     """Keep a transcript line until the file has it (X-3); order is the order of writes."""
 
     line: TranscriptLine
 
 
-class DropTranscript(Write):
+class DropTranscript(Write, frozen=True):
     """Forget lines that are in the file."""
 
     session_id: str

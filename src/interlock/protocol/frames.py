@@ -119,8 +119,8 @@ def decode_wire(raw: bytes) -> Wire:
     try:
         return _wire_decoder.decode(raw)
     except msgspec.ValidationError as error:
-        sentence, _, path = str(error).rpartition(" - at ")
-        raise InvalidFrame(path.strip("`") or "$", sentence or str(error)) from None
+        path, sentence = _place(error)
+        raise InvalidFrame(path, sentence) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidFrame("$", f"not JSON: {error}") from None
 
@@ -140,9 +140,8 @@ def understand(wire: Wire, sender: Direction) -> Frame:
         try:
             payload = _payload_decoders[wire.type].decode(wire.payload)
         except msgspec.ValidationError as error:
-            sentence, _, path = str(error).rpartition(" - at ")
-            place = "$.payload" + path.strip("`").removeprefix("$")
-            raise InvalidFrame(place, sentence or str(error), wire) from None
+            path, sentence = _place(error)
+            raise InvalidFrame("$.payload" + path.removeprefix("$"), sentence, wire) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidFrame("$.payload", str(error), wire) from None
     _check_envelope(wire, row.frame_class if row else Class.DURABLE)
@@ -155,6 +154,12 @@ def understand(wire: Wire, sender: Direction) -> Frame:
         timestamp=wire.timestamp,
         metadata=wire.metadata,
     )
+
+
+def _place(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split msgspec's message into the path and the sentence; the top is "$"."""
+    sentence, _, path = str(error).partition(" - at ")
+    return path.strip("`") or "$", sentence
 
 
 def _check_envelope(wire: Wire, frame_class: Class) -> None:

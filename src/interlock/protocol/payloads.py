@@ -23,7 +23,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # --- agent. ---
-class TextDelta(Payload):
+class TextDelta(Payload, frozen=True, kw_only=True):
     """`agent.text.delta`, `agent.thinking.delta`: `offset` counts code points of the block before `text` (E-4)."""
 
     turn_id: str
@@ -32,7 +32,7 @@ class TextDelta(Payload):
     text: str
 
 
-class TextDone(Payload):
+class TextDone(Payload, frozen=True, kw_only=True):
     """`agent.text.done`, `agent.thinking.done`: closes the block and replaces it (E-4)."""
 
     turn_id: str
@@ -40,13 +40,13 @@ class TextDone(Payload):
     text: str
 
 
-class InteractionOption(Payload):
+class InteractionOption(Payload, frozen=True, kw_only=True):
     option_id: str
     label: str
     kind: OptionKind
 
 
-class InteractionContext(Payload):
+class InteractionContext(Payload, frozen=True, kw_only=True):
     """What the question is about; `input` is the tool's input as the agent gave it."""
 
     tool_name: str
@@ -54,7 +54,7 @@ class InteractionContext(Payload):
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class InteractionRequest(Payload):
+class InteractionRequest(Payload, frozen=True, kw_only=True):
     """`agent.interaction.request` (A-5)."""
 
     interaction_id: str
@@ -65,7 +65,7 @@ class InteractionRequest(Payload):
     expires_at: str | None = None
 
 
-class AgentError(Payload):
+class AgentError(Payload, frozen=True, kw_only=True):
     """`agent.error` (A-2)."""
 
     severity: Severity
@@ -75,12 +75,12 @@ class AgentError(Payload):
     retryable: bool | None = None
 
 
-class FileChunk(Payload):
+class FileChunk(Payload, frozen=True, kw_only=True):
     index: int
     count: int
 
 
-class FileTransfer(Payload):
+class FileTransfer(Payload, frozen=True, kw_only=True):
     """`agent.file.transfer`."""
 
     transfer_id: str
@@ -93,7 +93,7 @@ class FileTransfer(Payload):
     chunk: FileChunk | None = None
 
 
-class StateChanged(Payload):
+class StateChanged(Payload, frozen=True, kw_only=True):
     """`agent.state.changed`."""
 
     state: AgentState
@@ -101,7 +101,7 @@ class StateChanged(Payload):
 
 
 # --- tool. ---
-class ToolRequest(Payload):
+class ToolRequest(Payload, frozen=True, kw_only=True):
     """`tool.invoke.request`; the digest of an approval is SHA-256 of `input`'s bytes as received (P-2)."""
 
     invocation_id: str
@@ -112,7 +112,7 @@ class ToolRequest(Payload):
     parent_invocation_id: str | None = None
 
 
-class ToolStream(Payload):
+class ToolStream(Payload, frozen=True, kw_only=True):
     """`tool.invoke.stream`: `offset` counts code points of this channel before `text` (E-4)."""
 
     invocation_id: str
@@ -121,7 +121,7 @@ class ToolStream(Payload):
     text: str
 
 
-class Truncated(Payload):
+class Truncated(Payload, frozen=True, kw_only=True):
     """What was cut from a tool's output (E-5)."""
 
     bytes_total: int
@@ -129,7 +129,7 @@ class Truncated(Payload):
     sha256: str
 
 
-class ToolResult(Payload):
+class ToolResult(Payload, frozen=True, kw_only=True):
     """`tool.invoke.result`."""
 
     invocation_id: str
@@ -141,7 +141,7 @@ class ToolResult(Payload):
 
 
 # --- control. ---
-class PromptRequest(Payload):
+class PromptRequest(Payload, frozen=True, kw_only=True):
     """`control.prompt.request`; `content` is the blocks of `input_type` "blocks"."""
 
     prompt_id: str
@@ -159,7 +159,7 @@ class PromptRequest(Payload):
     context: dict[str, Any] | None = None
 
 
-class InteractionResponse(Payload):
+class InteractionResponse(Payload, frozen=True, kw_only=True):
     """`control.interaction.response`; `by` is the person or rule that decided."""
 
     interaction_id: str
@@ -171,23 +171,23 @@ class InteractionResponse(Payload):
     message: str | None = None
 
 
-class InteractionTimeout(Payload):
+class InteractionTimeout(Payload, frozen=True, kw_only=True):
     """`control.interaction.timeout`: a deny (A-5)."""
 
     interaction_id: str
 
 
-class SessionCompact(Payload):
+class SessionCompact(Payload, frozen=True, kw_only=True):
     request_id: str
     instructions: str | None = None
     plan: dict[str, Any] | None = None
 
 
-class ModeSwitch(Payload):
+class ModeSwitch(Payload, frozen=True, kw_only=True):
     mode: str
 
 
-class SessionOpen(Payload):
+class SessionOpen(Payload, frozen=True, kw_only=True):
     """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root."""
 
     session_id: str
@@ -198,26 +198,26 @@ class SessionOpen(Payload):
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
 
 
-class SessionClose(Payload):
+class SessionClose(Payload, frozen=True, kw_only=True):
     reason: str
 
 
-class SessionRelease(Payload):
+class SessionRelease(Payload, frozen=True, kw_only=True):
     to: str
 
 
-class TurnCancel(Payload):
+class TurnCancel(Payload, frozen=True, kw_only=True):
     """`control.turn.cancel`: without `turn_id` it means whatever the session works on, or nothing."""
 
     reason: str
     turn_id: str | None = None
 
 
-class TurnPause(Payload):
+class TurnPause(Payload, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class TurnResume(Payload):
+class TurnResume(Payload, frozen=True, kw_only=True):
     reason: str | None = None
 
 
@@ -237,22 +237,22 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     thinking: bool = False
 
 
-class AgentIdentity(Payload):
+class AgentIdentity(Payload, frozen=True, kw_only=True):
     agent_id: str
     name: str
     version: str | None = None
     model: str | None = None
 
 
-class Capabilities(Payload):
+class Capabilities(Payload, frozen=True, kw_only=True):
     """`session.capabilities` (A-6): the runner's answers an open; the gateway's own follows it."""
 
     dps_version: str
-    features: Features | dict[str, Any]
+    features: dict[str, Any]
     agent: AgentIdentity | None = None
 
 
-class BufferStatus(Payload):
+class BufferStatus(Payload, frozen=True, kw_only=True):
     """`buffer_status` of `session.history` (D-2)."""
 
     policy_applied: Literal["RING", "DROP", "NONE"]
@@ -261,7 +261,7 @@ class BufferStatus(Payload):
     buffer_high_watermark: int | None = None
 
 
-class History(Payload):
+class History(Payload, frozen=True, kw_only=True):
     """`session.history` (D-2): `frames` are whole envelopes, as bytes."""
 
     frames: list[msgspec.Raw]
@@ -270,7 +270,7 @@ class History(Payload):
     last_message_id: str
 
 
-class Compacted(Payload):
+class Compacted(Payload, frozen=True, kw_only=True):
     """`session.compacted` (T-6)."""
 
     summary: str
@@ -280,7 +280,7 @@ class Compacted(Payload):
     trigger: Literal["auto", "manual", "requested"]
 
 
-class TokenUsage(Payload):
+class TokenUsage(Payload, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int | None = None
@@ -288,7 +288,7 @@ class TokenUsage(Payload):
     thinking_tokens: int | None = None
 
 
-class Quota(Payload):
+class Quota(Payload, frozen=True, kw_only=True):
     """`cost_usage`, `message_usage`: `limit` -1 is unlimited."""
 
     limit: float
@@ -296,13 +296,13 @@ class Quota(Payload):
     unit: str
 
 
-class ContextWindow(Payload):
+class ContextWindow(Payload, frozen=True, kw_only=True):
     capacity: int | None = None
     used: int | None = None
     utilization: float | None = None
 
 
-class Usage(Payload):
+class Usage(Payload, frozen=True, kw_only=True):
     """`session.usage` (T-2): `token_usage` counts this turn, the quotas are running totals."""
 
     token_usage: TokenUsage
@@ -313,7 +313,7 @@ class Usage(Payload):
     turn_id: str | None = None
 
 
-class SessionError(Payload):
+class SessionError(Payload, frozen=True, kw_only=True):
     """`session.error` (T-5)."""
 
     error_code: str
@@ -321,7 +321,7 @@ class SessionError(Payload):
     fatal: bool
 
 
-class TurnStart(Payload):
+class TurnStart(Payload, frozen=True, kw_only=True):
     """`session.turn.start`; `metadata.prompt_id` names the prompt."""
 
     turn_id: str
@@ -329,7 +329,7 @@ class TurnStart(Payload):
     mode: str | None = None
 
 
-class TurnEnd(Payload):
+class TurnEnd(Payload, frozen=True, kw_only=True):
     """`session.turn.end` (A-2, T-3)."""
 
     turn_id: str
@@ -337,7 +337,7 @@ class TurnEnd(Payload):
     tool_invocation_count: int | None = None
 
 
-class SessionClosed(Payload):
+class SessionClosed(Payload, frozen=True, kw_only=True):
     """`session.closed`: the last frame of one opening (17.2.3)."""
 
     reason: str
@@ -346,7 +346,7 @@ class SessionClosed(Payload):
 
 
 # --- x-interlock. ---
-class AgentOffer(Payload):
+class AgentOffer(Payload, frozen=True, kw_only=True):
     """One agent in hello (L-4)."""
 
     agent_id: str
@@ -358,7 +358,7 @@ class AgentOffer(Payload):
     trusted_kinds: bool = False
 
 
-class RefusedControl(Payload):
+class RefusedControl(Payload, frozen=True, kw_only=True):
     """A control frame that the runner stored and refused (D-7)."""
 
     message_id: str
@@ -366,7 +366,7 @@ class RefusedControl(Payload):
     message: str
 
 
-class HelloSession(Payload):
+class HelloSession(Payload, frozen=True, kw_only=True):
     """One session in hello (L-4)."""
 
     session_id: str
@@ -378,7 +378,7 @@ class HelloSession(Payload):
     prompt_id: str | None = None
 
 
-class Hello(Payload):
+class Hello(Payload, frozen=True, kw_only=True):
     """`x-interlock.hello` (L-4)."""
 
     versions: list[str]
@@ -391,12 +391,12 @@ class Hello(Payload):
     roots: list[str] = []
 
 
-class WelcomeSession(Payload):
+class WelcomeSession(Payload, frozen=True, kw_only=True):
     session_id: str
     last_durable_seq: int
 
 
-class Welcome(Payload):
+class Welcome(Payload, frozen=True, kw_only=True):
     """`x-interlock.welcome` (L-4)."""
 
     version: str
@@ -406,27 +406,27 @@ class Welcome(Payload):
     sessions: list[WelcomeSession]
 
 
-class Ack(Payload):
+class Ack(Payload, frozen=True, kw_only=True):
     """`x-interlock.ack`, both directions: all up to `seq` is durable on the side that says so (D-1, D-7)."""
 
     session_id: str
     seq: int
 
 
-class LiveAgent(Payload):
+class LiveAgent(Payload, frozen=True, kw_only=True):
     session_id: str
     agent_id: str
     state: AgentState
     turn_id: str | None = None
 
 
-class Heartbeat(Payload):
+class Heartbeat(Payload, frozen=True, kw_only=True):
     """`x-interlock.heartbeat` (L-5): what is listed, the runner vouches for."""
 
     agents: list[LiveAgent]
 
 
-class InteractionHeld(Payload):
+class InteractionHeld(Payload, frozen=True, kw_only=True):
     """`x-interlock.interaction.held`: the gateway has it (A-5)."""
 
     interaction_id: str
@@ -434,7 +434,7 @@ class InteractionHeld(Payload):
     expires_in_ms: int
 
 
-class InteractionResolved(Payload):
+class InteractionResolved(Payload, frozen=True, kw_only=True):
     """`x-interlock.interaction.resolved`: what the runner in fact handed to the agent (P-2)."""
 
     interaction_id: str
@@ -443,5 +443,5 @@ class InteractionResolved(Payload):
     by: str | None = None
 
 
-class ControlChanged(Payload):
+class ControlChanged(Payload, frozen=True, kw_only=True):
     gateway_id: str

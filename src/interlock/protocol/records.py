@@ -15,7 +15,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the ledger's rows."""
 
 
-class Event(Record):
+class Event(Record, frozen=True, kw_only=True):
     """One element of a numbered stream: `n` counts 1, 2, 3 … in its stream, without gaps (S-1).
 
     `kind` is C or M for a frame of that direction (`body` is its bytes as received or as sent), "refused" for a frame
@@ -30,7 +30,7 @@ class Event(Record):
     message_id: str = ""
 
 
-class SessionRecord(Record):
+class SessionRecord(Record, frozen=True, kw_only=True):
     """A session's row. `machine` is the engine's state of the session's lane, as it encodes it itself."""
 
     session_id: str
@@ -47,7 +47,7 @@ class SessionRecord(Record):
     usage: dict[str, Any]
 
 
-class CommandRecord(Record):
+class CommandRecord(Record, frozen=True, kw_only=True):
     """A command's row: the resource and the clocks of C-1, in milliseconds."""
 
     command: Command
@@ -68,14 +68,14 @@ class CommandRecord(Record):
     canceled_by: str | None = None
 
 
-class ApprovalRecord(Record):
+class ApprovalRecord(Record, frozen=True, kw_only=True):
     """An approval's row."""
 
     approval: Approval
     expires_ms: int
 
 
-class ControlRecord(Record):
+class ControlRecord(Record, frozen=True, kw_only=True):
     """A control frame kept until the runner has it (D-7)."""
 
     session_id: str
@@ -84,7 +84,7 @@ class ControlRecord(Record):
     body: bytes
 
 
-class IdempotencyRecord(Record):
+class IdempotencyRecord(Record, frozen=True, kw_only=True):
     """A finished answer, given again byte by byte (M-1, M-2)."""
 
     scope: str
@@ -96,7 +96,7 @@ class IdempotencyRecord(Record):
     command_id: str | None = None
 
 
-class Principal(Record):
+class Principal(Record, frozen=True, kw_only=True):
     """Who asks, as the credential tells (K-1). `role` owner may do everything in its tenant."""
 
     tenant_id: str
@@ -105,7 +105,7 @@ class Principal(Record):
     key_id: str
 
 
-class RunnerRecord(Record):
+class RunnerRecord(Record, frozen=True, kw_only=True):
     """A paired runner: its token's SHA-256 only (L-3)."""
 
     runner_id: str
@@ -117,7 +117,7 @@ class RunnerRecord(Record):
     revoked: bool = False
 
 
-class KeyRecord(Record):
+class KeyRecord(Record, frozen=True, kw_only=True):
     """An API key: its SHA-256 only (K-1)."""
 
     key_sha256: str
@@ -129,7 +129,7 @@ class KeyRecord(Record):
     revoked: bool = False
 
 
-class TranscriptLine(Record):
+class TranscriptLine(Record, frozen=True, kw_only=True):
     """A finished transcript line that the file does not have yet (X-3)."""
 
     session_id: str
@@ -137,7 +137,7 @@ class TranscriptLine(Record):
     line: bytes
 
 
-class AuditDraft(Record):
+class AuditDraft(Record, frozen=True, kw_only=True):
     """What a transition leaves behind, before the log gives it a number and a hash (U-1)."""
 
     tenant_id: str
@@ -152,7 +152,7 @@ class AuditDraft(Record):
     """Strings, booleans, integers below 2^53, objects, arrays only (U-2)."""
 
 
-class AuditRecord(Record):
+class AuditRecord(Record, frozen=True, kw_only=True):
     """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2)."""
 
     tenant_id: str

@@ -24,14 +24,14 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Base of what is taken: an unknown field is an error that names it."""
 
 
-class Actor(Resource):
+class Actor(Resource, frozen=True, kw_only=True):
     """Who did something, set by the server from the credential."""
 
     type: Literal["user", "agent"]
     id: str
 
 
-class Target(Body, omit_defaults=True):
+class Target(Body, frozen=True, kw_only=True, omit_defaults=True):
     """What a command is aimed at (racp section 1). For an execute `agent_id` or a session is needed."""
 
     agent_id: str | None = None
@@ -42,13 +42,13 @@ class Target(Body, omit_defaults=True):
     command_id: str | None = None
 
 
-class ApprovalWish(Body, omit_defaults=True):
+class ApprovalWish(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`approval` of a command's body: may only tighten policy."""
 
     required: int = 1
 
 
-class CommandBody(Body):
+class CommandBody(Body, frozen=True, kw_only=True):
     """`POST /v1/commands`. `payload` stays bytes: its SHA-256 is what an approval is bound to (P-2)."""
 
     type: CommandType
@@ -61,7 +61,7 @@ class CommandBody(Body):
     reason: str | None = None
 
 
-class Binary(Body, omit_defaults=True):
+class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`value` of a content part that is not text; Node's Buffer form is accepted beside it."""
 
     encoding: Literal["base64"]
@@ -70,14 +70,14 @@ class Binary(Body, omit_defaults=True):
     sha256: str | None = None
 
 
-class ContentPart(Body):
+class ContentPart(Body, frozen=True, kw_only=True):
     """One part of a message (llm-bridge-spec)."""
 
     contentType: Literal["text", "image", "audio", "video", "file"]  # noqa: N815 - the name is the specification's
     value: Any
 
 
-class UserMessage(Body):
+class UserMessage(Body, frozen=True, kw_only=True):
     """One message of an execute (llm-bridge-spec UserMessage)."""
 
     role: Literal["user"]
@@ -85,21 +85,21 @@ class UserMessage(Body):
     name: str | None = None
 
 
-class ExecutePayload(Body):
+class ExecutePayload(Body, frozen=True, kw_only=True):
     """`payload` of an execute."""
 
     messages: list[UserMessage]
     tools: list[str] = []
 
 
-class Failure(Resource):
+class Failure(Resource, frozen=True, kw_only=True):
     """Why a command failed: a code and one sentence."""
 
     code: str
     message: str
 
 
-class Notice(Resource):
+class Notice(Resource, frozen=True, kw_only=True):
     """Something a person must be told about a command or session (D-4, C-7, A-10)."""
 
     code: str
@@ -108,19 +108,19 @@ class Notice(Resource):
     lost_frame_count: int | None = None
 
 
-class ToolCall(Resource):
+class ToolCall(Resource, frozen=True, kw_only=True):
     toolCallId: str  # noqa: N815 - llm-bridge-spec's name
     name: str
     arguments: msgspec.Raw
 
 
-class TokenCount(Resource):
+class TokenCount(Resource, frozen=True, kw_only=True):
     promptTokens: int  # noqa: N815 - llm-bridge-spec's name
     completionTokens: int  # noqa: N815
     totalTokens: int  # noqa: N815
 
 
-class Output(Resource):
+class Output(Resource, frozen=True, kw_only=True):
     """`output` of a result (racp section 1)."""
 
     output: list[dict[str, Any]]
@@ -132,12 +132,12 @@ class Output(Resource):
     notices: list[Notice] = []
 
 
-class Result(Resource):
+class Result(Resource, frozen=True, kw_only=True):
     ok: bool
     output: Output
 
 
-class Command(Resource):
+class Command(Resource, frozen=True, kw_only=True):
     """A command as every surface shows it (C-0)."""
 
     id: str
@@ -164,7 +164,7 @@ class Command(Resource):
     reason: str | None = None
 
 
-class Vote(Resource):
+class Vote(Resource, frozen=True, kw_only=True):
     """One person's vote on an approval."""
 
     by: str
@@ -174,7 +174,7 @@ class Vote(Resource):
     comment: str | None = None
 
 
-class Approval(Resource):
+class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3). `input` is the bytes that `digest` (SHA-256, hex) covers."""
 
     id: str
@@ -205,7 +205,7 @@ class Approval(Resource):
     self_approval: bool = True
 
 
-class GrantBody(Body):
+class GrantBody(Body, frozen=True, kw_only=True):
     """`POST /v1/approvals/{id}/grants`."""
 
     decision: Decision
@@ -218,7 +218,7 @@ class GrantBody(Body):
     digest: str | None = None
 
 
-class CommandApproval(Resource):
+class CommandApproval(Resource, frozen=True, kw_only=True):
     """`GET /v1/commands/{id}/approval` in the seed's shape."""
 
     command_id: str
@@ -226,7 +226,7 @@ class CommandApproval(Resource):
     grants: list[dict[str, str]]
 
 
-class StatusEvent(Resource):
+class StatusEvent(Resource, frozen=True, kw_only=True):
     """One durable event of a command's stream (racp section 4); fields by `event`."""
 
     event: Literal["state", "progress", "result", "error", "notice", "approval"]
@@ -246,7 +246,7 @@ class StatusEvent(Resource):
     by: str | None = None
 
 
-class Heartbeat(Resource):
+class Heartbeat(Resource, frozen=True, kw_only=True):
     """The event that carries no number (S-2)."""
 
     event: Literal["heartbeat"]
@@ -256,7 +256,7 @@ class Heartbeat(Resource):
     state: str
 
 
-class FeedEvent(Resource):
+class FeedEvent(Resource, frozen=True, kw_only=True):
     """One event of a tenant's feed: what changed and where to read it."""
 
     event: Literal["command", "approval", "session", "runner"]
@@ -268,7 +268,7 @@ class FeedEvent(Resource):
     by: str | None = None
 
 
-class Session(Resource):
+class Session(Resource, frozen=True, kw_only=True):
     """A session as every surface shows it (N-3)."""
 
     session_id: str
@@ -291,7 +291,7 @@ class Session(Resource):
     lost_frame_count: int = 0
 
 
-class Node(Resource):
+class Node(Resource, frozen=True, kw_only=True):
     """A runner as `GET /v1/edge/nodes` lists it (L-6)."""
 
     node_id: str
