@@ -1,0 +1,30 @@
+"""An agent program of our own: it speaks ACP over stdio, needs no model, and runs the prompt's lines as commands.
+
+Each line is asked for before it runs, so that a shell becomes approved, audited remote execution.
+Nothing heavy is imported here: the SDK takes half a second, which only the program itself should pay.
+"""
+
+from __future__ import annotations
+
+import sys
+
+USAGE = """\
+usage: interlock-shell-agent
+
+An agent that speaks the Agent Client Protocol on standard input and output. A runner starts it; it is
+of no use at a terminal. It runs each line of a prompt as a shell command in the session's workspace,
+asks permission for each, streams the output and stops at the first failure."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve one ACP connection on stdin and stdout. Returns the exit status: 0 at end of input, 2 for wrong usage."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    if arguments:
+        print(f"error: this program takes no arguments, but was given {arguments[0]!r}.\n{USAGE}", file=sys.stderr)
+        return 2
+    from interlock.shell_agent.serve import serve_stdio
+
+    return serve_stdio()

@@ -1,0 +1,168 @@
+"""One shell command as a child process: its output as it comes, its end, and an end that we bring about.
+
+The command is the leader of a process group of its own, so that what it starts ends with it. Its exit is waited for
+without reaping it (`waitid` with WNOWAIT): the zombie keeps the group's number, so a signal to the group can never
+reach a stranger that was given the same number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import IO, Literal, NamedTuple
+
+CHUNK_BYTES = 32 * 1024
+"""Most that is read from a command at once; also what one `tool_call_update` carries at most."""
+TERMINATE_GRACE_S = 2.0
+"""SIGTERM to SIGKILL, when a command is cancelled."""
+LINGER_S = 0.5
+LINGER_BYTES = 1024 * 1024
+"""After a command's exit its pipes are read to their end. Where a process that left the group keeps one open, reading
+stops after LINGER_S without output, or after LINGER_BYTES: more than any pipe holds by default, so nothing that the
+command itself wrote is lost."""
+
+Channel = Literal["stdout", "stderr"]
+Emit = Callable[[Channel, str], Awaitable[None]]
+
+
+class CommandNotStarted(Exception):
+    """The shell could not be started; the text says why, as the operating system puts it."""
+
+
+class Ended(NamedTuple):
+    """How a command ended: exactly one of exit_code and signal is set. The counts are of bytes read."""
+
+    exit_code: int | None
+    signal: int | None
+    stdout_bytes: int
+    stderr_bytes: int
+
+    @property
+    def status(self) -> int:
+        """As a shell gives it in `$?`: 128 + N for a death by signal N."""
+        return 128 + self.signal if self.signal is not None else self.exit_code or 0
+
+
+class _Pipe:
+    """One output of the command, read only as fast as `emit` takes it: that is the back-pressure on the command."""
+
+    def __init__(self, channel: Channel, source: IO[bytes], emit: Emit) -> None:
+        self.channel: Channel = channel
+        self.bytes_read = 0
+        self._source = source
+        self._emit = emit
+        # A StreamReader stops reading the pipe at twice its limit; that and the pipe itself is all that is buffered.
+        self._reader = asyncio.StreamReader(limit=CHUNK_BYTES)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._left_after_exit: int | None = None
+
+    async def pump(self, exited: asyncio.Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), self._source)
+        try:
+            while chunk := await self._next(exited):
+                self.bytes_read += len(chunk)
+                await self._tell(self._decoder.decode(chunk))
+            await self._tell(self._decoder.decode(b"", final=True))
+        finally:
+            transport.close()
+
+    async def _tell(self, text: str) -> None:
+        if text:
+            await self._emit(self.channel, text)
+
+    async def _next(self, exited: asyncio.Future[None]) -> bytes:
+        """The next chunk; b"" at the end of the pipe, or where nobody of the command's own can write to it any more."""
+        reading = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
+        try:
+            await asyncio.wait([reading, exited], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                await asyncio.wait([reading], timeout=LINGER_S)
+            if not reading.done():
+                return b""
+        finally:
+            reading.cancel()
+        return self._within_linger(reading.result(), exited.done())
+
+    def _within_linger(self, chunk: bytes, exited: bool) -> bytes:
+        if not exited:
+            return chunk
+        left = LINGER_BYTES if self._left_after_exit is None else self._left_after_exit
+        self._left_after_exit = left - len(chunk)
+        return chunk if left > 0 else b""
+
+
+class RunningCommand:
+    """A started command. `finish` must be awaited; `terminate` may be called at any time, also more than once."""
+
+    def __init__(self, line: str, cwd: str, emit: Emit) -> None:
+        """Start `/bin/sh -c line` in `cwd` (absolute), reading from /dev/null. Raises CommandNotStarted."""
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", line],
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            raise CommandNotStarted(getattr(error, "strerror", None) or str(error)) from error
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._pipes = [_Pipe("stdout", self._process.stdout, emit), _Pipe("stderr", self._process.stderr, emit)]
+        self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting = asyncio.create_task(self._wait())
+
+    async def finish(self) -> Ended:
+        """Wait for the end, and for all output to have been emitted. What the command left in its group is killed.
+
+        Where `emit` raises or this is cancelled, the command is killed first: none survives its turn.
+        """
+        try:
+            async with asyncio.TaskGroup() as pumps:
+                for pipe in self._pipes:
+                    pumps.create_task(pipe.pump(self._exited))
+                code = await asyncio.shield(self._waiting)
+        except BaseException:
+            self._signal(signal.SIGKILL)
+            await asyncio.shield(self._waiting)
+            raise
+        out, err = (pipe.bytes_read for pipe in self._pipes)
+        return Ended(code if code >= 0 else None, -code if code < 0 else None, out, err)
+
+    async def terminate(self) -> None:
+        """SIGTERM to the group, SIGCONT so that a stopped one hears it, SIGKILL after TERMINATE_GRACE_S; returns when
+        the command is gone."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        await asyncio.wait([self._waiting], timeout=TERMINATE_GRACE_S)
+        self._signal(signal.SIGKILL)
+        await asyncio.shield(self._waiting)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Once the exit is known the process may have been reaped, and its number may be somebody else's.
+        if not self._exited.done():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    async def _wait(self) -> int:
+        """The command's return code, as `subprocess` gives it. What is left of its group is killed first."""
+        await asyncio.to_thread(_wait_for_exit, self._process)
+        self._signal(signal.SIGKILL)
+        self._exited.set_result(None)
+        return self._process.wait()
+
+
+def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "darwin":
+        process.wait()  # Python got `waitid` late there; the number is free for an instant before the group is killed
+    else:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

@@ -1,0 +1,204 @@
+"""One prompt, run: ask for each command, run it, stream its output, stop at the first that failed or was not allowed.
+
+ACP has no word for a prompt that failed, so a failing command answers the prompt with a JSON-RPC error; the sentence is
+its message, and the exit status is in its data as `{"interlock": {"exit_code": n}}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, NamedTuple
+
+from acp import RequestError
+from acp.agent.connection import AgentSideConnection
+from acp.schema import (
+    AgentMessageChunk,
+    AllowedOutcome,
+    ContentToolCallContent,
+    PermissionOption,
+    PromptResponse,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolCallUpdate,
+)
+
+from interlock.shell_agent import script
+from interlock.shell_agent.process import Channel, CommandNotStarted, Ended, RunningCommand
+
+COMMAND_FAILED = -32050
+"""The JSON-RPC error code of a prompt that stopped at a failing command."""
+NOT_STARTED = 126
+"""The exit status of a command that could not be started, as a shell gives it."""
+ALLOW, REJECT = "allow", "reject"
+
+
+def options() -> list[PermissionOption]:
+    """What is offered for each command. There is no "always": what a person allows is this one command (A-9)."""
+    return [
+        PermissionOption(option_id=ALLOW, name="Run it once", kind="allow_once"),
+        PermissionOption(option_id=REJECT, name="Do not run it", kind="reject_once"),
+    ]
+
+
+class Call(NamedTuple):
+    """One command of the prompt: the tool call's id, the command, its number from 1."""
+
+    call_id: str
+    command: str
+    number: int
+
+
+class Turn:
+    """One prompt of a session. `cancel` may be called at any time; `run` then answers with stopReason `cancelled`."""
+
+    def __init__(
+        self, connection: AgentSideConnection, session_id: str, workspace: str, turn_id: str, commands: list[str]
+    ) -> None:
+        self._connection = connection
+        self._session_id = session_id
+        self._workspace = workspace
+        self._calls = [Call(f"{turn_id}_{n}", command, n) for n, command in enumerate(commands, start=1)]
+        self._cancelled = asyncio.Event()
+        self._running: RunningCommand | None = None
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    async def abandon(self) -> None:
+        """End the running command, where there is one: nobody is left to tell about it."""
+        self._cancelled.set()
+        if self._running is not None:
+            await self._running.terminate()
+
+    async def run(self) -> PromptResponse:
+        """Run the commands in order. Raises RequestError (COMMAND_FAILED) at the first that fails."""
+        for call in self._calls:
+            await self._announce(call)
+            allowed = await self._asked(call)
+            if self._cancelled.is_set():
+                await self._close(call, "failed", "canceled before it ran")
+                return PromptResponse(stop_reason="cancelled")
+            if not allowed:
+                await self._close(call, "failed", "not allowed")
+                await self._say(script.stopped(call.number, len(self._calls), "was not allowed", call.command))
+                return PromptResponse(stop_reason="end_turn")
+            await self._execute(call)
+            if self._cancelled.is_set():
+                return PromptResponse(stop_reason="cancelled")
+        await self._say(f"ran {script.plural(len(self._calls), 'command')}")
+        return PromptResponse(stop_reason="end_turn", field_meta={"interlock": {"exit_code": 0}})
+
+    async def _announce(self, call: Call) -> None:
+        await self._update(
+            ToolCallStart(
+                session_update="tool_call",
+                tool_call_id=call.call_id,
+                title=call.command,
+                kind="execute",
+                status="pending",
+                raw_input={"command": call.command},
+                field_meta={"interlock": {"toolName": "shell"}},
+            )
+        )
+
+    async def _asked(self, call: Call) -> bool:
+        """Whether the command may run. Everything but the one yes is a no: another option, an error, a lost peer."""
+        subject = ToolCallUpdate(
+            tool_call_id=call.call_id,
+            title=call.command,
+            kind="execute",
+            status="pending",
+            raw_input={"command": call.command},
+            field_meta={"interlock": {"toolName": "shell"}},
+        )
+        asking = asyncio.ensure_future(self._connection.request_permission(self._session_id, subject, options()))
+        try:
+            await self._or_cancelled(asking)
+            if not asking.done():
+                return False
+            outcome = asking.result().outcome
+        except (RequestError, ConnectionError, ValueError):  # ValueError: an answer that is not one of ACP's
+            return False
+        finally:
+            asking.cancel()
+        if not isinstance(outcome, AllowedOutcome):
+            # ACP answers a pending question with `cancelled` only where the whole prompt was cancelled.
+            self._cancelled.set()
+            return False
+        return outcome.option_id == ALLOW
+
+    async def _execute(self, call: Call) -> None:
+        await self._progress(call)
+        try:
+            ended = await self._ran(call)
+        except CommandNotStarted as error:
+            await self._failed(call, Ended(NOT_STARTED, None, 0, 0), f"could not be started ({error})")
+            return
+        outcome = script.ending(ended.exit_code, ended.signal)
+        if self._cancelled.is_set():
+            await self._close(call, "failed", f"canceled; it {outcome}", ended)
+        elif ended.status == 0:
+            await self._close(call, "completed", outcome, ended)
+        else:
+            await self._failed(call, ended, outcome)
+
+    async def _ran(self, call: Call) -> Ended:
+        async def emit(channel: Channel, text: str) -> None:
+            await self._progress(call, {"interlock": {"stream": {"channel": channel, "text": text}}})
+
+        running = self._running = RunningCommand(call.command, self._workspace, emit)
+        finishing = asyncio.create_task(running.finish())
+        try:
+            await self._or_cancelled(finishing)
+            if not finishing.done():
+                await running.terminate()
+            return await finishing
+        finally:
+            finishing.cancel()
+            self._running = None
+
+    async def _failed(self, call: Call, ended: Ended, outcome: str) -> None:
+        await self._close(call, "failed", outcome, ended)
+        sentence = script.stopped(call.number, len(self._calls), outcome, call.command)
+        await self._say(sentence)
+        raise RequestError(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
+
+    async def _or_cancelled(self, future: asyncio.Future[Any]) -> None:
+        """Wait until the future is done or the turn is cancelled, whichever comes first."""
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        try:
+            await asyncio.wait([future, cancelled], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cancelled.cancel()
+
+    async def _progress(self, call: Call, meta: dict[str, Any] | None = None) -> None:
+        await self._update(
+            ToolCallProgress(
+                session_update="tool_call_update", tool_call_id=call.call_id, status="in_progress", field_meta=meta
+            )
+        )
+
+    async def _close(self, call: Call, status: ToolCallStatus, text: str, ended: Ended | None = None) -> None:
+        """The last word on a tool call: how it went, never its output again, which was streamed."""
+        await self._update(
+            ToolCallProgress(
+                session_update="tool_call_update",
+                tool_call_id=call.call_id,
+                status=status,
+                content=[ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=text))],
+                raw_output=None if ended is None else ended._asdict(),
+            )
+        )
+
+    async def _say(self, sentence: str) -> None:
+        block = TextContentBlock(type="text", text=sentence)
+        await self._update(AgentMessageChunk(session_update="agent_message_chunk", content=block))
+
+    async def _update(self, update: AgentMessageChunk | ToolCallStart | ToolCallProgress) -> None:
+        """Returns once the pipe has taken it: that is what slows a command down to the reader's pace."""
+        # A peer that is gone has nobody to tell; `serve` ends the turn, and no further command gets its yes.
+        with contextlib.suppress(ConnectionError):
+            await self._connection.session_update(self._session_id, update)
