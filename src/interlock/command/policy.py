@@ -1,18 +1,45 @@
-"""First-match policy (P-1): an ordered list of rules decides allow, ask or deny for a command or a tool call."""
+"""First-match policy (P-1): an ordered list of rules decides allow, ask or deny for a command or a tool call.
+
+Doubt never helps a call through: an `allow` rule must cover the whole command line and every path, from their start;
+an `ask` or `deny` rule is met by any path, at any depth.
+"""
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
+
+Door = Literal["command", "tool"]
+Effect = Literal["allow", "ask", "deny"]
+Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
+Permission = Literal["asks", "never"]
+
+MATCH_CHARS = 65_536
+"""A command line longer than this meets no `allow` rule's `command`, and every `ask` and `deny` rule's."""
+
+_DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_HOURS = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
 
 
 class Subject(NamedTuple):
     """What is decided on. `door` tells which half of the fields is set."""
 
-    door: Literal["command", "tool"]
+    door: Door
     tenant_id: str
     agent_id: str
-    origin: Literal["user", "agent", "cron", "hook", "flush", "system"]
-    permission: Literal["asks", "never"]
+    origin: Origin
+    permission: Permission
     at_ms: int
     command_type: str | None = None
     tool_name: str | None = None
@@ -21,17 +48,243 @@ class Subject(NamedTuple):
     trusted_kinds: bool = False
     command_line: str | None = None
     paths: tuple[str, ...] = ()
+    """Relative to the workspace where they lie under it, else absolute."""
     allowed_tools: tuple[str, ...] = ()
     """`tools` of the command that the turn belongs to."""
     cost_usd: float = 0.0
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A quorum's part: at least `min` of the votes come from people of `role`."""
+
+    role: str
+    min: int = 1
+
+
 class Verdict(NamedTuple):
     """What the first matching rule says. `rule` is its name, shown to everyone who is asked."""
 
-    effect: Literal["allow", "ask", "deny"]
+    effect: Effect
     rule: str
     required: int = 1
     ttl_ms: int | None = None
     reason: str | None = None
     self_approval: bool = True
+    groups: tuple[Group, ...] = ()
+    deny_threshold: int = 1
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[policy.rules]]`: every match field that is set must hold; a list holds when one of its members does.
+
+    `tool`, `kind` and `agent` are globs. `command` is a regular expression for the whole line. `path` is a glob:
+    `*` stays inside one directory, `**` does not. `hours` is "09:00-18:00" in `zone`. `ttl` is "90s", "15m", "24h"
+    or "2d". Raises ValueError with one sentence that begins with the field's name.
+    """
+
+    name: str
+    effect: Effect
+    tenant: str | None = None
+    door: Door | None = None
+    type: str | list[str] | None = None
+    agent: str | list[str] | None = None
+    origin: Origin | list[Origin] | None = None
+    tool: str | list[str] | None = None
+    kind: str | list[str] | None = None
+    command: str | None = None
+    path: str | list[str] | None = None
+    permission: Permission | None = None
+    cost_over: float | None = None
+    hours: str | None = None
+    zone: str = "UTC"
+    required: int = 1
+    groups: list[Group] = []
+    deny_threshold: int = 1
+    ttl: str | None = None
+    reason: str | None = None
+    self_approval: bool = msgspec.field(name="self", default=True)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name: a rule needs a name, which people are shown")
+        if self.required < 1 or self.deny_threshold < 1:
+            raise ValueError("required: at least one vote is needed, for a yes as for a no")
+        if self.command is not None:
+            _check_pattern(self.command)
+        if self.hours is not None and _HOURS.fullmatch(self.hours) is None:
+            raise ValueError('hours: write a span of the day as "09:00-18:00"')
+        _check_zone(self.zone)
+        if self.ttl is not None and not 0 < duration_ms(self.ttl) <= APPROVAL_TTL_MAX_MS:
+            raise ValueError("ttl: an approval lives 30 days at most")
+
+    def verdict(self) -> Verdict:
+        """Write what the rule says."""
+        return Verdict(
+            self.effect,
+            self.name,
+            self.required,
+            duration_ms(self.ttl) if self.ttl else None,
+            self.reason,
+            self.self_approval,
+            tuple(self.groups),
+            self.deny_threshold,
+        )
+
+    def matches(self, subject: Subject) -> bool:
+        """Tell whether every match field that is set holds."""
+        return (
+            (self.tenant is None or self.tenant == subject.tenant_id)
+            and (self.door is None or self.door == subject.door)
+            and (self.permission is None or self.permission == subject.permission)
+            and _is_one_of(self.type, subject.command_type)
+            and _is_one_of(self.origin, subject.origin)
+            and _fits_glob(self.agent, subject.agent_id)
+            and _fits_glob(self.tool, subject.tool_name)
+            and _fits_glob(self.kind, subject.tool_kind)
+            and (self.cost_over is None or subject.cost_usd > self.cost_over)
+            and self._fits_hours(subject.at_ms)
+            and self._fits_command(subject.command_line)
+            and self._fits_paths(subject.paths)
+        )
+
+    def _fits_hours(self, at_ms: int) -> bool:
+        if self.hours is None:
+            return True
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(self.zone))
+        minute = moment.hour * 60 + moment.minute
+        first, last = (int(part[:2]) * 60 + int(part[3:]) for part in self.hours.split("-"))
+        # A span that ends before it begins goes over midnight.
+        return first <= minute < last if first <= last else minute >= first or minute < last
+
+    def _fits_command(self, line: str | None) -> bool:
+        if self.command is None:
+            return True
+        if line is None:
+            return False
+        if len(line) > MATCH_CHARS:
+            return self.effect != "allow"
+        return re.fullmatch(self.command, line, re.DOTALL) is not None
+
+    def _fits_paths(self, paths: tuple[str, ...]) -> bool:
+        if self.path is None:
+            return True
+        patterns = [self.path] if isinstance(self.path, str) else self.path
+        strict = self.effect == "allow"
+        fits = [any(_glob(pattern, not strict).fullmatch(posixpath.normpath(path)) for pattern in patterns)
+                for path in paths]
+        return bool(fits) and (all(fits) if strict else any(fits))
+
+
+def duration_ms(text: str) -> int:
+    """Read "90s", "15m", "24h" or "2d". Raises ValueError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError('ttl: write a duration as "90s", "15m", "24h" or "2d"')
+    return int(found[1]) * _UNIT_MS[found[2]]
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"command: not a regular expression: {error}") from None
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f'zone: there is no time zone "{zone}" on this machine') from None
+
+
+def _is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
+    if wanted is None:
+        return True
+    return value == wanted if isinstance(wanted, str) else value in wanted
+
+
+def _fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
+    if wanted is None:
+        return True
+    if value is None:
+        return False
+    return any(fnmatchcase(value, pattern) for pattern in ([wanted] if isinstance(wanted, str) else wanted))
+
+
+@lru_cache(maxsize=512)
+def _glob(pattern: str, any_depth: bool) -> re.Pattern[str]:
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            parts.append("(?:.*/)?")
+            at += 3
+        elif pattern.startswith("**", at):
+            parts.append(".*")
+            at += 2
+        else:
+            char = pattern[at]
+            parts.append("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char))
+            at += 1
+    lead = "(?:.*/)?" if any_depth and not pattern.startswith("/") else ""
+    return re.compile(lead + "".join(parts), re.DOTALL)
+
+
+SHIPPED: tuple[Rule, ...] = (
+    Rule(name="memory flush writes memory", effect="allow", door="tool", origin="flush", kind="edit",
+         path="memory/*.md"),
+    Rule(name="memory flush does nothing else", effect="deny", origin="flush", door="tool",
+         reason="A memory flush may only write memory/*.md."),
+    Rule(name="no command during a flush", effect="deny", origin="flush", door="command", type="execute",
+         reason="A memory flush starts no command."),
+    Rule(name="people may start agents that ask", effect="allow", door="command", type="execute", origin="user",
+         permission="asks"),
+    Rule(name="ask before an execute", effect="ask", door="command", type="execute"),
+    Rule(name="steering needs no approval", effect="allow", door="command"),
+)
+"""The shipped default's rules that a rule can say; the two that need a judgement stand in `_shipped` (P-1)."""
+
+NAMED_BY_COMMAND = Verdict("allow", "the command names this tool")
+TRUSTED_READ = Verdict("allow", "reads of an agent whose kinds are trusted")
+ASK_BEFORE_TOOL = Verdict("ask", "ask before a tool")
+READ_KINDS = frozenset({"read", "search"})
+
+
+class Policy:
+    """The rules in force. Order: the config's denials and quorums, remembered rules, the rest of the config, and
+    then the shipped default (P-1)."""
+
+    def __init__(self, rules: Iterable[Rule] = (), remembered: Iterable[Rule] = ()) -> None:
+        config = tuple(rules)
+        self.rules: Sequence[Rule] = (
+            *(rule for rule in config if _goes_first(rule)),
+            *remembered,
+            *(rule for rule in config if not _goes_first(rule)),
+        )
+
+    def decide(self, subject: Subject) -> Verdict:
+        """Say what the first matching rule says. A flush never asks a person: where it would, it is denied (Z-5)."""
+        for rule in self.rules:
+            if rule.matches(subject):
+                verdict = rule.verdict()
+                break
+        else:
+            verdict = _shipped(subject)
+        if subject.origin == "flush" and verdict.effect == "ask":
+            return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
+        return verdict
+
+
+def _goes_first(rule: Rule) -> bool:
+    return rule.effect == "deny" or (rule.effect == "ask" and (rule.required > 1 or bool(rule.groups)))
+
+
+def _shipped(subject: Subject) -> Verdict:
+    for rule in SHIPPED:
+        if rule.matches(subject):
+            return rule.verdict()
+    if subject.tool_name is not None and subject.tool_name in subject.allowed_tools:
+        return NAMED_BY_COMMAND
+    if subject.trusted_kinds and subject.tool_kind in READ_KINDS:
+        return TRUSTED_READ
+    return ASK_BEFORE_TOOL

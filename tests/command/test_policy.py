@@ -1,0 +1,133 @@
+"""Policy: who may do what, as one table of calls and what the first matching rule says."""
+
+import msgspec
+import pytest
+
+from interlock.command.policy import Policy, Rule, Subject, Verdict, duration_ms
+
+NOON = 1_800_000_000_000  # a Friday, 08:00 UTC
+
+TOOL = Subject("tool", "t1", "shell", "user", "asks", NOON, tool_name="bash", tool_kind="execute",
+               command_line="ls -l")
+READ = TOOL._replace(tool_name="read_file", tool_kind="read", command_line=None, paths=("src/a.py",))
+EXECUTE = Subject("command", "t1", "shell", "user", "asks", NOON, command_type="execute")
+FLUSH = READ._replace(origin="flush", tool_kind="edit", paths=("memory/2026-11-21.md",))
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize(
+    ("subject", "effect"),
+    [
+        (TOOL, "ask"),
+        (TOOL._replace(allowed_tools=("bash",)), "allow"),
+        (TOOL._replace(allowed_tools=("bas",)), "ask"),
+        (READ, "ask"),
+        (READ._replace(trusted_kinds=True), "allow"),
+        (READ._replace(trusted_kinds=True, tool_kind="edit"), "ask"),
+        (EXECUTE, "allow"),
+        (EXECUTE._replace(permission="never"), "ask"),
+        (EXECUTE._replace(origin="agent"), "ask"),
+        (EXECUTE._replace(origin="cron"), "ask"),
+        (EXECUTE._replace(origin="hook"), "ask"),
+        (EXECUTE._replace(command_type="cancel"), "allow"),
+        (EXECUTE._replace(command_type="cancel", origin="agent"), "allow"),
+        (FLUSH, "allow"),
+        (FLUSH._replace(paths=("memory/../src/a.md",)), "deny"),
+        (FLUSH._replace(paths=("memory/a.md", "src/a.py")), "deny"),
+        (FLUSH._replace(paths=("memory/deep/a.md",)), "deny"),
+        (FLUSH._replace(paths=()), "deny"),
+        (FLUSH._replace(tool_kind="execute"), "deny"),
+        (FLUSH._replace(allowed_tools=("read_file",), paths=("x",)), "deny"),
+    ],
+)
+def test_the_shipped_default(subject: Subject, effect: str) -> None:
+    assert Policy().decide(subject).effect == effect
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize(
+    ("fields", "subject", "holds"),
+    [
+        ({"tool": "ba*"}, TOOL, True),
+        ({"tool": ["edit", "bash"]}, TOOL, True),
+        ({"tool": "bash"}, EXECUTE, False),
+        ({"door": "command"}, TOOL, False),
+        ({"agent": "sh*"}, TOOL, True),
+        ({"agent": "claude"}, TOOL, False),
+        ({"tenant": "t2"}, TOOL, False),
+        ({"kind": "execute"}, TOOL, True),
+        ({"type": ["execute", "pause"]}, EXECUTE, True),
+        ({"origin": ["cron", "hook"]}, TOOL, False),
+        ({"permission": "never"}, TOOL, False),
+        ({"command": "ls( -[a-z]+)?"}, TOOL, True),
+        ({"command": "ls"}, TOOL, False),
+        ({"command": "ls.*"}, READ, False),
+        ({"command": "ls.*"}, TOOL._replace(command_line="ls\nrm -rf /"), True),
+        ({"command": ".*"}, TOOL._replace(command_line="x" * 70_000), False),
+        ({"path": "src/*.py"}, READ, True),
+        ({"path": "src/*.py"}, READ._replace(paths=("src/deep/a.py",)), False),
+        ({"path": "src/**/*.py"}, READ._replace(paths=("src/deep/a.py",)), True),
+        ({"path": "src/**"}, READ._replace(paths=("src/a.py", "etc/b")), False),
+        ({"path": "a.py"}, READ, False),
+        ({"path": "src/*"}, TOOL, False),
+        ({"cost_over": 1.5}, TOOL._replace(cost_usd=1.5), False),
+        ({"cost_over": 1.5}, TOOL._replace(cost_usd=1.6), True),
+        ({"hours": "08:00-09:00"}, TOOL, True),
+        ({"hours": "08:00-09:00", "zone": "Asia/Seoul"}, TOOL, False),
+        ({"hours": "22:00-06:00", "zone": "Asia/Seoul"}, TOOL, False),
+        ({"hours": "16:30-06:00", "zone": "Asia/Seoul"}, TOOL, True),
+    ],
+)
+def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
+    rule = msgspec.convert({"name": "r", "effect": "allow", **fields}, Rule)
+    assert rule.matches(subject) is holds
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize(
+    ("fields", "subject", "holds"),
+    [
+        ({"path": "*.py"}, READ, True),
+        ({"path": "etc/*"}, READ._replace(paths=("src/a.py", "/home/me/etc/b")), True),
+        ({"path": "/etc/*"}, READ._replace(paths=("/x/etc/b",)), False),
+        ({"command": "rm .*"}, TOOL._replace(command_line="x" * 70_000), True),
+    ],
+)
+def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
+    rule = msgspec.convert({"name": "r", "effect": "deny", **fields}, Rule)
+    assert rule.matches(subject) is holds
+
+
+@pytest.mark.req("P-1")
+def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_rest() -> None:
+    allow = Rule(name="allow", effect="allow", tool="bash")
+    deny = Rule(name="deny", effect="deny", tool="bash", command="rm .*", reason="no")
+    quorum = Rule(name="quorum", effect="ask", tool="bash", command="git push.*", required=2)
+    remembered = Rule(name="remembered", effect="allow", tool="bash")
+    policy = Policy([Rule(name="ask", effect="ask", tool="bash", ttl="15m"), allow, deny, quorum], [remembered])
+    assert policy.decide(TOOL._replace(command_line="rm x")).rule == "deny"
+    assert policy.decide(TOOL._replace(command_line="git push")) == Verdict("ask", "quorum", 2)
+    assert policy.decide(TOOL).rule == "remembered"
+    assert Policy(policy.rules).decide(READ).rule == "ask before a tool"
+
+
+@pytest.mark.req("Z-5")
+def test_a_flush_never_asks() -> None:
+    policy = Policy([Rule(name="ask all", effect="ask")])
+    assert policy.decide(FLUSH).effect == "deny"
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [({"command": "("}, "regular expression"), ({"hours": "9-18"}, "09:00-18:00"), ({"ttl": "soon"}, "duration"),
+     ({"ttl": "31d"}, "30 days"), ({"zone": "Mars/Base"}, "time zone"),
+     ({"required": 0}, "vote"), ({"name": ""}, "name")],
+)
+def test_a_rule_that_means_nothing_is_one_sentence(fields: dict[str, object], word: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=word):
+        msgspec.convert({"name": "r", "effect": "ask", **fields}, Rule)
+
+
+def test_durations() -> None:
+    assert [duration_ms(text) for text in ("90s", "15m", "24h", "2d")] == [90_000, 900_000, 86_400_000, 172_800_000]
