@@ -1,0 +1,119 @@
+"""Opening the ledger's file: refusing what is not one, its settings, and the numbered migrations."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.faults import NotALedger, TooNew
+from interlock.ports.ledger import Full
+
+APPLICATION_ID = 0x496C6B31
+"""Stands in the file's header, so that another program's database is told from a ledger."""
+BUSY_TIMEOUT_MS = 5_000
+"""A reader of another process (a backup, a check) may hold a lock so long before a batch fails."""
+CHECKPOINT_PAGES = 4_000
+"""The write-ahead log is folded into the file about this often (16 MB)."""
+CACHED_STATEMENTS = 128
+QUICK_CHECK_BYTES = 32 * 1024 * 1024
+"""A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
+
+
+def connect(path: Path, *, read_only: bool = False) -> Database:
+    """Open a connection with the ledger's settings. The file must be a ledger or empty. Raises NotALedger, Full."""
+    try:
+        if not read_only:
+            _make_private(path)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+        connection = cast(
+            "Database", apsw.Connection(str(path), flags=flags, statementcachesize=CACHED_STATEMENTS)
+        )
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("foreign_keys", True)
+        if read_only:
+            connection.pragma("query_only", True)
+        return connection
+    except (apsw.CantOpenError, apsw.IOError, OSError) as error:
+        raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
+
+
+def open_writer(path: Path) -> Database:
+    """Open the one writing connection and bring the schema up to date.
+
+    Raises NotALedger, TooNew, Full.
+    """
+    connection = connect(path)
+    try:
+        _refuse_strangers(connection, path)
+        if connection.pragma("journal_mode", "wal") != "wal":
+            raise NotALedger(f"The file system of {path} does not support a write-ahead log; keep the state directory "
+                             "on a local disk.")
+        connection.pragma("synchronous", "FULL")
+        connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        migrate(connection, path)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        connection.close()
+        raise NotALedger(f"{path} is not a ledger, or is damaged: {error}. Restore it from a backup, or move it away "
+                         "to begin anew.") from error
+    except apsw.Error as error:
+        connection.close()
+        raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
+    except Exception:
+        connection.close()
+        raise
+    return connection
+
+
+def migrations() -> list[str]:
+    """Give the migrations' SQL; the first one makes version 1 out of an empty file."""
+    folder = resources.files(__package__ or "interlock.backends.sqlite") / "migrations"
+    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [entry.read_text(encoding="utf-8") for _, entry in named]
+
+
+def migrate(connection: Database, path: Path) -> None:
+    """Apply the migrations that the file does not have, each in a transaction of its own. Raises TooNew."""
+    steps = migrations()
+    version = _number(connection, "user_version")
+    if version > len(steps):
+        raise TooNew(f"The ledger at {path} has schema {version}, and this program knows {len(steps)}: "
+                     "use the newer program that wrote it.")
+    for target, step in enumerate(steps[version:], version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(step)
+            connection.pragma("user_version", target)
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.execute("COMMIT")
+        except Exception:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _refuse_strangers(connection: Database, path: Path) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if tables and _number(connection, "application_id") != APPLICATION_ID:
+        raise NotALedger(f"{path} is a database of another program, not a ledger.")
+    if path.stat().st_size <= QUICK_CHECK_BYTES:
+        finding = str(connection.execute("PRAGMA quick_check(1)").get)
+        if finding != "ok":
+            raise NotALedger(f"The ledger at {path} is damaged ({finding}). Restore it from a backup.")
+
+
+def _make_private(path: Path) -> None:
+    # The log and its index take the mode of the file, so it must be right before SQLite makes them.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _number(connection: Database, name: str) -> int:
+    value = connection.pragma(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,54 @@
+"""What can be wrong with a ledger's file, and how SQLite's errors become the port's."""
+
+from __future__ import annotations
+
+import apsw
+
+from interlock.ports.ledger import Fenced, Full, LedgerError, Taken
+
+
+class NotALedger(LedgerError):
+    """The file is no database, a damaged one, or another program's."""
+
+
+class TooNew(LedgerError):
+    """A newer program has moved the schema on; this one would misread it."""
+
+
+class Closed(LedgerError):
+    """The ledger takes nothing any more, because it was closed."""
+
+
+class Damaged(LedgerError):
+    """SQLite finds the file inconsistent while it works on it."""
+
+
+_CANNOT_TAKE = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    apsw.BusyError,
+    apsw.LockedError,
+)
+
+
+def translate(error: Exception) -> LedgerError:
+    """Turn what went wrong inside a batch into the port's error, with one sentence."""
+    if isinstance(error, LedgerError):
+        return error
+    if isinstance(error, apsw.FullError):
+        return Full("The ledger's disk is full; nothing of this batch was kept. Free some space.")
+    if isinstance(error, _CANNOT_TAKE):
+        return Full(f"The ledger's file could not be read or written, so nothing of this batch was kept: {error}.")
+    if isinstance(error, apsw.ConstraintError):
+        return Taken(f"A name in this batch exists already: {error}.")
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Damaged(f"The ledger's file is damaged: {error}. Restore it from a backup.")
+    return LedgerError(f"The batch could not be written: {error}")
+
+
+def concerns_one_batch(error: Exception) -> bool:
+    """Tell whether the others of a group could commit without the batch that raised this."""
+    return isinstance(error, apsw.ConstraintError | Taken | Fenced) or not isinstance(error, apsw.Error)

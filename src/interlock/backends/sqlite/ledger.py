@@ -1,0 +1,188 @@
+"""The ledger on SQLite: one file, one writer thread with group commit, a few readers (C-4, D-1, S-1, U-2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from interlock.backends.sqlite import queries, rows
+from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.readers import Readers
+from interlock.backends.sqlite.writer import Writer
+from interlock.command.audit import FIRST_PREV
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Batch, CommandQuery, Ledger, Receipt
+from interlock.protocol.clock import iso
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditRecord,
+    CommandRecord,
+    ControlRecord,
+    Event,
+    IdempotencyRecord,
+    KeyRecord,
+    RunnerRecord,
+    SessionRecord,
+    TranscriptLine,
+)
+
+PRUNE_ROWS = 1_000
+"""Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
+_END_OF_TIME = 2**62
+
+
+async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
+    """Open or make the ledger at `path` (mode 0600), on the running loop.
+
+    The directory must exist, and the gateway's lock be held (N-2): two writers on one file are never allowed.
+    Raises NotALedger, TooNew or Full, each with one sentence.
+    """
+    connection = await asyncio.to_thread(open_writer, path)
+    connection.execute(queries.ADD_STORE_VALUE, ("gateway_id", "gw_" + os.urandom(8).hex()))
+    connection.execute(queries.ADD_STORE_VALUE, ("created_at", iso(clock.now_ms())))
+    gateway_id = str(connection.execute(queries.STORE_VALUE, ("gateway_id",)).get)
+    return SqliteLedger(gateway_id, Writer(connection), Readers(path))
+
+
+class SqliteLedger(Ledger):
+    """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
+
+    def __init__(self, gateway_id: str, writer: Writer, readers: Readers) -> None:
+        self._gateway_id = gateway_id
+        self._writer = writer
+        self._readers = readers
+
+    async def commit(self, batch: Batch) -> Receipt:
+        return await self._writer.run(lambda transaction: transaction.apply(batch))
+
+    async def take(self, lane: str) -> int:
+        return await self._writer.run(lambda transaction: transaction.take(lane))
+
+    async def gateway_id(self) -> str:
+        return self._gateway_id
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+        found = await self._readers.rows(queries.EVENTS_AFTER, (stream, after, limit))
+        return [
+            Event(stream=stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
+            for n, kind, at_ms, body, message_id in found
+        ]
+
+    async def head(self, stream: str) -> int:
+        found = await self._readers.row(queries.STREAM_HEAD, (stream,))
+        return int(found[0]) if found else 0
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, (stream, limit))
+        return [row[0] for row in reversed(found)]
+
+    async def session(self, session_id: str) -> SessionRecord | None:
+        found = await self._readers.row(queries.SESSION, (session_id,))
+        return rows.session_of(found) if found else None
+
+    async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
+        found = await self._readers.row(queries.SESSION_BY_KEY, (tenant_id, session_key))
+        return rows.session_of(found) if found else None
+
+    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
+        before = _END_OF_TIME if before_ms is None else before_ms
+        found = await self._readers.rows(queries.SESSIONS, (tenant_id, before, limit))
+        return [rows.session_of(row) for row in found]
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        return [rows.session_of(row) for row in await self._readers.rows(queries.RUNNER_SESSIONS, (runner_id,))]
+
+    async def due_sessions(self) -> list[tuple[str, int]]:
+        return [(row[0], row[1]) for row in await self._readers.rows(queries.DUE_SESSIONS)]
+
+    async def command(self, command_id: str) -> CommandRecord | None:
+        found = await self._readers.row(queries.COMMAND, (command_id,))
+        return rows.command_of(found) if found else None
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
+        given = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
+                 "actor_id": query.actor_id}  # fmt: skip
+        filters = {column: value for column, value in given.items() if value is not None}
+        page = () if query.before is None else (query.before, query.tenant_id)
+        sql = queries.commands(tuple(filters), paged=bool(page))
+        found = await self._readers.rows(sql, (query.tenant_id, *filters.values(), *page, query.limit))
+        return [rows.command_of(row) for row in found]
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, (session_id,))]
+
+    async def approval(self, approval_id: str) -> ApprovalRecord | None:
+        found = await self._readers.row(queries.APPROVAL, (approval_id,))
+        return rows.approval_of(found) if found else None
+
+    async def approvals(
+        self, tenant_id: str, state: str | None, before: str | None, limit: int
+    ) -> list[ApprovalRecord]:
+        sql = queries.approvals(by_state=state is not None, paged=before is not None)
+        by_state = () if state is None else (state,)
+        page = () if before is None else (before, tenant_id)
+        found = await self._readers.rows(sql, (tenant_id, *by_state, *page, limit))
+        return [rows.approval_of(row) for row in found]
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        return [rows.approval_of(row) for row in await self._readers.rows(queries.LIVE_APPROVALS, (session_id,))]
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+        found = await self._readers.rows(queries.CONTROLS_AFTER, (session_id, after))
+        return [
+            ControlRecord(session_id=session_id, seq=seq, message_id=message_id, body=body)
+            for seq, message_id, body in found
+        ]
+
+    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+        found = await self._readers.row(queries.IDEMPOTENCY, (scope,))
+        return rows.idempotency_of(scope, found) if found else None
+
+    async def prune_idempotency(self, before_ms: int) -> int:
+        pruned = 0
+        while True:
+            now: int = await self._writer.run(lambda transaction: transaction.prune_idempotency(before_ms, PRUNE_ROWS))
+            pruned += now
+            if now < PRUNE_ROWS:
+                return pruned
+
+    async def runner(self, runner_id: str) -> RunnerRecord | None:
+        found = await self._readers.row(queries.RUNNER, (runner_id,))
+        return rows.runner_of(found) if found else None
+
+    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
+        found = await self._readers.row(queries.RUNNER_BY_TOKEN, (token_sha256,))
+        return rows.runner_of(found) if found else None
+
+    async def runners(self, tenant_id: str) -> list[RunnerRecord]:
+        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, (tenant_id,))]
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        found = await self._readers.row(queries.KEY, (key_sha256,))
+        return rows.key_of(found) if found else None
+
+    async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
+        found = await self._readers.rows(queries.AUDIT_AFTER, (tenant_id, after, limit))
+        return [AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body) for seq, hash_, body in found]
+
+    async def audit_head(self, tenant_id: str) -> tuple[int, str]:
+        found = await self._readers.row(queries.AUDIT_HEAD, (tenant_id,))
+        return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+
+    async def audit_tenants(self) -> list[str]:
+        return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]
+
+    async def transcript_pending(self) -> list[TranscriptLine]:
+        return [
+            TranscriptLine(session_id=session_id, entry_id=entry_id, line=line)
+            for session_id, entry_id, line in await self._readers.rows(queries.TRANSCRIPT_PENDING)
+        ]
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.close_now)
+
+    def close_now(self) -> None:
+        """Do what `close` does, from any thread and without a loop; blocks until it is done. May be called again."""
+        self._readers.close()
+        self._writer.close()

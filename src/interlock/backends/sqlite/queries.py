@@ -1,0 +1,162 @@
+"""The ledger's SQL, each statement under its name."""
+
+from __future__ import annotations
+
+# --- lanes and the store itself ---
+TAKE_LANE = """
+INSERT INTO lane (name, epoch) VALUES (?, 1)
+ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1 RETURNING epoch
+"""
+LANE_EPOCH = "SELECT epoch FROM lane WHERE name = ?"
+ADD_STORE_VALUE = "INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+STORE_VALUE = "SELECT value FROM store WHERE name = ?"
+
+# --- streams ---
+STREAM_BITS = 32
+"""`event.place` is stream.id shifted by this, plus n."""
+STREAM_BY_NAME = "SELECT id, head FROM stream WHERE name = ?"
+LAST_STREAM_ID = "SELECT coalesce(max(id), 0) FROM stream"
+STREAM_HEAD = "SELECT head FROM stream WHERE name = ?"
+EVENTS_AFTER = """
+SELECT event.place & 4294967295, kind, at_ms, body, message_id FROM event
+WHERE place > (SELECT id << 32 FROM stream WHERE name = ?1) + ?2
+  AND place <= (SELECT (id << 32) + head FROM stream WHERE name = ?1)
+ORDER BY place LIMIT ?3
+"""
+RECENT_MESSAGE_IDS = """
+SELECT message_id FROM event
+WHERE place > (SELECT id << 32 FROM stream WHERE name = ?1)
+  AND place <= (SELECT (id << 32) + head FROM stream WHERE name = ?1)
+  AND kind IN ('C', 'refused')
+ORDER BY place DESC LIMIT ?2
+"""
+
+
+def put_streams(rows: int) -> str:
+    """Write the heads of so many streams in one step."""
+    values = ",".join(["(?,?,?)"] * rows)
+    return (f"INSERT INTO stream (id, name, head) VALUES {values} "
+            "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
+
+
+def add_events(rows: int) -> str:
+    """Write so many events in one step."""
+    return "INSERT INTO event (place, kind, at_ms, message_id, body) VALUES " + ",".join(["(?,?,?,?,?)"] * rows)
+
+
+# --- sessions ---
+SESSION_COLUMNS = (
+    "session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms, deadline_ms, "
+    "usage, machine"
+)
+PUT_SESSION = f"""
+INSERT INTO session ({SESSION_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
+ON CONFLICT (session_id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_key = excluded.session_key, agent_id = excluded.agent_id,
+    runner_id = excluded.runner_id, workspace = excluded.workspace, state = excluded.state,
+    created_ms = excluded.created_ms, updated_ms = excluded.updated_ms, deadline_ms = excluded.deadline_ms,
+    usage = excluded.usage, machine = excluded.machine
+"""
+SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?"
+SESSION_BY_KEY = f"""
+SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
+ORDER BY created_ms DESC, place DESC LIMIT 1
+"""
+SESSIONS = f"""
+SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND updated_ms < ?
+ORDER BY updated_ms DESC, place DESC LIMIT ?
+"""
+RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
+DUE_SESSIONS = "SELECT session_id, deadline_ms FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place"
+
+# --- commands ---
+PUT_COMMAND = """
+INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, body) VALUES (?,?,?,?,?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
+    agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
+"""
+COMMAND = "SELECT body FROM command WHERE id = ?"
+LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND ended_ms IS NULL ORDER BY place"
+
+
+def commands(filters: tuple[str, ...], *, paged: bool) -> str:
+    """Select a page of a tenant's commands by these columns, newest first."""
+    where = "".join(f" AND {column} = ?" for column in filters)
+    if paged:
+        where += " AND place < (SELECT place FROM command WHERE id = ? AND tenant_id = ?)"
+    return f"SELECT body FROM command WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
+
+
+# --- approvals ---
+PUT_APPROVAL = """
+INSERT INTO approval (id, tenant_id, session_id, state, body) VALUES (?,?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
+"""
+APPROVAL = "SELECT body FROM approval WHERE id = ?"
+LIVE_APPROVALS = """
+SELECT body FROM approval WHERE session_id = ? AND state IN ('pending', 'granted') ORDER BY place
+"""
+
+
+def approvals(*, by_state: bool, paged: bool) -> str:
+    """Select a page of a tenant's approvals, newest first."""
+    where = " AND state = ?" if by_state else ""
+    if paged:
+        where += " AND place < (SELECT place FROM approval WHERE id = ? AND tenant_id = ?)"
+    return f"SELECT body FROM approval WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
+
+
+# --- control frames ---
+PUT_CONTROL = """
+INSERT INTO control (session_id, seq, message_id, body) VALUES (?,?,?,?)
+ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body
+"""
+DROP_CONTROLS = "DELETE FROM control WHERE session_id = ? AND seq <= ?"
+CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = ? AND seq > ? ORDER BY seq"
+
+# --- idempotency ---
+ADD_IDEMPOTENCY = """
+INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES (?,?,?,?,?,?,?)
+"""
+IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = ?"
+PRUNE_IDEMPOTENCY = """
+DELETE FROM idempotency WHERE scope IN (
+    SELECT scope FROM idempotency LEFT JOIN command ON command.id = idempotency.command_id
+    WHERE created_ms < ?1 AND (command.id IS NULL OR command.ended_ms < ?1)
+    LIMIT ?2)
+"""
+
+# --- runners and keys ---
+PUT_RUNNER = """
+INSERT INTO runner (runner_id, tenant_id, token_sha256, body) VALUES (?,?,?,?)
+ON CONFLICT (runner_id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, body = excluded.body
+"""
+RUNNER = "SELECT body FROM runner WHERE runner_id = ?"
+RUNNER_BY_TOKEN = "SELECT body FROM runner WHERE token_sha256 = ?"
+RUNNERS = "SELECT body FROM runner WHERE tenant_id = ? ORDER BY place"
+PUT_KEY = """
+INSERT INTO api_key (key_id, key_sha256, body) VALUES (?,?,?)
+ON CONFLICT (key_id) DO UPDATE SET key_sha256 = excluded.key_sha256, body = excluded.body
+"""
+KEY = "SELECT body FROM api_key WHERE key_sha256 = ?"
+
+# --- audit ---
+ADD_AUDIT = "INSERT INTO audit (tenant_id, seq, hash, body) VALUES (?,?,?,?)"
+PUT_AUDIT_HEAD = """
+INSERT INTO audit_head (tenant_id, count, last_hash) VALUES (?,?,?)
+ON CONFLICT (tenant_id) DO UPDATE SET count = excluded.count, last_hash = excluded.last_hash
+"""
+AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
+AUDIT_AFTER = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
+
+# --- transcript lines on their way to the file ---
+PUT_TRANSCRIPT = """
+INSERT INTO transcript_pending (session_id, entry_id, line) VALUES (?,?,?)
+ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line
+"""
+DROP_TRANSCRIPT = "DELETE FROM transcript_pending WHERE session_id = ? AND entry_id = ?"
+TRANSCRIPT_PENDING = "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place"

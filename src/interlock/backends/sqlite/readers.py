@@ -1,0 +1,63 @@
+"""Reading beside the writer: a few threads, each with a connection that cannot write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock, local
+
+import apsw
+
+from interlock.backends.sqlite.connect import connect
+from interlock.backends.sqlite.database import Database, Row, Value
+from interlock.backends.sqlite.faults import Closed, translate
+
+READERS = 2
+"""Reading threads."""
+READ_QUEUE_LIMIT = 1_024
+"""Reads under way or waiting; one more waits, in the order of the calls."""
+
+
+class Readers:
+    """A pool of query-only connections. A read sees every commit that had returned when it was called."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._own = local()
+        self._lock = Lock()
+        self._connections: list[Database] = []
+        self._room = asyncio.Semaphore(READ_QUEUE_LIMIT)
+        self._closed = False
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="ledger-reader")
+
+    async def rows(self, sql: str, bindings: Sequence[Value] = ()) -> list[Row]:
+        """Run a query; returns its rows. Raises LedgerError."""
+        async with self._room:
+            if self._closed:
+                raise Closed("The ledger is closed.")
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._query, sql, bindings)
+
+    async def row(self, sql: str, bindings: Sequence[Value] = ()) -> Row | None:
+        """Run a query; returns its first row, or None."""
+        found = await self.rows(sql, bindings)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """Finish what was handed over and close the connections. Blocks; may be called from any thread, and again."""
+        self._closed = True
+        self._pool.shutdown(wait=True)
+        for connection in self._connections:
+            connection.close()
+
+    def _query(self, sql: str, bindings: Sequence[Value]) -> list[Row]:
+        try:
+            connection: Database | None = getattr(self._own, "connection", None)
+            if connection is None:
+                connection = self._own.connection = connect(self._path, read_only=True)
+                with self._lock:
+                    self._connections.append(connection)
+            return connection.execute(sql, tuple(bindings)).fetchall()
+        except apsw.Error as error:
+            raise translate(error) from error

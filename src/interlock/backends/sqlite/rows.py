@@ -1,0 +1,118 @@
+"""How records become rows and rows become records: index columns beside a body in JSON, or plain columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.backends.sqlite.database import Row
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.records import (
+    ApprovalRecord,
+    CommandRecord,
+    IdempotencyRecord,
+    KeyRecord,
+    RunnerRecord,
+    SessionRecord,
+)
+
+ENDED = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
+"""States in which a command never moves again (racp section 1)."""
+
+_encode = msgspec.json.Encoder().encode
+_usage = msgspec.json.Decoder(dict[str, Any])
+_headers = msgspec.json.Decoder(dict[str, str])
+_command = msgspec.json.Decoder(CommandRecord)
+_approval = msgspec.json.Decoder(ApprovalRecord)
+_runner = msgspec.json.Decoder(RunnerRecord)
+_key = msgspec.json.Decoder(KeyRecord)
+
+
+def session_row(record: SessionRecord) -> Row:
+    """Columns of PUT_SESSION."""
+    return (
+        record.session_id, record.tenant_id, record.session_key, record.agent_id, record.runner_id, record.workspace,
+        record.state, record.created_ms, record.updated_ms, record.deadline_ms, _encode(record.usage), record.machine,
+    )  # fmt: skip
+
+
+def session_of(row: Row) -> SessionRecord:
+    """Read SESSION_COLUMNS."""
+    (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms, deadline_ms,
+     usage, machine) = row  # fmt: skip
+    return SessionRecord(
+        session_id=session_id, tenant_id=tenant_id, session_key=session_key, agent_id=agent_id, runner_id=runner_id,
+        workspace=workspace, state=state, created_ms=created_ms, updated_ms=updated_ms, deadline_ms=deadline_ms,
+        machine=machine, usage=_usage.decode(usage),
+    )  # fmt: skip
+
+
+def ended_ms(record: CommandRecord) -> int | None:
+    """When a command reached its terminal state; None while it has not."""
+    command = record.command
+    if command.state not in ENDED:
+        return None
+    return parse_iso(command.ended_at or command.updated_at)
+
+
+def command_row(record: CommandRecord) -> Row:
+    """Columns of PUT_COMMAND."""
+    command = record.command
+    return (
+        command.id, command.tenant_id, record.session_id, command.state, command.target.agent_id, command.actor.id,
+        ended_ms(record), _encode(record),
+    )  # fmt: skip
+
+
+def command_of(row: Row) -> CommandRecord:
+    """Read a command's body."""
+    return _command.decode(row[0])
+
+
+def approval_row(record: ApprovalRecord) -> Row:
+    """Columns of PUT_APPROVAL."""
+    approval = record.approval
+    return approval.id, approval.tenant_id, approval.session_id, approval.state, _encode(record)
+
+
+def approval_of(row: Row) -> ApprovalRecord:
+    """Read an approval's body."""
+    return _approval.decode(row[0])
+
+
+def idempotency_row(record: IdempotencyRecord) -> Row:
+    """Columns of ADD_IDEMPOTENCY."""
+    return (
+        record.scope, record.fingerprint, record.status, _encode(record.headers), record.body, record.created_ms,
+        record.command_id,
+    )  # fmt: skip
+
+
+def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
+    """Read the columns of IDEMPOTENCY."""
+    fingerprint, status, headers, body, created_ms, command_id = row
+    return IdempotencyRecord(
+        scope=scope, fingerprint=fingerprint, status=status, headers=_headers.decode(headers), body=body,
+        created_ms=created_ms, command_id=command_id,
+    )  # fmt: skip
+
+
+def runner_row(record: RunnerRecord) -> Row:
+    """Columns of PUT_RUNNER."""
+    return record.runner_id, record.tenant_id, record.token_sha256, _encode(record)
+
+
+def runner_of(row: Row) -> RunnerRecord:
+    """Read a runner's body."""
+    return _runner.decode(row[0])
+
+
+def key_row(record: KeyRecord) -> Row:
+    """Columns of PUT_KEY."""
+    return record.key_id, record.key_sha256, _encode(record)
+
+
+def key_of(row: Row) -> KeyRecord:
+    """Read a key's body."""
+    return _key.decode(row[0])

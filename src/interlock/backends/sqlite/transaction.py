@@ -1,0 +1,208 @@
+"""What happens inside a transaction: batches become rows, streams get their numbers, audit drafts their seal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import apsw
+
+from interlock.backends.sqlite import queries, rows
+from interlock.backends.sqlite.database import Database, Value
+from interlock.command.audit import FIRST_PREV, AuditRefused, seal
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    Batch,
+    DropControls,
+    DropTranscript,
+    Fenced,
+    LedgerError,
+    PutApproval,
+    PutCommand,
+    PutControl,
+    PutIdempotency,
+    PutKey,
+    PutRunner,
+    PutSession,
+    PutTranscript,
+    Receipt,
+    Taken,
+    Write,
+)
+from interlock.protocol.records import AuditDraft
+
+CACHED_STREAMS = 65_536
+"""Stream heads the writer remembers; beyond it, it forgets them all and reads them again."""
+ROWS_A_STEP = (64, 16, 4, 1)
+"""Events and heads are written so many to a statement: each step of SQLite gives the interpreter lock away, and
+taking it back from a busy event loop can cost more than the row."""
+
+
+class Transaction:
+    """The writer's view of the store: its connection, and the heads it need not read twice.
+
+    The caches hold what the open transaction has made of them, so `forget` must follow every rollback.
+    """
+
+    def __init__(self, connection: Database) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._streams: dict[str, list[int]] = {}
+        self._dirty: set[str] = set()
+        self._events: list[tuple[int, str, int, str, bytes]] = []
+        self._audit: dict[str, tuple[int, str]] = {}
+        self._dirty_audit: set[str] = set()
+        self._last_stream_id = -1
+
+    def apply(self, batch: Batch) -> Receipt:
+        """Do all of a batch. Raises Fenced, Taken, LedgerError or SQLite's own errors, with part of it done."""
+        for lane, epoch in batch.epochs:
+            self._check_epoch(lane, epoch)
+        receipt = Receipt([], [])
+        for write in batch.writes:
+            if isinstance(write, Append):
+                receipt.numbers.append(self._append(write))
+            elif isinstance(write, Audit):
+                receipt.audit_seqs.append(self._seal(write.draft))
+            else:
+                _WRITES[type(write)](self, write)
+        return receipt
+
+    def flush(self) -> None:
+        """Write what has been collected; before the commit."""
+        if self._events:
+            _in_steps(self._connection, queries.add_events, self._events)
+            self._events.clear()
+        if self._dirty:
+            heads = [(self._streams[name][0], name, self._streams[name][1]) for name in self._dirty]
+            _in_steps(self._connection, queries.put_streams, heads)
+            self._dirty.clear()
+        for tenant_id in sorted(self._dirty_audit):
+            self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, *self._audit[tenant_id]))
+        self._dirty_audit.clear()
+        if len(self._streams) > CACHED_STREAMS:
+            self._streams.clear()
+
+    def forget(self) -> None:
+        """Drop everything that a rolled back transaction may have changed."""
+        self._streams.clear()
+        self._dirty.clear()
+        self._events.clear()
+        self._audit.clear()
+        self._dirty_audit.clear()
+        self._last_stream_id = -1
+
+    def take(self, lane: str) -> int:
+        """Give a lane its next epoch."""
+        return int(self._execute(queries.TAKE_LANE, (lane,)).get)
+
+    def prune_idempotency(self, before_ms: int, limit: int) -> int:
+        """Forget up to `limit` old answers; returns how many."""
+        self._execute(queries.PRUNE_IDEMPOTENCY, (before_ms, limit))
+        return self._connection.changes()
+
+    def _check_epoch(self, lane: str, epoch: int) -> None:
+        held = self._execute(queries.LANE_EPOCH, (lane,)).get
+        if held != epoch:
+            raise Fenced(f"The lane {lane} has the epoch {held or 0}, and the batch carries {epoch}: another owner "
+                         "took it.")
+
+    def _append(self, write: Append) -> int:
+        stream = self._streams.get(write.stream)
+        if stream is None:
+            stream = self._streams[write.stream] = self._find_stream(write.stream)
+        number = stream[1] = stream[1] + 1
+        self._dirty.add(write.stream)
+        place = (stream[0] << queries.STREAM_BITS) + number
+        self._events.append((place, write.kind, write.at_ms, write.message_id, write.body))
+        return number
+
+    def _find_stream(self, name: str) -> list[int]:
+        found = self._execute(queries.STREAM_BY_NAME, (name,)).fetchone()
+        if found is not None:
+            return [int(found[0]), int(found[1])]
+        if self._last_stream_id < 0:
+            self._last_stream_id = int(self._execute(queries.LAST_STREAM_ID).get)
+        self._last_stream_id += 1
+        return [self._last_stream_id, 0]
+
+    def _seal(self, draft: AuditDraft) -> int:
+        head = self._audit.get(draft.tenant_id)
+        if head is None:
+            found = self._execute(queries.AUDIT_HEAD, (draft.tenant_id,)).fetchone()
+            head = (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+        try:
+            record = seal(draft, head[0] + 1, head[1])
+        except AuditRefused as error:
+            raise LedgerError(str(error)) from error
+        self._execute(queries.ADD_AUDIT, (record.tenant_id, record.seq, record.hash, record.body))
+        self._audit[draft.tenant_id] = (record.seq, record.hash)
+        self._dirty_audit.add(draft.tenant_id)
+        return record.seq
+
+    def put_session(self, write: PutSession) -> None:
+        self._execute(queries.PUT_SESSION, rows.session_row(write.record))
+
+    def put_command(self, write: PutCommand) -> None:
+        self._execute(queries.PUT_COMMAND, rows.command_row(write.record))
+
+    def put_approval(self, write: PutApproval) -> None:
+        self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))
+
+    def put_control(self, write: PutControl) -> None:
+        record = write.record
+        self._execute(queries.PUT_CONTROL, (record.session_id, record.seq, record.message_id, record.body))
+
+    def drop_controls(self, write: DropControls) -> None:
+        self._execute(queries.DROP_CONTROLS, (write.session_id, write.seq))
+
+    def put_idempotency(self, write: PutIdempotency) -> None:
+        try:
+            self._execute(queries.ADD_IDEMPOTENCY, rows.idempotency_row(write.record))
+        except apsw.ConstraintError as error:
+            raise Taken("An answer is kept under this idempotency key already.") from error
+
+    def put_runner(self, write: PutRunner) -> None:
+        try:
+            self._execute(queries.PUT_RUNNER, rows.runner_row(write.record))
+        except apsw.ConstraintError as error:
+            raise Taken("Another runner has this token.") from error
+
+    def put_key(self, write: PutKey) -> None:
+        try:
+            self._execute(queries.PUT_KEY, rows.key_row(write.record))
+        except apsw.ConstraintError as error:
+            raise Taken("Another key has this secret.") from error
+
+    def put_transcript(self, write: PutTranscript) -> None:
+        line = write.line
+        self._execute(queries.PUT_TRANSCRIPT, (line.session_id, line.entry_id, line.line))
+
+    def drop_transcript(self, write: DropTranscript) -> None:
+        for entry_id in write.entry_ids:
+            self._execute(queries.DROP_TRANSCRIPT, (write.session_id, entry_id))
+
+
+_WRITES: dict[type[Write], Callable[..., None]] = {
+    PutSession: Transaction.put_session,
+    PutCommand: Transaction.put_command,
+    PutApproval: Transaction.put_approval,
+    PutControl: Transaction.put_control,
+    DropControls: Transaction.drop_controls,
+    PutIdempotency: Transaction.put_idempotency,
+    PutRunner: Transaction.put_runner,
+    PutKey: Transaction.put_key,
+    PutTranscript: Transaction.put_transcript,
+    DropTranscript: Transaction.drop_transcript,
+}
+
+
+def _in_steps(
+    connection: Database, statement: Callable[[int], str], table: Sequence[tuple[Value, ...]]
+) -> None:
+    done = 0
+    for size in ROWS_A_STEP:
+        while len(table) - done >= size:
+            flat = [value for row in table[done : done + size] for value in row]
+            connection.execute(statement(size), flat)
+            done += size

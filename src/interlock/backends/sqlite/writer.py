@@ -1,0 +1,154 @@
+"""The one writer thread: it takes all that waits into one transaction, and answers everyone with one wake-up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+import apsw
+
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.faults import Closed, concerns_one_batch, translate
+from interlock.backends.sqlite.transaction import Transaction
+from interlock.ports.ledger import LedgerError
+
+WRITE_QUEUE_LIMIT = 4_096
+"""Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
+GROUP_LIMIT = 512
+"""Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
+
+Work = Callable[[Transaction], Any]
+
+
+class _Job(NamedTuple):
+    work: Work
+    answer: asyncio.Future[Any]
+
+
+class _Outcome(NamedTuple):
+    answer: asyncio.Future[Any]
+    value: Any
+    error: LedgerError | None
+
+
+class Writer:
+    """Owns the writing connection. `run` is called on the event loop that the writer was made on."""
+
+    def __init__(self, connection: Database) -> None:
+        self._connection = connection
+        self._transaction = Transaction(connection)
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Work) -> Any:
+        """Do `work` in a transaction; returns its result once that is durable. Raises LedgerError.
+
+        A caller that is cancelled while it waits leaves the work to be done all the same.
+        """
+        await self._room.acquire()
+        try:
+            if self._closed:
+                raise Closed("The ledger is closed.")
+            answer: asyncio.Future[Any] = self._loop.create_future()
+            self._queue.put(_Job(work, answer))
+            return await answer
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        """Finish what was handed over and end the thread. Blocks; may be called from any thread, and again."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        open_ = True
+        while open_:
+            job = self._queue.get()
+            group: list[_Job] = []
+            while job is not None:
+                group.append(job)
+                if len(group) == GROUP_LIMIT:
+                    break
+                try:
+                    job = self._queue.get_nowait()
+                except Empty:
+                    break
+            else:
+                open_ = False
+            if group:
+                self._answer(self._commit(group))
+        self._connection.close()
+
+    def _commit(self, group: Sequence[_Job]) -> list[_Outcome]:
+        """Commit a group together; when one of it fails by itself, commit the others."""
+        try:
+            return self._together(group)
+        except Exception as error:  # noqa: BLE001 - whatever a batch raises is answered to the one who waits for it
+            self._roll_back()
+            if len(group) == 1 or not concerns_one_batch(error):
+                return [_Outcome(job.answer, None, translate(error)) for job in group]
+        try:
+            return self._apart(group)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._roll_back()
+            return [_Outcome(job.answer, None, translate(error)) for job in group]
+
+    def _together(self, group: Sequence[_Job]) -> list[_Outcome]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        outcomes = [_Outcome(job.answer, job.work(self._transaction), None) for job in group]
+        self._transaction.flush()
+        self._connection.execute("COMMIT")
+        return outcomes
+
+    def _apart(self, group: Sequence[_Job]) -> list[_Outcome]:
+        # One transaction still, for one sync of the disk; a savepoint around each batch lets it fail alone.
+        outcomes: list[_Outcome] = []
+        self._connection.execute("BEGIN IMMEDIATE")
+        for job in group:
+            self._connection.execute("SAVEPOINT batch")
+            try:
+                value = job.work(self._transaction)
+                self._transaction.flush()
+            except Exception as error:
+                self._transaction.forget()
+                if not concerns_one_batch(error):
+                    raise
+                self._connection.execute("ROLLBACK TO batch")
+                outcomes.append(_Outcome(job.answer, None, translate(error)))
+            else:
+                outcomes.append(_Outcome(job.answer, value, None))
+            self._connection.execute("RELEASE batch")
+        self._connection.execute("COMMIT")
+        return outcomes
+
+    def _roll_back(self) -> None:
+        self._transaction.forget()
+        # A full disk may have ended the transaction already.
+        with suppress(apsw.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _answer(self, outcomes: list[_Outcome]) -> None:
+        # RuntimeError: the loop was closed without closing the ledger; what was written stays written.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_deliver, outcomes)
+
+
+def _deliver(outcomes: list[_Outcome]) -> None:
+    for answer, value, error in outcomes:
+        if answer.done():
+            continue
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
