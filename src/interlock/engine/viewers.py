@@ -1,0 +1,302 @@
+"""Viewers: readers with a cursor on one numbered stream (S-1, S-3, S-4).
+
+The lane tells the hub what it has committed; the hub offers it to each viewer's bounded outbox and never waits. A
+viewer reads the ledger until nothing is left, is given the text so far of each open block, and is live from there.
+A viewer that is behind by more than VIEWER_OUTBOX_BYTES goes back to reading the ledger from its own cursor, at its
+own pace; one that falls behind again and again is ended with `Behind`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from interlock.protocol import frames
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import KIB, MAX_DELTA_BYTES, PAGE_MAX, VIEWER_OUTBOX_BYTES
+from interlock.protocol.records import Event, EventKind
+from interlock.session.blocks import CLOSING, Hole, OpenBlocks, joined
+
+MAX_OVERFLOWS = 16
+"""A viewer that fell behind this often is ended with `Behind`."""
+COALESCE_BYTES = 64 * KIB
+"""From this backlog on, neighbouring transient frames of a viewer are merged as it takes them (S-4)."""
+ITEM_BYTES = 64
+"""What an item is counted with beside its bytes."""
+
+
+class Behind(Exception):
+    """The viewer could not keep up: resume from your cursor (S-4)."""
+
+    def __init__(self) -> None:
+        super().__init__("This viewer could not keep up; resume from your cursor.")
+
+
+class Durable(NamedTuple):
+    """A numbered event: what is in the ledger."""
+
+    n: int
+    kind: EventKind
+    body: bytes
+    at_ms: int
+
+
+class Transient(NamedTuple):
+    """A frame without a number; `body` is its bytes, `frame` the same understood."""
+
+    body: bytes
+    frame: Frame
+
+
+Item: TypeAlias = Durable | Transient
+
+
+class EventSource(Protocol):
+    """The part of the ledger that viewers read."""
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+
+
+class _TypeOnly(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+_type_decoder = msgspec.json.Decoder(_TypeOnly)
+
+
+def closing_frame(kind: EventKind, body: bytes) -> Frame | None:
+    """Understand a durable frame that closes blocks; None for any other event."""
+    if kind != "C" or _type_decoder.decode(body).type not in CLOSING:
+        return None
+    return frames.decode(body, frames.Direction.C)
+
+
+class _Topic:
+    """One stream that somebody reads, or that has open blocks."""
+
+    def __init__(self) -> None:
+        self.viewers: list[Viewer] = []
+        self.blocks = OpenBlocks()
+
+
+class Viewer:
+    """One reader. `next` gives bursts; as an asynchronous iterator it gives them until the hub ends it."""
+
+    def __init__(self, source: EventSource, stream: str, topic: _Topic, after: int, page: int) -> None:
+        self.cursor = after
+        """Number of the last durable item that was given out."""
+        self._source = source
+        self._stream = stream
+        self._topic = topic
+        self._page = page
+        self._live = False
+        self._told = after
+        self._inbox: deque[Item] = deque()
+        self._size = 0
+        self._overflows = 0
+        self._closed_blocks: set[str] = set()
+        self._ended = False
+        self._wake = asyncio.Event()
+
+    # --- the hub's side: never waits ---
+    def offer(self, items: Sequence[Item]) -> None:
+        """Put items into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
+        for item in items:
+            size = ITEM_BYTES + len(item.body)
+            if isinstance(item, Durable):
+                if item.n <= self._told:
+                    continue
+                if self._live and item.n != self._told + 1:
+                    self._fall_back()  # Told out of order: the ledger has the order.
+                self._told = item.n
+            if not self._live:
+                continue
+            self._inbox.append(item)
+            self._size += size
+        if self._size > VIEWER_OUTBOX_BYTES:
+            self._fall_back()
+            self._overflows += 1
+        self._wake.set()
+
+    def end(self) -> None:
+        """End the viewer's stream after what it has in its outbox."""
+        self._ended = True
+        self._wake.set()
+
+    def _fall_back(self) -> None:
+        # What is dropped here is in the ledger, or in the text so far of its block.
+        self._inbox.clear()
+        self._size = 0
+        self._live = False
+
+    # --- the reader's side ---
+    def __aiter__(self) -> Viewer:
+        return self
+
+    async def __anext__(self) -> list[Item]:
+        burst = await self.next()
+        if not burst:
+            raise StopAsyncIteration
+        return burst
+
+    @property
+    def ended(self) -> bool:
+        """Whether the hub has ended this stream and all of it is given out."""
+        return self._ended and not self._inbox
+
+    async def next(self, timeout_s: float | None = None) -> list[Item]:
+        """Give what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
+        cancelled loses nothing. Raises Behind."""
+        burst = await self._ready()
+        if burst or self._ended or timeout_s == 0:
+            return burst
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not burst and not self._ended:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    burst = await self._ready()
+        except TimeoutError:
+            return []
+        return burst
+
+    async def _ready(self) -> list[Item]:
+        if self._overflows >= MAX_OVERFLOWS:
+            raise Behind
+        while not self._live:
+            if self._ended:
+                return []
+            events = await self._source.events(self._stream, self.cursor, self._page)
+            if events:
+                return self._from_ledger(events)
+            # No await stands between this check and going live, so nothing can be published in between. What was
+            # published after the read began is in the ledger: read once more.
+            if self._told <= self.cursor:
+                return self._go_live()
+        return self._take()
+
+    def _from_ledger(self, events: Sequence[Event]) -> list[Item]:
+        if self._topic.blocks:
+            for event in events:
+                frame = closing_frame(event.kind, event.body)
+                if frame is not None:
+                    self._closed_blocks.update(self._topic.blocks.closed_by(frame))
+        self.cursor = events[-1].n
+        self._told = max(self._told, self.cursor)
+        return [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
+
+    def _go_live(self) -> list[Item]:
+        # A block whose end was read from the ledger, and is only about to be published, is no longer open here.
+        merged = self._topic.blocks.merged(self._closed_blocks)
+        self._closed_blocks.clear()
+        self._live = True
+        return [Transient(frames.encode(frame), frame) for frame in merged]
+
+    def _take(self) -> list[Item]:
+        burst: list[Item] = list(self._inbox)
+        if self._size > COALESCE_BYTES:
+            burst = coalesced(burst)
+        self._inbox.clear()
+        self._size = 0
+        for item in reversed(burst):
+            if isinstance(item, Durable):
+                self.cursor = item.n
+                break
+        return burst
+
+
+def coalesced(burst: Sequence[Item]) -> list[Item]:
+    """Merge neighbouring transient frames of one block, up to MAX_DELTA_BYTES each (S-4, E-4)."""
+    out: list[Item] = []
+    size = 0
+    grown: Frame | None = None
+    for item in burst:
+        last = out[-1] if out else None
+        merged = None
+        if isinstance(item, Transient) and isinstance(last, Transient) and size + len(item.body) <= MAX_DELTA_BYTES:
+            merged = joined(grown or last.frame, item.frame)
+        if merged is not None:
+            grown, size = merged, size + len(item.body)
+            out[-1] = Transient(b"", merged)
+        else:
+            out.append(item)
+            grown, size = None, len(item.body)
+    return [Transient(frames.encode(item.frame), item.frame) if isinstance(item, Transient) and not item.body else item
+            for item in out]
+
+
+class Viewers:
+    """The hub. `publish` and `transient` are called by the lane, in its order, after the commit."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        self._topics: dict[str, _Topic] = {}
+        self._closed = False
+        self.holes = 0
+        """Transient frames that were not relayed since text before them never came (E-4)."""
+
+    def publish(self, stream: str, events: Sequence[Event]) -> None:
+        """Tell what was committed, in order. Never waits."""
+        topic = self._topics.get(stream)
+        if topic is None:
+            return
+        if topic.blocks:
+            for event in events:
+                frame = closing_frame(event.kind, event.body)
+                if frame is not None:
+                    topic.blocks.feed(frame)
+        items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
+        for viewer in topic.viewers:
+            viewer.offer(items)
+        self._forget_if_idle(stream, topic)
+
+    def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:
+        """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far."""
+        topic = self._topics.get(session_stream)
+        if topic is None:
+            topic = self._topics[session_stream] = _Topic()
+        news = topic.blocks.feed(frame)
+        if isinstance(news, Hole):
+            self.holes += 1
+            news = None
+        if news is not None and topic.viewers:
+            item = Transient(raw if news is frame else frames.encode(news), news)
+            for viewer in topic.viewers:
+                viewer.offer((item,))
+        self._forget_if_idle(session_stream, topic)
+
+    @asynccontextmanager
+    async def join(self, stream: str, after: int, page: int = PAGE_MAX) -> AsyncGenerator[Viewer]:
+        """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live."""
+        topic = self._topics.get(stream)
+        if topic is None:
+            topic = self._topics[stream] = _Topic()
+        viewer = Viewer(self._source, stream, topic, after, page)
+        topic.viewers.append(viewer)
+        if self._closed:
+            viewer.end()
+        try:
+            yield viewer
+        finally:
+            topic.viewers.remove(viewer)
+            self._forget_if_idle(stream, topic)
+
+    def count(self) -> int:
+        """Tell how many viewers there are."""
+        return sum(len(topic.viewers) for topic in self._topics.values())
+
+    def close(self) -> None:
+        """End every stream, and each that is joined from now on: the gateway stops."""
+        self._closed = True
+        for topic in self._topics.values():
+            for viewer in topic.viewers:
+                viewer.end()
+
+    def _forget_if_idle(self, stream: str, topic: _Topic) -> None:
+        if not topic.viewers and not topic.blocks and self._topics.get(stream) is topic:
+            del self._topics[stream]
