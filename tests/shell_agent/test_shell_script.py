@@ -1,0 +1,65 @@
+"""What a prompt asks for, and the sentences about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.shell_agent import script
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("ls", ["ls"]),
+        (
+            "\n  make  \n\n# a comment\n   # another\ntest -f x # not a comment of ours\n",
+            ["make  ", "test -f x # not a comment of ours"],
+        ),
+        ("echo a \\\n  b\nls", ["echo a   b", "ls"]),
+        ("echo one\\\\\necho two", ["echo one\\\\", "echo two"]),
+        ("echo a \\\n# part of the line", ["echo a # part of the line"]),
+        ("echo last \\", ["echo last "]),
+        ("echo a\r\necho b\r\n", ["echo a", "echo b"]),
+        ("printf 'a\u2028b\x0bc'", ["printf 'a\u2028b\x0bc'"]),
+        ("# ends in a backslash \\\nls", ["ls"]),
+    ],
+)
+def test_lines_become_commands(text: str, commands: list[str]) -> None:
+    assert script.parse(text) == commands
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "The prompt holds no command"),
+        ("# only this\n\n", "The prompt holds no command"),
+        ("\\\n\\\n", "The prompt holds no command"),
+        ("ls\necho a\0b", "Line 2 of the prompt holds a NUL character"),
+        ("true\n" * 1_001, "The prompt holds 1001 commands, more than 1000"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(script.ScriptRefused, match=sentence):
+        script.parse(text)
+
+
+def test_an_ending_is_told_as_a_person_would() -> None:
+    assert script.ending(0, None) == "succeeded"
+    assert script.ending(7, None) == "failed with exit status 7"
+    assert script.ending(None, 9) == "was ended by signal 9 (SIGKILL)"
+    assert script.ending(None, 40) == "was ended by signal 40 (real-time signal 40)"
+
+
+def test_the_stop_says_what_was_not_run() -> None:
+    assert script.stopped(3, 3, "failed with exit status 7", "false") == (
+        "command 3 of 3 failed with exit status 7: false"
+    )
+    assert script.stopped(2, 3, "was not allowed", "rm x") == (
+        "command 2 of 3 was not allowed, and 1 more was not run: rm x"
+    )
+    assert script.stopped(1, 3, "was not allowed", "rm x").endswith("and 2 more were not run: rm x")
+
+
+def test_a_long_command_is_cut_where_it_is_quoted() -> None:
+    assert len(script.shown("x" * 1_000)) == script.SHOWN_COMMAND_CHARS
+    assert script.shown("x" * script.SHOWN_COMMAND_CHARS) == "x" * script.SHOWN_COMMAND_CHARS
