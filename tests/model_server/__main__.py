@@ -1,0 +1,24 @@
+"""`python -m tests.model_server [--port N]`: serve until SIGINT or SIGTERM; the first line on stdout is the URL.
+
+What it was asked is read with `GET /recorded`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .recording import Recording
+from .running import listen, make_server
+
+
+def main() -> None:
+    """Listen, print the URL, serve."""
+    options = argparse.ArgumentParser(prog="python -m tests.model_server", description="A model server for tests.")
+    options.add_argument("--port", type=int, default=0, help="0, the default, takes any free port")
+    listening, url = listen(options.parse_args().port)
+    print(url, flush=True)
+    make_server(Recording()).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The Anthropic form of an answer (`/v1/messages`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure
+from .pieces import Piece, compact, fresh_id, sse
+
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def whole(given: Answer, model: str) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    content: list[dict[str, Any]] = [{"type": "text", "text": given.text}] if given.chunks else []
+    if given.call is not None:
+        content.append(
+            {"type": "tool_use", "id": fresh_id("toolu"), "name": given.call.name, "input": given.call.arguments}
+        )
+    return {**_message(model), "content": content, **_stop(given), "usage": _usage(OUTPUT_TOKENS)}
+
+
+def stream(given: Answer, model: str) -> Iterator[Piece]:
+    """The answer as server-sent events; a piece for each chunk that a delay precedes."""
+    message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(1)}
+    head = _event("message_start", message=message) + _event("ping")
+    index = 0
+    for number, chunk in enumerate(given.chunks):
+        if number == 0:
+            head += _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+        yield Piece(head + _delta(0, type="text_delta", text=chunk), after_delay=number > 0)
+        head = b""
+    if given.chunks:
+        head, index = _event("content_block_stop", index=0), 1
+    if given.call is not None:
+        yield Piece(head + _tool_use(given, index), after_delay=bool(given.chunks))
+        head = b""
+    tail = _event("message_delta", delta=_stop(given), usage={"output_tokens": OUTPUT_TOKENS})
+    yield Piece(head + tail + _event("message_stop"))
+
+
+def failure(given: Failure) -> dict[str, Any]:
+    """The error body of a failure."""
+    if given.overflow:
+        error = {"type": "invalid_request_error", "message": "prompt is too long: 250000 tokens > 200000 maximum"}
+    else:
+        other = "api_error" if given.status >= 500 else "invalid_request_error"
+        kind = _ERROR_TYPES.get(given.status, other)
+        error = {"type": kind, "message": f"The prompt asked for failure {given.status}."}
+    return {"type": "error", "error": error, "request_id": fresh_id("req")}
+
+
+def _tool_use(given: Answer, index: int) -> bytes:
+    assert given.call is not None
+    block = {"type": "tool_use", "id": fresh_id("toolu"), "name": given.call.name, "input": {}}
+    return (
+        _event("content_block_start", index=index, content_block=block)
+        + _delta(index, type="input_json_delta", partial_json=compact(given.call.arguments))
+        + _event("content_block_stop", index=index)
+    )
+
+
+def _message(model: str) -> dict[str, Any]:
+    return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "model": model}
+
+
+def _stop(given: Answer) -> dict[str, Any]:
+    return {"stop_reason": "tool_use" if given.call is not None else "end_turn", "stop_sequence": None}
+
+
+def _usage(output: int) -> dict[str, int]:
+    return {
+        "input_tokens": INPUT_TOKENS,
+        "output_tokens": output,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+
+
+def _delta(index: int, **delta: object) -> bytes:
+    return _event("content_block_delta", index=index, delta=delta)
+
+
+def _event(kind: str, **fields: object) -> bytes:
+    return sse({"type": kind, **fields}, event=kind)

@@ -1,0 +1,114 @@
+"""The HTTP side of the model server: one route for each provider's form, and what the agents ask beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from . import anthropic, chat, responses
+from .answering import INPUT_TOKENS, Answer, Failure, answer
+from .conversation import Asked, read_anthropic, read_chat, read_responses
+from .pieces import Piece
+from .recording import Kind, Provider, Recorded, Recording
+
+MODELS = ("fake-model", "claude-sonnet-4-5", "claude-haiku-4-5", "gpt-4o", "gpt-5")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one provider's requests are read and its answers are written."""
+
+    provider: Provider
+    read: Callable[[dict[str, Any]], Asked]
+    whole: Callable[[Answer, str], dict[str, Any]]
+    stream: Callable[[Answer, str], Iterator[Piece]]
+    failure: Callable[[Failure], dict[str, Any]]
+
+
+_FORMS = {
+    "/v1/messages": _Form(Provider.ANTHROPIC, read_anthropic, anthropic.whole, anthropic.stream, anthropic.failure),
+    "/v1/chat/completions": _Form(Provider.CHAT, read_chat, chat.whole, chat.stream, chat.failure),
+    "/v1/responses": _Form(Provider.RESPONSES, read_responses, responses.whole, responses.stream, chat.failure),
+}
+
+
+def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
+    """The application; `closing` cuts delays short, so that a stop does not wait for a slow answer."""
+
+    def endpoint(form: _Form) -> Callable[[Request], Any]:
+        async def serve(request: Request) -> Response:
+            body = json.loads(await request.body())
+            asked = form.read(body)
+            kind = Kind.SIDE if asked.side else Kind.TURN
+            recording.add(Recorded(form.provider, kind, dict(request.headers), body, asked))
+            return await _respond(form, asked, closing)
+
+        return serve
+
+    async def recorded(_: Request) -> Response:
+        return JSONResponse([asdict(one) for one in recording.all()])
+
+    routes = [Route(path, endpoint(form), methods=["POST"]) for path, form in _FORMS.items()]
+    routes += [
+        Route("/v1/messages/count_tokens", _count_tokens, methods=["POST"]),
+        Route("/v1/models", _models, methods=["GET"]),
+        Route("/recorded", recorded, methods=["GET"]),
+        Route("/", _alive, methods=["GET"]),
+    ]
+    return Starlette(routes=routes)
+
+
+async def _respond(form: _Form, asked: Asked, closing: asyncio.Event) -> Response:
+    given = answer(asked)
+    if isinstance(given, Failure):
+        # Some SDKs would otherwise try again for minutes; the test wants the failure that it asked for.
+        return JSONResponse(form.failure(given), given.status, headers={"x-should-retry": "false"})
+    if asked.stream:
+        pieces = _spaced(form.stream(given, asked.model), given.delay_seconds, closing)
+        return StreamingResponse(pieces, media_type="text/event-stream")
+    await _pause(given.whole_delay, closing)
+    return JSONResponse(form.whole(given, asked.model))
+
+
+async def _spaced(pieces: Iterator[Piece], delay_seconds: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        if piece.after_delay:
+            await _pause(delay_seconds, closing)
+        if closing.is_set():
+            return
+        yield piece.data
+
+
+async def _pause(seconds: float, closing: asyncio.Event) -> None:
+    if seconds <= 0:
+        return
+    try:
+        await asyncio.wait_for(closing.wait(), seconds)
+    except TimeoutError:
+        return
+
+
+async def _count_tokens(request: Request) -> Response:
+    await request.body()
+    return JSONResponse({"input_tokens": INPUT_TOKENS})
+
+
+async def _models(_: Request) -> Response:
+    # The fields of both providers side by side: each agent reads those that it knows.
+    data = [
+        {"id": name, "object": "model", "created": 1, "owned_by": "tests", "type": "model", "display_name": name}
+        for name in MODELS
+    ]
+    return JSONResponse({"object": "list", "data": data, "has_more": False})
+
+
+async def _alive(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})

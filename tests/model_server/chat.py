@@ -1,0 +1,67 @@
+"""The OpenAI chat-completions form of an answer (`/v1/chat/completions`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure
+from .pieces import Piece, compact, fresh_id, sse
+
+USAGE = {
+    "prompt_tokens": INPUT_TOKENS,
+    "completion_tokens": OUTPUT_TOKENS,
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+_ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+
+
+def whole(given: Answer, model: str) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    message: dict[str, Any] = {"role": "assistant", "content": given.text or None}
+    if given.call is not None:
+        message["tool_calls"] = [_call(given)]
+    choice = {"index": 0, "message": message, "finish_reason": _finish(given)}
+    return {**_frame(model, "chat.completion"), "choices": [choice], "usage": USAGE}
+
+
+def stream(given: Answer, model: str) -> Iterator[Piece]:
+    """The answer as server-sent events, the usage in a last chunk without choices, then `[DONE]`."""
+    frame = _frame(model, "chat.completion.chunk")
+
+    def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        return sse({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    yield Piece(event({"role": "assistant", "content": ""}))
+    for number, chunk in enumerate(given.chunks):
+        yield Piece(event({"content": chunk}), after_delay=number > 0)
+    if given.call is not None:
+        yield Piece(event({"tool_calls": [{"index": 0, **_call(given)}]}), after_delay=bool(given.chunks))
+    usage = sse({**frame, "choices": [], "usage": USAGE})
+    yield Piece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
+
+
+def failure(given: Failure) -> dict[str, Any]:
+    """The error body of a failure; the same in both OpenAI forms."""
+    if given.overflow:
+        text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 250000 tokens."
+        kind, code = "invalid_request_error", "context_length_exceeded"
+    else:
+        text, code = f"The prompt asked for failure {given.status}.", _ERROR_CODES.get(given.status)
+        kind = "server_error" if given.status >= 500 else "invalid_request_error"
+    return {"error": {"message": text, "type": kind, "param": None, "code": code}}
+
+
+def _call(given: Answer) -> dict[str, Any]:
+    assert given.call is not None
+    function = {"name": given.call.name, "arguments": compact(given.call.arguments)}
+    return {"id": fresh_id("call"), "type": "function", "function": function}
+
+
+def _finish(given: Answer) -> str:
+    return "stop" if given.call is None else "tool_calls"
+
+
+def _frame(model: str, kind: str) -> dict[str, Any]:
+    return {"id": fresh_id("chatcmpl"), "object": kind, "created": int(time.time()), "model": model}

@@ -1,0 +1,136 @@
+"""One conversation out of three wire forms: Anthropic messages, OpenAI chat completions, OpenAI responses.
+
+Agents wrap the person's words in notes of their own (`<system-reminder>`, `<info-msg>`, …), and send further requests
+on the side: a title for the session, a summary of it. What counts here is the last prompt that a person wrote and how
+many tool results have come since.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+_NOTES = re.compile(
+    r"<(system-reminder|info-msg|environment_context|user_instructions|turn_context)\b[^>]*>.*?</\1>", re.DOTALL
+)
+# Words in the instructions of requests that agents send on the side; each was seen in a real agent's request.
+_SIDE = re.compile(
+    r"generate (a )?(short|concise|brief|succinct)[^.\n]{0,40}title"
+    r"|(short|concise) title for"
+    r"|create a detailed summary of the conversation"
+    r"|summar(y|ize|izing)[^.\n]{0,60}conversation",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that the agent offers to the model, with the JSON schema of its arguments."""
+
+    name: str
+    schema: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks: the person's last prompt, the tool results since, and the tools on offer."""
+
+    prompt: str
+    results: int
+    tools: tuple[Tool, ...]
+    stream: bool
+    model: str
+    side: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One message of the conversation: the user's own text, and how many tool results it carries."""
+
+    text: str
+    results: int
+
+
+def read_anthropic(body: Json) -> Asked:
+    """Read a body of `/v1/messages`."""
+    tools = tuple(Tool(tool["name"], tool.get("input_schema") or {}) for tool in _objects(body.get("tools")))
+    return _asked(body, _text(body.get("system")), _anthropic_said(body), tools)
+
+
+def read_chat(body: Json) -> Asked:
+    """Read a body of `/v1/chat/completions`."""
+    functions = [tool["function"] for tool in _objects(body.get("tools")) if tool.get("type") == "function"]
+    tools = tuple(Tool(function["name"], function.get("parameters") or {}) for function in functions)
+    messages = list(_objects(body.get("messages")))
+    system = "\n".join(_text(m.get("content")) for m in messages if m.get("role") in {"system", "developer"})
+    said = [
+        _Said("", 1) if message["role"] == "tool" else _Said(_text(message.get("content")), 0)
+        for message in messages
+        if message.get("role") in {"user", "tool"}
+    ]
+    return _asked(body, system, said, tools)
+
+
+def read_responses(body: Json) -> Asked:
+    """Read a body of `/v1/responses`; `input` is a text or a list of items."""
+    named = [tool for tool in _objects(body.get("tools")) if tool.get("type") == "function"]
+    tools = tuple(Tool(tool["name"], tool.get("parameters") or {}) for tool in named)
+    given = body.get("input")
+    said = [_Said(given, 0)] if isinstance(given, str) else list(_responses_said(given))
+    return _asked(body, str(body.get("instructions") or ""), said, tools)
+
+
+def _anthropic_said(body: Json) -> Iterator[_Said]:
+    for message in _objects(body.get("messages")):
+        if message.get("role") != "user":
+            continue
+        content = message.get("content")
+        blocks = [] if isinstance(content, str) else list(_objects(content))
+        yield _Said(_text(content), sum(block.get("type") == "tool_result" for block in blocks))
+
+
+def _responses_said(items: object) -> Iterator[_Said]:
+    for item in _objects(items):
+        if str(item.get("type", "")).endswith("_call_output"):
+            yield _Said("", 1)
+        elif item.get("role") == "user":
+            yield _Said(_text(item.get("content")), 0)
+
+
+def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ...]) -> Asked:
+    prompt, results = "", 0
+    for one in said:
+        results += one.results
+        own = _NOTES.sub("", one.text).strip()
+        if own:
+            prompt, results = own, 0
+    return Asked(
+        prompt=prompt,
+        results=results,
+        tools=tools,
+        stream=body.get("stream") is True,
+        model=str(body.get("model") or "fake-model"),
+        side=bool(_SIDE.search(system) or _SIDE.search(prompt)) and not _offers_work(tools, prompt),
+    )
+
+
+def _offers_work(tools: tuple[Tool, ...], prompt: str) -> bool:
+    # An agent's long instructions may speak of titles and summaries too; such a request offers tools and its prompt
+    # does not ask for one.
+    return bool(tools) and not _SIDE.search(prompt)
+
+
+def _text(content: object) -> str:
+    """The text of a message's content, which is a string or a list of parts; other parts have none."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in _objects(content) if isinstance(part.get("text"), str))
+
+
+def _objects(value: object) -> Iterator[Json]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))

@@ -1,0 +1,72 @@
+"""What the server was asked, kept for the tests' assertions."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .conversation import Asked
+
+MAX_RECORDED = 10_000
+
+
+class Provider(StrEnum):
+    """The wire form of a request."""
+
+    ANTHROPIC = "anthropic"
+    CHAT = "chat"
+    RESPONSES = "responses"
+
+
+class Kind(StrEnum):
+    """What a request was for: a turn, or a title or summary on the side."""
+
+    TURN = "turn"
+    SIDE = "side"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One request to a model: its headers in lower case, its body as it came, and what was read out of it."""
+
+    provider: Provider
+    kind: Kind
+    headers: dict[str, str]
+    body: dict[str, Any]
+    asked: Asked
+
+
+class Recording:
+    """The last `MAX_RECORDED` requests in order of arrival; the server's thread writes, the tests read."""
+
+    def __init__(self) -> None:
+        self._requests: deque[Recorded] = deque(maxlen=MAX_RECORDED)
+        self._arrived = threading.Condition()
+
+    def add(self, recorded: Recorded) -> None:
+        """Keep a request and wake whoever waits for one."""
+        with self._arrived:
+            self._requests.append(recorded)
+            self._arrived.notify_all()
+
+    def all(self) -> list[Recorded]:
+        """Every request so far."""
+        with self._arrived:
+            return list(self._requests)
+
+    def turns(self) -> list[Recorded]:
+        """The requests of turns, without those on the side."""
+        return [one for one in self.all() if one.kind is Kind.TURN]
+
+    def wait_for(self, found: Callable[[Recorded], bool], timeout_seconds: float = 30.0) -> Recorded:
+        """The first request for which `found` is true, arrived already or within the time; else TimeoutError."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: any(map(found, self._requests)), timeout_seconds)
+            for one in self._requests:
+                if found(one):
+                    return one
+        raise TimeoutError(f"no such request within {timeout_seconds} s")

@@ -1,0 +1,111 @@
+"""The OpenAI responses form of an answer (`/v1/responses`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer
+from .pieces import Piece, compact, fresh_id, sse
+
+USAGE: dict[str, Any] = {
+    "input_tokens": INPUT_TOKENS,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": OUTPUT_TOKENS,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+
+
+def whole(given: Answer, model: str) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    items = [item for item in (_message(given), _call(given)) if item is not None]
+    return {**_response(model), "status": "completed", "output": items, "usage": USAGE}
+
+
+def stream(given: Answer, model: str) -> Iterator[Piece]:
+    """The answer as server-sent events, numbered, from `response.created` to `response.completed`."""
+    response, message, call = _response(model), _message(given), _call(given)
+    events = _Numbered()
+    yield Piece(events("response.created", response={**response, "status": "in_progress", "output": []}))
+    if message is not None:
+        yield from _message_pieces(events, given, message)
+    if call is not None:
+        at = 0 if message is None else 1
+        yield Piece(_call_events(events, call, at), after_delay=message is not None)
+    items = [item for item in (message, call) if item is not None]
+    done = {**response, "status": "completed", "output": items, "usage": USAGE}
+    yield Piece(events("response.completed", response=done))
+
+
+class _Numbered:
+    """Server-sent events with the sequence numbers that this form wants."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, kind: str, **fields: object) -> bytes:
+        number, self._next = self._next, self._next + 1
+        return sse({"type": kind, "sequence_number": number, **fields}, event=kind)
+
+
+def _message_pieces(events: _Numbered, given: Answer, message: dict[str, Any]) -> Iterator[Piece]:
+    at: dict[str, Any] = {"item_id": message["id"], "output_index": 0, "content_index": 0}
+    opened = {**message, "status": "in_progress", "content": []}
+    yield Piece(
+        events("response.output_item.added", output_index=0, item=opened)
+        + events("response.content_part.added", **at, part={"type": "output_text", "text": "", "annotations": []})
+    )
+    for number, chunk in enumerate(given.chunks):
+        yield Piece(events("response.output_text.delta", **at, delta=chunk), after_delay=number > 0)
+    yield Piece(
+        events("response.output_text.done", **at, text=given.text)
+        + events("response.content_part.done", **at, part=message["content"][0])
+        + events("response.output_item.done", output_index=0, item=message)
+    )
+
+
+def _call_events(events: _Numbered, call: dict[str, Any], index: int) -> bytes:
+    opened = {**call, "status": "in_progress", "arguments": ""}
+    at: dict[str, Any] = {"item_id": call["id"], "output_index": index}
+    return (
+        events("response.output_item.added", output_index=index, item=opened)
+        + events("response.function_call_arguments.delta", **at, delta=call["arguments"])
+        + events("response.function_call_arguments.done", **at, arguments=call["arguments"])
+        + events("response.output_item.done", output_index=index, item=call)
+    )
+
+
+def _message(given: Answer) -> dict[str, Any] | None:
+    if not given.chunks:
+        return None
+    content = [{"type": "output_text", "text": given.text, "annotations": []}]
+    return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "status": "completed", "content": content}
+
+
+def _call(given: Answer) -> dict[str, Any] | None:
+    if given.call is None:
+        return None
+    return {
+        "id": fresh_id("fc"),
+        "type": "function_call",
+        "status": "completed",
+        "call_id": fresh_id("call"),
+        "name": given.call.name,
+        "arguments": compact(given.call.arguments),
+    }
+
+
+def _response(model: str) -> dict[str, Any]:
+    return {
+        "id": fresh_id("resp"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": model,
+        "error": None,
+        "incomplete_details": None,
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+    }
