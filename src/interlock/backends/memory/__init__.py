@@ -1,0 +1,1 @@
+"""Backends that keep everything in the process, for tests."""

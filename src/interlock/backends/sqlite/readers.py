@@ -29,15 +29,16 @@ class Readers:
         self._lock = Lock()
         self._connections: list[Database] = []
         self._room = asyncio.Semaphore(READ_QUEUE_LIMIT)
-        self._closed = False
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="ledger-reader")
 
     async def rows(self, sql: str, bindings: Sequence[Value] = ()) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
         async with self._room:
-            if self._closed:
-                raise Closed("The ledger is closed.")
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._query, sql, bindings)
+            try:
+                answer = asyncio.get_running_loop().run_in_executor(self._pool, self._query, sql, bindings)
+            except RuntimeError as error:
+                raise Closed("The ledger is closed.") from error
+            return await answer
 
     async def row(self, sql: str, bindings: Sequence[Value] = ()) -> Row | None:
         """Run a query; returns its first row, or None."""
@@ -46,7 +47,6 @@ class Readers:
 
     def close(self) -> None:
         """Finish what was handed over and close the connections. Blocks; may be called from any thread, and again."""
-        self._closed = True
         self._pool.shutdown(wait=True)
         for connection in self._connections:
             connection.close()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 import apsw
@@ -44,6 +44,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -55,19 +56,21 @@ class Writer:
         """
         await self._room.acquire()
         try:
-            if self._closed:
-                raise Closed("The ledger is closed.")
             answer: asyncio.Future[Any] = self._loop.create_future()
-            self._queue.put(_Job(work, answer))
+            with self._door:
+                if self._closed:
+                    raise Closed("The ledger is closed.")
+                self._queue.put(_Job(work, answer))
             return await answer
         finally:
             self._room.release()
 
     def close(self) -> None:
         """Finish what was handed over and end the thread. Blocks; may be called from any thread, and again."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
         self._thread.join()
 
     def _serve(self) -> None:

@@ -1,0 +1,320 @@
+"""The ledger in dicts: the same guarantees as on a disk, except that nothing outlives the process. For tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+from interlock.command.audit import FIRST_PREV, AuditRefused, seal
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    Batch,
+    CommandQuery,
+    DropControls,
+    DropTranscript,
+    Fenced,
+    Ledger,
+    LedgerError,
+    PutApproval,
+    PutCommand,
+    PutControl,
+    PutIdempotency,
+    PutKey,
+    PutRunner,
+    PutSession,
+    PutTranscript,
+    Receipt,
+    Taken,
+    Write,
+)
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditRecord,
+    CommandRecord,
+    ControlRecord,
+    Event,
+    IdempotencyRecord,
+    KeyRecord,
+    RunnerRecord,
+    SessionRecord,
+    TranscriptLine,
+)
+
+ENDED = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
+"""States in which a command never moves again (racp section 1)."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+Undo = list[Callable[[], object]]
+
+
+class MemoryLedger(Ledger):
+    """See `interlock.ports.ledger.Ledger`. A dict keeps the order of insertion, so lists come out as from the disk."""
+
+    def __init__(self, gateway_id: str = "gw_memory") -> None:
+        self._gateway_id = gateway_id
+        self._closed = False
+        self._lanes: dict[str, int] = {}
+        self._events: dict[str, list[Event]] = {}
+        self._sessions: dict[str, SessionRecord] = {}
+        self._commands: dict[str, CommandRecord] = {}
+        self._approvals: dict[str, ApprovalRecord] = {}
+        self._controls: dict[tuple[str, int], ControlRecord] = {}
+        self._idempotency: dict[str, IdempotencyRecord] = {}
+        self._runners: dict[str, RunnerRecord] = {}
+        self._keys: dict[str, KeyRecord] = {}
+        self._audit: dict[str, list[AuditRecord]] = {}
+        self._transcript: dict[tuple[str, str], TranscriptLine] = {}
+
+    async def commit(self, batch: Batch) -> Receipt:
+        self._check_open()
+        for lane, epoch in batch.epochs:
+            if self._lanes.get(lane) != epoch:
+                raise Fenced(f"The lane {lane} has the epoch {self._lanes.get(lane, 0)}, and the batch carries "
+                             f"{epoch}: another owner took it.")
+        receipt = Receipt([], [])
+        undo: Undo = []
+        try:
+            for write in batch.writes:
+                self._apply(write, receipt, undo)
+        except (LedgerError, ValueError) as error:
+            for step in reversed(undo):
+                step()
+            if isinstance(error, LedgerError):
+                raise
+            raise LedgerError(f"The batch could not be written: {error}") from error
+        return receipt
+
+    def _apply(self, write: Write, receipt: Receipt, undo: Undo) -> None:
+        match write:
+            case Append():
+                receipt.numbers.append(self._append(write, undo))
+            case Audit():
+                receipt.audit_seqs.append(self._seal(write, undo))
+            case PutSession(record):
+                _put(self._sessions, record.session_id, record, undo)
+            case PutCommand(record):
+                _ended_ms(record)
+                _put(self._commands, record.command.id, record, undo)
+            case PutApproval(record):
+                _put(self._approvals, record.approval.id, record, undo)
+            case PutControl(record):
+                _put(self._controls, (record.session_id, record.seq), record, undo)
+            case DropControls(session_id, seq):
+                _drop(self._controls, [key for key in self._controls if key[0] == session_id and key[1] <= seq], undo)
+            case PutIdempotency(record):
+                if record.scope in self._idempotency:
+                    raise Taken("An answer is kept under this idempotency key already.")
+                _put(self._idempotency, record.scope, record, undo)
+            case PutRunner(record):
+                if any(other.token_sha256 == record.token_sha256 and other.runner_id != record.runner_id
+                       for other in self._runners.values()):
+                    raise Taken("Another runner has this token.")
+                _put(self._runners, record.runner_id, record, undo)
+            case PutKey(record):
+                if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
+                       for other in self._keys.values()):
+                    raise Taken("Another key has this secret.")
+                _put(self._keys, record.key_id, record, undo)
+            case PutTranscript(line):
+                _put(self._transcript, (line.session_id, line.entry_id), line, undo)
+            case DropTranscript(session_id, entry_ids):
+                _drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
+            case _:
+                raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
+
+    def _append(self, write: Append, undo: Undo) -> int:
+        events = self._events.setdefault(write.stream, [])
+        number = len(events) + 1
+        events.append(Event(stream=write.stream, n=number, kind=write.kind, at_ms=write.at_ms, body=write.body,
+                            message_id=write.message_id))
+        undo.append(events.pop)
+        return number
+
+    def _seal(self, write: Audit, undo: Undo) -> int:
+        log = self._audit.setdefault(write.draft.tenant_id, [])
+        try:
+            record = seal(write.draft, len(log) + 1, log[-1].hash if log else FIRST_PREV)
+        except AuditRefused as error:
+            raise LedgerError(str(error)) from error
+        log.append(record)
+        undo.append(log.pop)
+        return record.seq
+
+    async def take(self, lane: str) -> int:
+        self._check_open()
+        self._lanes[lane] = self._lanes.get(lane, 0) + 1
+        return self._lanes[lane]
+
+    async def gateway_id(self) -> str:
+        return self._gateway_id
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+        self._check_open()
+        return self._events.get(stream, [])[after : after + limit]
+
+    async def head(self, stream: str) -> int:
+        self._check_open()
+        return len(self._events.get(stream, []))
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        received = (event.message_id for event in reversed(self._events.get(stream, []))
+                    if event.kind in ("C", "refused"))
+        return list(islice(received, limit))[::-1]
+
+    async def session(self, session_id: str) -> SessionRecord | None:
+        self._check_open()
+        return self._sessions.get(session_id)
+
+    async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
+        found = [record for record in self._sessions.values()
+                 if record.tenant_id == tenant_id and record.session_key == session_key]
+        return max(reversed(found), key=lambda record: record.created_ms, default=None)
+
+    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
+        found = [record for record in reversed(self._sessions.values()) if record.tenant_id == tenant_id
+                 and (before_ms is None or record.updated_ms < before_ms)]
+        return sorted(found, key=lambda record: -record.updated_ms)[:limit]
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        return [record for record in self._sessions.values()
+                if record.runner_id == runner_id and record.state != "closed"]
+
+    async def due_sessions(self) -> list[tuple[str, int]]:
+        due = [(record.session_id, record.deadline_ms) for record in self._sessions.values()
+               if record.deadline_ms is not None]
+        return sorted(due, key=lambda pair: pair[1])
+
+    async def command(self, command_id: str) -> CommandRecord | None:
+        self._check_open()
+        return self._commands.get(command_id)
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
+        tenants = {key: record for key, record in self._commands.items()
+                   if record.command.tenant_id == query.tenant_id}
+        return _page(_before(tenants, query.before), lambda record: _matches(record, query), query.limit)
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        return [record for record in self._commands.values()
+                if record.session_id == session_id and record.command.state not in ENDED]
+
+    async def approval(self, approval_id: str) -> ApprovalRecord | None:
+        self._check_open()
+        return self._approvals.get(approval_id)
+
+    async def approvals(
+        self, tenant_id: str, state: str | None, before: str | None, limit: int
+    ) -> list[ApprovalRecord]:
+        tenants = {key: record for key, record in self._approvals.items() if record.approval.tenant_id == tenant_id}
+        return _page(_before(tenants, before), lambda record: state in (None, record.approval.state), limit)
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        return [record for record in self._approvals.values()
+                if record.approval.session_id == session_id and record.approval.state in ("pending", "granted")]
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+        found = [record for key, record in self._controls.items() if key[0] == session_id and key[1] > after]
+        return sorted(found, key=lambda record: record.seq)
+
+    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+        self._check_open()
+        return self._idempotency.get(scope)
+
+    async def prune_idempotency(self, before_ms: int) -> int:
+        old = [scope for scope, record in self._idempotency.items()
+               if record.created_ms < before_ms and self._ended_before(record.command_id, before_ms)]
+        _drop(self._idempotency, old, [])
+        return len(old)
+
+    def _ended_before(self, command_id: str | None, before_ms: int) -> bool:
+        record = self._commands.get(command_id) if command_id else None
+        if record is None:
+            return True
+        ended = _ended_ms(record)
+        return ended is not None and ended < before_ms
+
+    async def runner(self, runner_id: str) -> RunnerRecord | None:
+        self._check_open()
+        return self._runners.get(runner_id)
+
+    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
+        return next((record for record in self._runners.values() if record.token_sha256 == token_sha256), None)
+
+    async def runners(self, tenant_id: str) -> list[RunnerRecord]:
+        return [record for record in self._runners.values() if record.tenant_id == tenant_id]
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        return next((record for record in self._keys.values() if record.key_sha256 == key_sha256), None)
+
+    async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
+        return self._audit.get(tenant_id, [])[after : after + limit]
+
+    async def audit_head(self, tenant_id: str) -> tuple[int, str]:
+        log = self._audit.get(tenant_id)
+        return (log[-1].seq, log[-1].hash) if log else (0, FIRST_PREV)
+
+    async def audit_tenants(self) -> list[str]:
+        return sorted(tenant_id for tenant_id, log in self._audit.items() if log)
+
+    async def transcript_pending(self) -> list[TranscriptLine]:
+        return list(self._transcript.values())
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LedgerError("The ledger is closed.")
+
+
+def _put(table: dict[K, V], key: K, record: V, undo: Undo) -> None:
+    if key in table:
+        undo.append(lambda old=table[key]: table.__setitem__(key, old))
+    else:
+        undo.append(lambda: table.pop(key))
+    table[key] = record
+
+
+def _drop(table: dict[K, V], keys: Iterable[K], undo: Undo) -> None:
+    whole = dict(table)
+
+    def restore() -> None:
+        # The order of what was there is part of what is restored.
+        table.clear()
+        table.update(whole)
+
+    undo.append(restore)
+    for key in keys:
+        table.pop(key, None)
+
+
+def _before(table: Mapping[str, V], before: str | None) -> list[V]:
+    """Newest first; what is older than `before` only, and nothing when that is not there."""
+    keys = list(table)
+    if before is not None:
+        keys = keys[: keys.index(before)] if before in table else []
+    return [table[key] for key in reversed(keys)]
+
+
+def _page(found: Iterable[V], wanted: Callable[[V], bool], limit: int) -> list[V]:
+    return list(islice((record for record in found if wanted(record)), limit))
+
+
+def _matches(record: CommandRecord, query: CommandQuery) -> bool:
+    command = record.command
+    pairs: list[tuple[Any, Any]] = [
+        (query.state, command.state),
+        (query.agent_id, command.target.agent_id),
+        (query.session_id, record.session_id),
+        (query.actor_id, command.actor.id),
+    ]
+    return all(wanted is None or wanted == has for wanted, has in pairs)
+
+
+def _ended_ms(record: CommandRecord) -> int | None:
+    if record.command.state not in ENDED:
+        return None
+    return parse_iso(record.command.ended_at or record.command.updated_at)
