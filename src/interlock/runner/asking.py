@@ -1,0 +1,231 @@
+"""Permissions that an agent waits for: asked, held, answered, or refused by ourselves (A-5, A-9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.ports.agent import Answer, Option, Question
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
+from interlock.runner.blocks import sound
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+
+MAX_OPTIONS = 32
+"""Options shown of one question; the once-options among the first so many count (A-9)."""
+BY_RUNNER = "runner"
+
+
+class Waits(NamedTuple):
+    """How long a question waits, in seconds; tests shorten it."""
+
+    held_s: float = HELD_TIMEOUT_MS / 1000
+    slack_s: float = EXPIRY_SLACK_MS / 1000
+
+
+class Presence:
+    """Whether a link to the gateway is live, and whoever wants to know that it changed."""
+
+    def __init__(self, live: bool = False) -> None:
+        self.live = live
+        self._told: set[Callable[[], None]] = set()
+
+    def set(self, live: bool) -> None:
+        """The link came up or went down."""
+        self.live = live
+        for tell in list(self._told):
+            tell()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call `tell` at every change."""
+        self._told.add(tell)
+
+    def unwatch(self, tell: Callable[[], None]) -> None:
+        """Stop calling it."""
+        self._told.discard(tell)
+
+
+class Verdict(NamedTuple):
+    """What a question came to. `option_id` is the one that the person named, if any."""
+
+    outcome: p.Outcome
+    by: str
+    message: str | None = None
+    option_id: str | None = None
+
+
+class _Pending:
+    """One question that waits."""
+
+    def __init__(self, live: bool, now: float) -> None:
+        self.verdict: Verdict | None = None
+        self.voided = False
+        self.changed = asyncio.Event()
+        self.live_since = now if live else None
+        self.expires_at: float | None = None
+
+    def settle(self, verdict: Verdict) -> None:
+        """The first verdict counts."""
+        if self.verdict is None:
+            self.verdict = verdict
+            self.changed.set()
+
+    def deadline(self, waits: Waits) -> float | None:
+        if self.expires_at is not None:
+            return self.expires_at
+        return None if self.live_since is None else self.live_since + waits.held_s
+
+    def lapse(self) -> None:
+        """The deadline has passed: nobody holds the question, or it has expired."""
+        if self.expires_at is None:
+            self.settle(Verdict("denied", BY_RUNNER, "The gateway did not confirm that it holds the question."))
+        else:
+            self.settle(Verdict("expired", BY_RUNNER, "Nobody answered in time."))
+
+
+class Interactions:
+    """The open questions of one session's turn. Every question that is asked is resolved exactly once, in the outbox,
+    before the agent hears of it."""
+
+    def __init__(self, journal: Journal, presence: Presence, waits: Waits) -> None:
+        self._journal = journal
+        self._presence = presence
+        self._waits = waits
+        self._pending: dict[str, _Pending] = {}
+        presence.watch(self._link_changed)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the agent waits for a person."""
+        return bool(self._pending)
+
+    def close(self) -> None:
+        """Stop watching the link."""
+        self._presence.unwatch(self._link_changed)
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask and wait. The yes is durable before it is returned (P-2)."""
+        interaction_id = self._journal.new_uuid()
+        pending = _Pending(self._presence.live, _now())
+        self._pending[interaction_id] = pending
+        request = self._journal.frame(
+            "agent.interaction.request", _request(interaction_id, question),
+            {"kind": question.kind[:MAX_NAME_CHARS]} if question.kind else None,
+        )
+        await self._journal.write(request, *self._journal.state_changed("waiting_approval"))
+        verdict = await self._wait(pending)
+        if pending.voided:
+            return Answer(False, None, verdict.message)
+        del self._pending[interaction_id]
+        resolved = self._resolved(interaction_id, verdict)
+        state = "waiting_approval" if self._pending else "running"
+        await self._journal.write(resolved, *self._journal.state_changed(state))
+        await self._journal.durable()
+        return choose(verdict, question.options)
+
+    async def _wait(self, pending: _Pending) -> Verdict:
+        while pending.verdict is None:
+            pending.changed.clear()
+            deadline = pending.deadline(self._waits)
+            try:
+                async with asyncio.timeout(None if deadline is None else max(deadline - _now(), 0)):
+                    await pending.changed.wait()
+            except TimeoutError:
+                pending.lapse()
+        return pending.verdict
+
+    def respond(self, payload: p.InteractionResponse) -> bool:
+        """A person, or a rule, has decided. False where no such question waits."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        if payload.updated_input is not None:
+            pending.settle(Verdict("denied", BY_RUNNER, "This agent does not take a changed input."))
+        elif payload.decision == "allow":
+            pending.settle(Verdict("allowed", payload.by, payload.message, payload.option_id))
+        else:
+            pending.settle(Verdict("denied", payload.by, payload.message, payload.option_id))
+        return True
+
+    def timeout(self, payload: p.InteractionTimeout) -> bool:
+        """The gateway's clock says that it is over: a no. False where no such question waits."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        pending.settle(Verdict("expired", "gateway", "Nobody answered in time."))
+        return True
+
+    def held(self, payload: p.InteractionHeld) -> bool:
+        """The gateway has the question, and its clock runs; ours is only the last resort (A-5)."""
+        pending = self._pending.get(payload.interaction_id)
+        if pending is None:
+            return False
+        pending.expires_at = _now() + payload.expires_in_ms / 1000 + self._waits.slack_s
+        pending.changed.set()
+        return True
+
+    def void(self, reason: str) -> list[Frame]:
+        """Give up all that waits: the agent hears no. Returns the frames that say so, to be written at once."""
+        frames: list[Frame] = []
+        for interaction_id, pending in self._pending.items():
+            verdict = Verdict("void", BY_RUNNER, reason)
+            pending.voided, pending.verdict = True, verdict
+            pending.changed.set()
+            frames.append(self._resolved(interaction_id, verdict))
+        self._pending.clear()
+        return frames
+
+    def _resolved(self, interaction_id: str, verdict: Verdict) -> Frame:
+        payload = p.InteractionResolved(
+            interaction_id=interaction_id, outcome=verdict.outcome, by=verdict.by, decided_at=self._journal.at
+        )
+        return self._journal.frame("x-interlock.interaction.resolved", payload)
+
+    def _link_changed(self) -> None:
+        for pending in self._pending.values():
+            pending.live_since = _now() if self._presence.live else None
+            pending.changed.set()
+
+
+def once(options: list[Option], kind: p.OptionKind, named: str | None = None) -> str | None:
+    """The option of this kind that was named, else the first of it, else None. Always-options are never chosen (A-9)."""
+    ids = [option.option_id for option in options if option.kind == kind]
+    if named in ids:
+        return named
+    return ids[0] if ids else None
+
+
+def choose(verdict: Verdict, options: list[Option]) -> Answer:
+    """The answer that the agent gets. Without a once-option a yes cannot be said, so it is a no with the reason."""
+    if verdict.outcome == "allowed":
+        option_id = once(options, "allow_once", verdict.option_id)
+        if option_id is not None:
+            return Answer(True, option_id, verdict.message)
+    return Answer(False, once(options, "reject_once", verdict.option_id), verdict.message)
+
+
+def _request(interaction_id: str, question: Question) -> p.InteractionRequest:
+    return p.InteractionRequest(
+        interaction_id=interaction_id,
+        interaction_type="PERMISSION",
+        title=sound(question.title)[:MAX_TITLE_CHARS],
+        context=p.InteractionContext(
+            tool_name=question.tool_name[:MAX_NAME_CHARS],
+            invocation_id=question.invocation_id,
+            input=msgspec.Raw(question.input_json),
+        ),
+        options=[
+            p.InteractionOption(
+                option_id=option.option_id, label=sound(option.label)[:MAX_TITLE_CHARS], kind=option.kind
+            )
+            for option in question.options[:MAX_OPTIONS]
+        ],
+    )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

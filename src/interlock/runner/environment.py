@@ -1,0 +1,45 @@
+"""The environment a process agent starts with (A-1): an allow-list, the configured variables, and our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+SESSION = "RAWP_SESSION_ID"
+WORKSPACE = "RAWP_WORKSPACE_PATH"
+VERSION = "RAWP_DPS_VERSION"
+RUNNER = "RAWP_RUNNER_ID"
+"""Which runner started it: what lets the runner's next start find what its last life left (A-4)."""
+DPS_VERSION = "rawp-dps-1.0"
+
+ALLOWED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "TMPDIR",
+    "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+})  # fmt: skip
+"""Where things are, what language and terminal there is, and the way to the network. No credentials, no sockets of
+agents that hold them (SSH_AUTH_SOCK): who wants an agent to have those names them in its `env`."""
+ALLOWED_PREFIXES = ("LC_", "XDG_")
+OWN_PREFIX = "INTERLOCK_"
+
+
+def environment(
+    base: Mapping[str, str],
+    *,
+    session_id: str,
+    workspace: Path | str,
+    runner_id: str,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The whole environment of one agent (A-1).
+
+    `base` is the runner's own, of which only the allow-list passes; `extra` is the agent's configured `env` and wins
+    over it; the RAWP_ variables win over both. INTERLOCK_ variables, the runner's secrets among them, never pass, from
+    wherever they come. `workspace` must be absolute: ValueError otherwise.
+    """
+    if not Path(workspace).is_absolute():
+        raise ValueError(f"The workspace {str(workspace)!r} is not an absolute path.")
+    passed = {name: value for name, value in base.items() if name in ALLOWED or name.startswith(ALLOWED_PREFIXES)}
+    configured = {name: value for name, value in (extra or {}).items() if not name.startswith(OWN_PREFIX)}
+    own = {SESSION: session_id, WORKSPACE: str(workspace), VERSION: DPS_VERSION, RUNNER: runner_id}
+    return passed | configured | own

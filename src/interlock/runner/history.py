@@ -1,0 +1,134 @@
+"""What a reattached session says first (D-2): a plan of `session.history` frames. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from interlock.ports.outbox import Piece, SessionRow, Stored
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES
+from interlock.protocol.payloads import BufferStatus, History, TextDelta, ToolStream
+from interlock.protocol.sizes import split_text
+from interlock.runner.uplink import Delta
+
+ENVELOPE_BYTES = 4 * KIB
+"""Room in a part for everything but its frames and its lost ranges."""
+
+RANGE_BYTES = 40
+"""A lost range takes at most this as JSON: two numbers up to 2^53, brackets and commas."""
+
+
+class Part(NamedTuple):
+    """One `session.history`: whole envelopes, and the ranges that were lost before, between or behind them."""
+
+    frames: list[bytes]
+    lost: list[tuple[int, int]]
+
+
+class Plan(NamedTuple):
+    """A session's history after `after`; at least one part."""
+
+    row: SessionRow
+    parts: list[Part]
+    lost: list[tuple[int, int]]
+
+
+def lost_after(row: SessionRow, after: int) -> list[tuple[int, int]]:
+    """Ranges above `after` that the outbox cannot give any more.
+
+    A gateway that says less than it once acknowledged has lost frames that are trimmed here: they are told lost too.
+    """
+    evicted = [(max(first, after + 1), last) for first, last in row.lost_ranges if last > max(after, row.acked_seq)]
+    return [(after + 1, row.acked_seq), *evicted] if after < row.acked_seq else evicted
+
+
+def plan_history(row: SessionRow, after: int, frames: Sequence[Stored], deltas: Sequence[bytes]) -> Plan:
+    """Divide frames (in order of seq) and, at the end, deltas into parts that fit a message each (L-2, D-2)."""
+    lost = lost_after(row, after)
+    room = MAX_MESSAGE_BYTES - ENVELOPE_BYTES
+    parts = [Part([], [])]
+    used = 0
+    waiting = iter(lost)
+    coming = next(waiting, None)
+
+    def part_for(size: int) -> Part:
+        nonlocal used
+        if used and used + size > room:
+            parts.append(Part([], []))
+            used = 0
+        used += size
+        return parts[-1]
+
+    for frame in frames:
+        while coming is not None and coming[0] < frame.seq:
+            part_for(RANGE_BYTES).lost.append(coming)
+            coming = next(waiting, None)
+        part_for(len(frame.raw) + 1).frames.append(frame.raw)
+    while coming is not None:
+        part_for(RANGE_BYTES).lost.append(coming)
+        coming = next(waiting, None)
+    for raw in deltas:
+        part_for(len(raw) + 1).frames.append(raw)
+    return Plan(row, parts, lost)
+
+
+def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> bytes:
+    """Write part `number` (from 0) as a message of at most MAX_MESSAGE_BYTES."""
+    row, part = plan.row, plan.parts[number]
+    count = sum(last - first + 1 for first, last in plan.lost)
+    status = BufferStatus(policy_applied="RING", truncated=bool(plan.lost),
+                          lost_frame_count=count if plan.lost else None, buffer_high_watermark=row.bytes_kept)
+    metadata: dict[str, Any] = {"part": number + 1, "parts": len(plan.parts)}
+    if part.lost:
+        metadata["lost_ranges"] = part.lost
+    return encode(Frame(
+        type="session.history",
+        session_id=row.session_id,
+        message_id=message_id,
+        timestamp=timestamp,
+        metadata=metadata,
+        payload=History(
+            frames=[msgspec.Raw(raw) for raw in part.frames],
+            buffer_status=status,
+            last_sync_timestamp=iso(row.last_sync_ms if row.acked_seq else row.created_ms),
+            last_message_id=row.last_message_id if row.acked_seq else "",
+        ),
+    ))
+
+
+def merged_deltas(
+    pieces: Sequence[Piece],
+    template: Callable[[str, str], Frame | None],
+    sent: Mapping[str, int],
+    new_id: Callable[[], str],
+    timestamp: str,
+) -> list[Delta]:
+    """Make one transient frame for each piece, from where `sent` (block → offset) says that the reader is.
+
+    A piece that does not begin where the text before it ended carries `metadata.omitted`, the count of code points
+    left out (D-2). A block without a template was left open by an earlier run, whose `.done` is on its way.
+    """
+    deltas: list[Delta] = []
+    ends = dict(sent)
+    for piece in pieces:
+        model = template(piece.session_id, piece.block)
+        reached = ends.get(piece.block, 0)
+        end = piece.offset + len(piece.text)
+        if model is None or end <= reached:
+            continue
+        start = max(piece.offset, reached)
+        metadata = {**model.metadata, "omitted": start - reached} if start > reached else model.metadata
+        for text in split_text(piece.text[start - piece.offset :], MAX_BLOCK_BYTES):
+            payload = cast("TextDelta | ToolStream", model.payload)
+            frame = Frame(type=model.type, message_id=new_id(), session_id=piece.session_id, timestamp=timestamp,
+                          metadata=metadata, payload=msgspec.structs.replace(payload, offset=start, text=text))
+            start += len(text)
+            deltas.append(Delta(piece.session_id, piece.block, start, encode(frame)))
+            metadata = {key: value for key, value in metadata.items() if key != "omitted"}
+        ends[piece.block] = end
+    return deltas

@@ -1,0 +1,108 @@
+"""One session's way into the outbox: frames are made here, and the state that they change goes with them (D-6, D-7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.outbox import CloseBlock, OutboxWrite, Piece, PutState
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.identifiers import uuid4
+from interlock.runner.state import SessionState, encode_state
+
+MAX_SENTENCE_CHARS = 8_000
+"""A message for people is cut here: what an agent says must not make a frame too large (L-2)."""
+MAX_TITLE_CHARS = 1_000
+MAX_NAME_CHARS = 256
+
+
+class Flow(Protocol):
+    """What leads to the outbox and from there to the link. Order of calls is order of writes.
+
+    `emit` takes what must be in one write; `emit_delta` a transient frame with its text, and waits while the outbox is
+    too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable.
+    """
+
+    async def emit(self, *writes: OutboxWrite) -> None: ...
+
+    async def emit_delta(self, frame: Frame, piece: Piece) -> None: ...
+
+    async def flushed(self) -> None: ...
+
+
+class Journal:
+    """Makes the frames of one session and writes them with the state after them."""
+
+    def __init__(self, session_id: str, state: SessionState, flow: Flow, clock: Clock, entropy: Entropy) -> None:
+        self.session_id = session_id
+        self.state = state
+        self._flow = flow
+        self._clock = clock
+        self._entropy = entropy
+        # State and frames go out in one order, also where two tasks write and the flow lets one wait.
+        self._order = asyncio.Lock()
+
+    @property
+    def now_ms(self) -> int:
+        """Wall time in milliseconds since the epoch."""
+        return self._clock.now_ms()
+
+    @property
+    def at(self) -> str:
+        """Now, as text."""
+        return iso(self.now_ms)
+
+    def new_uuid(self) -> str:
+        """Make a UUID v4."""
+        return uuid4(self._entropy(16))
+
+    def frame(self, kind: str, payload: p.Payload, metadata: dict[str, Any] | None = None) -> Frame:
+        """Make a frame of this session."""
+        return Frame(
+            type=kind, payload=payload, message_id=self.new_uuid(), session_id=self.session_id, timestamp=self.at,
+            metadata=metadata or {},
+        )
+
+    async def write(self, *writes: Frame | CloseBlock) -> None:
+        """Write durable frames, and the state after them, in one step."""
+        async with self._order:
+            for write in writes:
+                if isinstance(write, Frame):
+                    self.state.take(write)
+            await self._flow.emit(*writes, PutState(self.session_id, encode_state(self.state)))
+
+    async def keep(self) -> None:
+        """Write the state alone."""
+        await self.write()
+
+    async def delta(self, frame: Frame, block: str, offset: int, text: str) -> None:
+        """Write text of an open block, then let it be sent (D-6)."""
+        async with self._order:
+            await self._flow.emit_delta(frame, Piece(self.session_id, block, offset, text))
+
+    async def durable(self) -> None:
+        """Wait until all that was written before survives power loss."""
+        await self._flow.flushed()
+
+    def state_changed(self, state: p.AgentState) -> list[Frame]:
+        """The frame that tells a new state; none where it is the old one."""
+        previous = self.state.state
+        if state == previous:
+            return []
+        return [self.frame("agent.state.changed", p.StateChanged(state=state, previous=previous))]
+
+    def session_error(self, code: str, message: str, fatal: bool, reply_to: str | None = None) -> Frame:
+        """`session.error`; `reply_to` is the message_id of the control frame that it answers."""
+        payload = p.SessionError(error_code=code, message=message[:MAX_SENTENCE_CHARS], fatal=fatal)
+        return self.frame("session.error", payload, {"in_reply_to": reply_to} if reply_to else None)
+
+    def agent_error(self, severity: p.Severity, code: str, message: str, turn_id: str | None = None,
+                    metadata: dict[str, Any] | None = None) -> Frame:
+        """`agent.error`."""
+        payload = p.AgentError(
+            severity=severity, error_code=code, message=message[:MAX_SENTENCE_CHARS], turn_id=turn_id
+        )
+        return self.frame("agent.error", payload, metadata)

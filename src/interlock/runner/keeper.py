@@ -1,0 +1,299 @@
+"""The keeper: one small process between the runner and each agent, so that no descendant can outlive either (A-4).
+
+It runs as a program (`python -I -S keeper.py FD`), imports only what starts within a few milliseconds, and has one
+thread. That buys what the runner, with its threads and its event loop, could not have:
+
+- It is the child subreaper of everything the agent starts. A child that forks twice and calls setsid() comes back to
+  it, so "no child left" (ECHILD from waitpid) *is* "every descendant is gone"; no process table is raced.
+- It alone waits for these children, so no exit status is ever taken from asyncio's child watcher.
+- The agent's parent-death signal is sound: it is bound to the thread that forked, and here there is only one.
+- When the runner dies, by whatever signal, the control socket closes and the keeper kills all that is left.
+
+Its own environment is clean and its own session is not the agent's: signals to the group do not reach it, and a search
+for RAWP_SESSION_ID does not find it.
+
+What is said on the control socket (FD), each a line of ASCII but the order:
+
+    runner → keeper   order      8 bytes of length, then NUL-joined: cwd, program, number of arguments, arguments,
+                                 environment as NAME=value
+                      T <grace>  terminate: SIGTERM, SIGCONT, so many seconds, SIGKILL; a later one can only shorten it
+                      (closed)   the runner is gone: SIGKILL at once
+    keeper → runner   S <pid>    the program runs; its process group has the same number
+                      F <stage> <errno>   it does not: `cwd` or `exec` failed
+                      E <status>          it ended; the status as waitpid gives it
+                      D <pid> ...         all is over; the pids are those that would not die
+"""
+
+# pathlib and contextlib alone would add half to the start.
+# ruff: noqa: PTH123, PTH208, SIM105
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+LINUX = sys.platform == "linux"
+KILL_SWEEP_S = 0.02
+"""Pause between two rounds of SIGKILL, cut short by any death: what was forked meanwhile falls in the next round."""
+KILL_WAIT_S = 30.0
+"""What is still there so long after SIGKILL (root's, or stuck in the kernel) is named and left."""
+MAX_CONTROL_BYTES = 4096
+"""One read of the control socket; orders to terminate are a few bytes long."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_RESET = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def prctl(option: int, value: int) -> bool:
+    """Linux's prctl(2) with one argument; False where it is not there or refuses."""
+    return LINUX and ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
+
+
+def become_subreaper() -> bool:
+    """Make this process the new parent of its orphaned descendants (Linux ≥ 3.4). False where that does not exist."""
+    return prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def process_table() -> dict[int, tuple[int, int, str]]:
+    """Every process: pid → (parent, process group, state letter). From /proc, or from `ps` where there is none."""
+    rows: dict[int, tuple[int, int, str]] = {}
+    if LINUX:
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat", "rb", buffering=0) as stat:
+                        # The name of the program, in parentheses, may itself hold spaces and parentheses.
+                        fields = stat.read(1024).rpartition(b")")[2].split(None, 3)
+                    rows[int(name)] = (int(fields[1]), int(fields[2]), fields[0].decode())
+                except (OSError, IndexError):
+                    continue  # It ended while we read.
+        return rows
+    import subprocess  # Only here, for its import would add as much again to the start.
+
+    listing = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,state="], capture_output=True, text=True, check=False)
+    for line in listing.stdout.splitlines():
+        fields = line.split()
+        rows[int(fields[0])] = (int(fields[1]), int(fields[2]), fields[3][0])
+    # `ps` was a child of ours; it has been waited for, and must not count as one.
+    return {pid: row for pid, row in rows.items() if row[0] != os.getpid() or exists(pid)}
+
+
+def exists(pid: int) -> bool:
+    """Whether a process or zombie with this number is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def family(root: int, group: int, table: dict[int, tuple[int, int, str]]) -> set[int]:
+    """Every descendant of `root` and every member of `group` with its descendants, without `root`, without the dead."""
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    seeds = [pid for pid, row in table.items() if row[1] == group]
+    seeds += children.get(root, [])
+    while seeds:
+        pid = seeds.pop()
+        if pid not in found and pid != root:
+            found.add(pid)
+            seeds += children.get(pid, [])
+    return {pid for pid in found if table[pid][2] not in "ZX"}
+
+
+def signal_family(root: int, group: int, number: int) -> set[int]:
+    """Signal the process group as one, then every descendant of `root` outside it; who did not let us is returned.
+
+    The group is signalled only while a member lives, so that a number used anew is never hit.
+    """
+    table = process_table()
+    members = family(root, group, table)
+    refused: set[int] = set()
+    if any(table[pid][1] == group for pid in members):
+        try:
+            os.killpg(group, number)
+        except OSError:
+            pass  # Gone, or none of its members is ours; each is tried below.
+    for pid in members:
+        if table[pid][1] != group or number == signal.SIGKILL:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                refused.add(pid)
+    return refused
+
+
+class Keeper:
+    """One agent's keeper: the loop of `run` over control socket, deaths and the clock."""
+
+    def __init__(self, control: int) -> None:
+        self.control = control
+        self.connected = True
+        self.agent = 0
+        self.reported = False
+        self.kill_at: float | None = None
+        self.wake, wake_end = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(wake_end, False)
+        os.set_inheritable(control, False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        for number in _IGNORED:
+            # A service that stops signals its whole group at once; the keeper still has to see its agent out.
+            signal.signal(number, signal.SIG_IGN)
+
+    def say(self, line: str) -> None:
+        try:
+            os.write(self.control, line.encode() + b"\n")
+        except OSError:
+            self.connected = False
+
+    def run(self) -> None:
+        """Start the agent and stay until no descendant is left and the runner has asked for the end."""
+        become_subreaper()
+        cwd, program, arguments, environment = read_order(self.control)
+        self.agent, failure = launch(cwd, program, arguments, environment)
+        if failure:
+            self.say(f"F {failure}")
+            return
+        release_standard_streams()
+        self.say(f"S {self.agent}")
+        while True:
+            children = self.reap()
+            if self.kill_at is not None and not children and self.orphans_gone():
+                self.say("D")
+                return
+            timeout = self.press()
+            if timeout is not None and timeout < 0:
+                left = " ".join(map(str, sorted(family(os.getpid(), self.agent, process_table()))))
+                self.say(f"D {left}")
+                return
+            self.listen(timeout)
+
+    def reap(self) -> bool:
+        """Collect the dead; tell the agent's own status once. False when no child, adopted or own, is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.agent and not self.reported:
+                self.reported = True
+                self.say(f"E {status}")
+
+    def orphans_gone(self) -> bool:
+        # Without a subreaper the group may live on under another parent.
+        return LINUX or not family(os.getpid(), self.agent, process_table())
+
+    def press(self) -> float | None:
+        """Kill when the grace is over. Returns how long to wait for news, None for ever, negative to give up."""
+        if self.kill_at is None:
+            return None
+        over = time.monotonic() - self.kill_at
+        if over < 0:
+            return -over if LINUX else min(-over, KILL_SWEEP_S)
+        members = family(os.getpid(), self.agent, process_table())
+        refused = signal_family(os.getpid(), self.agent, signal.SIGKILL)
+        if over > KILL_WAIT_S or (members and members <= refused):
+            return -1.0
+        return KILL_SWEEP_S
+
+    def listen(self, timeout: float | None) -> None:
+        """Wait for a word of the runner, a death or the time."""
+        sources = [self.wake, self.control] if self.connected else [self.wake]
+        ready, _, _ = select.select(sources, [], [], timeout)
+        if self.wake in ready:
+            os.read(self.wake, MAX_CONTROL_BYTES)
+        if self.control in ready:
+            for line in self.hear().splitlines():
+                self.terminate(float(line[2:]))
+        if not self.connected:
+            self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
+
+    def hear(self) -> bytes:
+        try:
+            heard = os.read(self.control, MAX_CONTROL_BYTES)
+        except OSError:
+            heard = b""
+        self.connected = bool(heard)
+        return heard
+
+    def terminate(self, grace_s: float) -> None:
+        """SIGTERM and SIGCONT on the first call, the clock to SIGKILL on each (A-4)."""
+        kill_at = time.monotonic() + grace_s
+        if self.kill_at is None:
+            signal_family(os.getpid(), self.agent, signal.SIGTERM)
+            # A stopped group hears SIGTERM only once it goes on.
+            signal_family(os.getpid(), self.agent, signal.SIGCONT)
+            self.kill_at = kill_at
+        self.kill_at = min(self.kill_at, kill_at)
+
+
+def read_order(control: int) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
+    """The runner's order: cwd, program, arguments, environment. Ends the process if the runner is already gone."""
+
+    def read(size: int) -> bytes:
+        got = b""
+        while len(got) < size:
+            piece = os.read(control, size - len(got))
+            if not piece:
+                sys.exit(0)
+            got += piece
+        return got
+
+    fields = read(int.from_bytes(read(8), "big")).split(b"\0")
+    count = int(fields[2])
+    pairs = (field.partition(b"=") for field in fields[3 + count :])
+    return fields[0], fields[1], fields[3 : 3 + count], {name: value for name, _, value in pairs}
+
+
+def launch(cwd: bytes, program: bytes, arguments: list[bytes], environment: dict[bytes, bytes]) -> tuple[int, str]:
+    """Fork and exec in a session of its own. Returns (pid, "") once the program runs, else (pid, "<stage> <errno>")."""
+    keeper = os.getpid()
+    report, report_end = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(report_end)
+        failure = os.read(report, 64).decode()  # Ends with nothing when exec closes the other side.
+        os.close(report)
+        return pid, failure
+    stage = "cwd"
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in _RESET:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == keeper:  # Else it died before the line above could arm the signal.
+            os.chdir(cwd)
+            stage = "exec"
+            os.execve(program, arguments, environment)
+    except OSError as failed:
+        os.write(report_end, f"{stage} {failed.errno}".encode())
+    finally:
+        os._exit(127)
+
+
+def release_standard_streams() -> None:
+    """Let go of the agent's pipes, or the runner would never see their end."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+
+
+if __name__ == "__main__":
+    Keeper(int(sys.argv[1])).run()

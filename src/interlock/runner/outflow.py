@@ -1,0 +1,312 @@
+"""The one ordered way from the sessions to the outbox and the link: written first, then offered (D-1, D-6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import msgspec
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.outbox import CloseBlock, Outbox, OutboxWrite, Piece, PutState, StoreControl, Stored
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import MAX_DELTA_BYTES, MIB, OUTBOX_BYTES, STOP_READING_SHARE
+from interlock.protocol.payloads import TextDelta, ToolStream
+from interlock.protocol.sizes import json_size, split_text
+from interlock.runner.uplink import Closed, Delta, Offer, Uplink
+
+QUEUE_BYTES = 4 * MIB
+"""`emit` returns at once below this and waits above it: a flooding agent is slowed to what the disk takes."""
+
+FLUSH_BYTES = 2 * MIB
+"""One write of the outbox takes about this much of the queue."""
+
+HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
+"""Content: what waits at STOP_READING_SHARE, since it is what RING would lose (D-3)."""
+
+_LARGEST_SEQ = 2**53
+"""A frame is measured with a number of this length, so that numbering it cannot make it too large."""
+
+
+class OutflowStopped(Exception):
+    """The outflow does not run any more; the text says why, and nothing that was not flushed is kept."""
+
+
+class _Entry:
+    """What waits in the queue: the writes of one `emit`, or one delta with the neighbours merged into it."""
+
+    __slots__ = ("delta", "end", "kept", "piece", "size", "texts", "writes")
+
+    def __init__(self, writes: tuple[OutboxWrite, ...], size: int, kept: dict[str, int]) -> None:
+        self.writes = writes
+        self.size = size
+        self.kept = kept
+        self.delta: Frame | None = None
+        self.piece: Piece | None = None
+        self.texts: list[str] = []
+        self.end = 0
+
+
+
+class Outflow:
+    """The pipeline of one runner. Order is the order of the calls; a call enqueues before it waits.
+
+    `emit` and `emit_delta` wait while more than QUEUE_BYTES are queued, and, for content, while the session's
+    unacknowledged bytes exceed STOP_READING_SHARE of `outbox_bytes` (D-3): an adapter that awaits them stops reading
+    its agent before anything is lost. Since a call enqueues first, one that is cancelled while it waits loses nothing.
+    """
+
+    def __init__(self, outbox: Outbox, *, clock: Clock, entropy: Entropy, outbox_bytes: int = OUTBOX_BYTES,
+                 queue_bytes: int = QUEUE_BYTES) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._entropy = entropy
+        self._queue_bytes = queue_bytes
+        self._stop_reading = int(outbox_bytes * STOP_READING_SHARE)
+        self._queue: deque[_Entry] = deque()
+        self._queued = 0
+        self._mergeable: dict[str, _Entry] = {}
+        self._enqueued = self._flushed = 0
+        self._work = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._failure: OutflowStopped | None = None
+        self._kept: defaultdict[str, int] = defaultdict(int)
+        self._kept_waiting: defaultdict[str, int] = defaultdict(int)
+        self._recount: set[str] = set()
+        self._blocks: dict[tuple[str, str], Frame] = {}
+        self._uplink: Uplink | None = None
+        self._still = asyncio.Lock()
+
+    # --- for the sessions ---
+    async def emit(self, *writes: OutboxWrite) -> None:
+        """Enqueue writes as one transaction. Raises InvalidFrame (FRAME_TOO_LARGE) for a frame that is too large,
+        before anything is enqueued (L-2), and OutflowStopped."""
+        self._check()
+        size, kept = 0, dict[str, int]()
+        for write in writes:
+            taken = _size(write)
+            size += taken
+            if isinstance(write, Frame) and write.session_id:
+                kept[write.session_id] = kept.get(write.session_id, 0) + taken
+        for write in writes:
+            self._mergeable.pop(_session_of(write), None)
+        self._enqueue(_Entry(writes, size, kept))
+        held = {_session_of(write) for write in writes
+                if isinstance(write, Piece) or (isinstance(write, Frame) and write.type in HELD_BACK)}
+        await self._pause(held)
+
+    async def emit_delta(self, frame: Frame, piece: Piece) -> None:
+        """Enqueue a transient frame and the piece that keeps its text. Neighbours that wait are merged, long text is
+        split (E-4, E-5). Raises OutflowStopped."""
+        self._check()
+        offset = piece.offset
+        for text in split_text(piece.text, MAX_DELTA_BYTES):
+            self._enqueue_delta(frame, piece._replace(offset=offset, text=text))
+            offset += len(text)
+        await self._pause({piece.session_id})
+
+    async def flushed(self) -> None:
+        """Wait until everything emitted so far is in the outbox. Raises OutflowStopped."""
+        target = self._enqueued
+        await self._wait(lambda: self._flushed >= target)
+
+    # --- for the link ---
+    @property
+    def still(self) -> asyncio.Lock:
+        """While it is held nothing is written and nothing is offered: what the outbox shows is what was offered."""
+        return self._still
+
+    def attach(self, uplink: Uplink) -> None:
+        """Offer to `uplink` whatever is written from now on."""
+        self._uplink = uplink
+
+    def detach(self) -> None:
+        """Offer nothing: frames stay in the outbox, deltas only in their pieces."""
+        self._uplink = None
+
+    def template(self, session_id: str, block: str) -> Frame | None:
+        """The last delta written of an open block, which tells its type, turn and metadata."""
+        return self._blocks.get((session_id, block))
+
+    def acked(self, session_id: str) -> None:
+        """The outbox was trimmed: let those go on who wait for it."""
+        if self._kept[session_id] * 2 > self._stop_reading:
+            self._recount.add(session_id)
+            self._work.set()
+
+    # --- the flusher ---
+    async def run(self) -> None:
+        """Write what waits, then offer it, until cancelled. Raises OutboxError when the outbox cannot be written."""
+        try:
+            for row in await self._outbox.sessions():
+                self._kept[row.session_id] += row.bytes_kept
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                await self._count_again()
+                while self._queue:
+                    async with self._still:
+                        await self._flush()
+                    self._wake()
+        except BaseException as error:
+            self._failure = OutflowStopped(str(error) or "The runner is stopping.")
+            raise
+        finally:
+            self._failure = self._failure or OutflowStopped("The runner is stopping.")
+            self._wake()
+
+    async def _count_again(self) -> None:
+        """Replace estimates by what the outbox holds, for the sessions whose acks came."""
+        while self._recount:
+            session_id = self._recount.pop()
+            row = await self._outbox.session(session_id)
+            self._kept[session_id] = row.bytes_kept if row else 0
+        self._wake()
+
+    async def _flush(self) -> None:
+        """Take a batch, write it, offer it. The caller holds `still`."""
+        batch = self._take()
+        closed = _closed_at(batch)
+        writes: list[OutboxWrite] = []
+        for place, entry in enumerate(batch):
+            if entry.piece is None:
+                writes += entry.writes
+            elif closed.get((entry.piece.session_id, entry.piece.block), -1) < place:
+                # A block that this very transaction closes needs no pieces: its `.done` replaces them (E-4).
+                writes.append(entry.piece._replace(text="".join(entry.texts)))
+        stored = await self._outbox.write(writes)
+        for frame in stored:
+            self._kept[frame.session_id] += len(frame.raw)
+        for entry in batch:
+            for session_id, size in entry.kept.items():
+                self._kept_waiting[session_id] -= size
+        offers = self._offers(batch, stored)
+        if self._uplink is not None and offers:
+            self._uplink.offer(offers)
+        self._flushed += len(batch)
+
+    def _take(self) -> list[_Entry]:
+        batch: list[_Entry] = []
+        taken = 0
+        while self._queue and taken < FLUSH_BYTES:
+            entry = self._queue.popleft()
+            taken += entry.size
+            batch.append(entry)
+        self._queued -= taken
+        if self._queue:
+            gone = set(map(id, batch))
+            self._mergeable = {name: entry for name, entry in self._mergeable.items() if id(entry) not in gone}
+        else:
+            self._mergeable.clear()
+        return batch
+
+    def _offers(self, batch: Sequence[_Entry], stored: Sequence[Stored]) -> list[Offer]:
+        """Say in order what was written, and remember which blocks are open."""
+        numbered = iter(stored)
+        offers: list[Offer] = []
+        for entry in batch:
+            if entry.delta is not None and entry.piece is not None:
+                frame = _with_text(entry.delta, entry.piece.offset, "".join(entry.texts))
+                self._blocks[entry.piece.session_id, entry.piece.block] = frame
+                if self._uplink is not None:
+                    offers.append(Delta(entry.piece.session_id, entry.piece.block, entry.end, encode(frame)))
+            for write in entry.writes:
+                if isinstance(write, Frame):
+                    offers.append(next(numbered))
+                elif isinstance(write, CloseBlock):
+                    self._blocks.pop((write.session_id, write.block), None)
+                    offers.append(Closed(write.session_id, write.block))
+        return offers
+
+    # --- the queue ---
+    def _enqueue(self, entry: _Entry) -> None:
+        self._queue.append(entry)
+        self._queued += entry.size
+        self._enqueued += 1
+        for session_id, size in entry.kept.items():
+            self._kept_waiting[session_id] += size
+        self._work.set()
+
+    def _enqueue_delta(self, frame: Frame, piece: Piece) -> None:
+        size = json_size(piece.text)
+        last = self._mergeable.get(piece.session_id)
+        if (last is not None and last.piece is not None and last.piece.block == piece.block
+                and last.end == piece.offset and last.size + size <= MAX_DELTA_BYTES):
+            last.texts.append(piece.text)
+            last.end += len(piece.text)
+            last.size += size
+            self._queued += size
+            return
+        entry = _Entry((), size, {})
+        # A piece of a longer text is a frame of its own, and needs a message_id of its own.
+        first = piece.offset == cast("TextDelta | ToolStream", frame.payload).offset
+        entry.delta = frame if first else msgspec.structs.replace(frame, message_id=uuid4(self._entropy(16)))
+        entry.piece, entry.texts, entry.end = piece, [piece.text], piece.offset + len(piece.text)
+        self._mergeable[piece.session_id] = entry
+        self._enqueue(entry)
+
+    # --- waiting ---
+    async def _pause(self, held: set[str]) -> None:
+        """Wait for room in the queue, and in the outbox of the `held` sessions."""
+        await self._wait(lambda: self._queued < self._queue_bytes)
+        for session_id in held:
+            if self._over(session_id):
+                self._recount.add(session_id)
+                self._work.set()
+                await self._wait(lambda name=session_id: not self._over(name))
+
+    def _over(self, session_id: str) -> bool:
+        return self._kept[session_id] + self._kept_waiting[session_id] > self._stop_reading
+
+    async def _wait(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            self._check()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _size(write: OutboxWrite) -> int:
+    """Bytes that a write takes, about; a frame exactly, with room for its number. Raises InvalidFrame."""
+    match write:
+        case Frame():
+            return len(encode(msgspec.structs.replace(write, seq=_LARGEST_SEQ)))
+        case Piece():
+            return json_size(write.text)
+        case PutState():
+            return len(write.state)
+        case StoreControl():
+            return len(write.record.body)
+        case CloseBlock():
+            return 0
+
+
+def _session_of(write: OutboxWrite) -> str:
+    if isinstance(write, StoreControl):
+        return write.record.session_id
+    return write.session_id or ""
+
+
+def _closed_at(batch: Sequence[_Entry]) -> dict[tuple[str, str], int]:
+    """Where in the batch each block is closed."""
+    return {(write.session_id, write.block): place for place, entry in enumerate(batch)
+            for write in entry.writes if isinstance(write, CloseBlock)}
+
+
+def _with_text(frame: Frame, offset: int, text: str) -> Frame:
+    payload = cast("TextDelta | ToolStream", frame.payload)
+    return msgspec.structs.replace(frame, payload=msgspec.structs.replace(payload, offset=offset, text=text))

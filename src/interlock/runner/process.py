@@ -1,0 +1,271 @@
+"""One agent's process: its start, its three streams, its end (A-1, A-2, A-4, A-8).
+
+The runner never is the parent of the agent. Between the two stands a keeper (see `keeper`), which this module starts,
+gives its order and listens to; the agent's streams run past it, straight to the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from interlock.ports.agent import AgentStartFailed, Exit
+from interlock.protocol.limits import TERMINATE_GRACE_MS
+from interlock.runner import keeper, reaper
+from interlock.runner.environment import SESSION
+from interlock.runner.exits import exit_from_status
+from interlock.runner.lines import READ_BYTES, Lines
+from interlock.runner.streams import Control, Input, Output, Tail
+
+TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
+STOP_ROUNDS = 10
+"""`pause` looks so often for what was forked while it stopped the rest."""
+KILLED = Exit(None, signal.SIGKILL.value)
+"""What the kernel does to an agent whose keeper was killed."""
+
+
+class AgentProcess:
+    """A running agent program. Made by `start`; whoever made it calls `terminate`, also after it ended by itself.
+
+    Guarantees: after `terminate` returned, no descendant is left but `survivors`, and all file descriptors are closed.
+    If the runner dies instead, by whatever signal, the same happens without it. One task may read `lines` or `chunks`
+    (either, not both); all else may be called from anywhere in the loop, at any time, also after the end.
+    """
+
+    def __init__(self, program: subprocess.Popen[bytes], control: Control, session_id: str) -> None:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stderr is not None
+        self._keeper = program
+        self._control = control
+        self._session_id = session_id
+        self._input = Input(program.stdin)
+        self._output = Output(program.stdout)
+        self._tail = Tail(program.stderr)
+        self._lines = Lines(self._output.read)
+        self._settling = asyncio.Lock()
+        self._settled = False
+        self._stopped = False
+        self.survivors: list[int] = []
+        """Pids that SIGKILL did not end (another user's, or stuck in the kernel); known once `terminate` returned."""
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path) -> Self:
+        """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
+
+        `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
+        looked for on `env`'s PATH, one with a slash relative to `cwd`. Raises AgentStartFailed with one sentence.
+        """
+        program = find_program(argv, env, Path(cwd))
+        order = encode_order(str(cwd), program, argv, env)
+        control, theirs = await _connect()
+        try:
+            process = cls(_start_keeper(theirs), control, env.get(SESSION, ""))
+        except OSError as failed:
+            control.close()
+            raise AgentStartFailed(
+                f"{argv[0]} could not be started ({failed.strerror}); close other programs, then try again."
+            ) from failed
+        finally:
+            theirs.close()
+        await process._begin(order)
+        if control.pid is None:
+            await process.terminate(0)
+            raise AgentStartFailed(process._refusal(program, str(cwd)))
+        return process
+
+    async def _begin(self, order: bytes) -> None:
+        try:
+            await self._tail.attach()
+            await self._output.attach()
+            await self._input.attach()
+        except BaseException:
+            self._keeper.kill()  # It has no order yet, so there is nothing that it keeps.
+            self._control.close()
+            await self._settle()
+            raise
+        self._control.send(order)
+        try:
+            await self._control.answered.wait()
+        except BaseException:
+            await self.terminate(0)
+            raise
+
+    def _refusal(self, program: str, cwd: str) -> str:
+        if self._control.failure is None:
+            return f"The process that watches over {program} ended: {self.stderr_tail().strip() or 'no word of why'}."
+        stage, number = self._control.failure
+        return refusal(stage, number, program, cwd)
+
+    @property
+    def pid(self) -> int:
+        """The agent's own pid, which is also its process group and session."""
+        assert self._control.pid is not None
+        return self._control.pid
+
+    @property
+    def exit(self) -> Exit | None:
+        """How the agent's own process ended; None while it runs."""
+        if self._control.status is not None:
+            return exit_from_status(self._control.status)
+        return KILLED if self._control.over.is_set() else None
+
+    async def exited(self) -> Exit:
+        """Wait until the agent's own process has ended. Its descendants may live on and hold its streams open: call
+        `terminate` and read `lines` or `chunks` to their end for the rest. `stderr_tail` is complete to this point."""
+        await self._control.ended.wait()
+        self._tail.catch_up()
+        return self.exit or KILLED
+
+    async def write(self, data: bytes) -> None:
+        """Write to the agent's standard input; returns when the pipe's buffer is below its mark again.
+
+        Raises BrokenPipeError once the agent has closed its input or has ended.
+        """
+        await self._input.write(data)
+
+    def close_input(self) -> None:
+        """End of the agent's standard input, after what is already written. A second call changes nothing."""
+        self._input.close()
+
+    def lines(self) -> Lines:
+        """The one iterator over the lines of standard output; see `Lines` for the cap and the back-pressure."""
+        return self._lines
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Standard output as it comes, at most READ_BYTES at once, with back-pressure, to its end."""
+        while chunk := await self._output.read(READ_BYTES):
+            yield chunk
+
+    def stderr_tail(self) -> str:
+        """The last STDERR_TAIL_BYTES of standard error, from the start of a line where it had to be cut (A-8)."""
+        return self._tail.text()
+
+    def descendants(self) -> list[int]:
+        """Every living process of this agent, itself included, in rising order; by tree, by group and by session id."""
+        by_tree: set[int] = set()
+        if self._control.pid is not None and not self._control.over.is_set():
+            by_tree = keeper.family(self._keeper.pid, self.pid, keeper.process_table())
+        return sorted(by_tree.union(reaper.live_descendants(self._session_id) if self._session_id else ()))
+
+    def pause(self) -> None:
+        """SIGSTOP to the group and every descendant outside it: they get no CPU from the return on (C-6).
+
+        Looks again until nothing new was forked in between. Does nothing once the agent is over.
+        """
+        if self._control.over.is_set():
+            return
+        self._stopped = True
+        seen: set[int] = set()
+        for _ in range(STOP_ROUNDS):
+            found = keeper.family(self._keeper.pid, self.pid, keeper.process_table())
+            if found <= seen:
+                return
+            seen |= found
+            keeper.signal_family(self._keeper.pid, self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT to all that `pause` stopped (C-6); nothing where it was not paused."""
+        if self._stopped and not self._control.over.is_set():
+            keeper.signal_family(self._keeper.pid, self.pid, signal.SIGCONT)
+        self._stopped = False
+
+    async def terminate(self, grace_s: float = TERMINATE_GRACE_S) -> Exit:
+        """A-4: SIGTERM to the group and every descendant outside it, SIGCONT, `grace_s` seconds, SIGKILL, and wait
+        until every descendant is gone. Returns the agent's own exit, which may lie long before.
+
+        Any number of callers, at once or one after another, get the same answer; the shortest grace holds. A caller
+        that is cancelled stops waiting, the termination goes on. Output not yet read stays readable.
+        """
+        self._control.send(f"T {grace_s:.3f}\n".encode())
+        await self._control.over.wait()
+        async with self._settling:
+            if not self._settled:
+                await self._settle()
+        return self.exit or KILLED
+
+    async def _settle(self) -> None:
+        self.survivors = self._control.survivors
+        if self._session_id and not (self._control.clean and keeper.LINUX):
+            # The keeper was killed, or there was no subreaper: whoever got away is known by the session id.
+            self.survivors = (await reaper.end_session(self._session_id)).survivors
+        self._keeper.wait()
+        self._input.finish()
+        self._output.finish()
+        self._tail.finish()
+        self._settled = True
+
+
+def find_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
+    """The absolute path of the program that `argv` names. Raises AgentStartFailed with what is wrong and what to do."""
+    if not argv or not argv[0]:
+        raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
+    if any("\0" in text for text in (*argv, *env, *env.values())):
+        raise AgentStartFailed(f"A NUL byte stands in the arguments or the environment of {argv[0]}; remove it.")
+    if not cwd.is_dir():
+        raise AgentStartFailed(f"{argv[0]} cannot start in {cwd}, which is not a directory; create it first.")
+    name = argv[0]
+    if "/" not in name:
+        found = shutil.which(name, path=env.get("PATH", os.defpath))
+        if found is None:
+            raise AgentStartFailed(
+                f"The program {name} was not found on PATH; install it, or set the agent's `command` to its full path."
+            )
+        return str(cwd / found)
+    path = cwd / name
+    if not path.is_file():
+        raise AgentStartFailed(f"The program {path} does not exist; install it, or correct the agent's `command`.")
+    if not os.access(path, os.X_OK):
+        raise AgentStartFailed(f"The program {path} is not executable; run `chmod +x {path}`.")
+    return str(path)
+
+
+def refusal(stage: str, number: int, program: str, cwd: str) -> str:
+    """The sentence for a start that the kernel refused: `stage` is cwd or exec, `number` the errno."""
+    why = os.strerror(number)
+    if stage == "cwd":
+        return f"{program} cannot start in {cwd} ({why}); check that you may enter the directory."
+    if number == errno.ENOEXEC:
+        return f"The program {program} is neither a binary for this machine nor a script with a `#!` line; add one."
+    if number == errno.ENOENT:
+        return f"The program {program} names an interpreter in its `#!` line that does not exist; install that one."
+    return f"The program {program} could not be started ({why}); try it by hand in {cwd}."
+
+
+def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str]) -> bytes:
+    """The order as `keeper` documents it."""
+    pairs = (f"{name}={value}" for name, value in env.items())
+    body = b"\0".join(os.fsencode(text) for text in (cwd, program, str(len(argv)), *argv, *pairs))
+    return len(body).to_bytes(8, "big") + body
+
+
+async def _connect() -> tuple[Control, socket.socket]:
+    """Our end of the control socket in the loop, and the keeper's end."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    _, control = await asyncio.get_running_loop().create_connection(Control, sock=ours)
+    return control, theirs
+
+
+def _start_keeper(control: socket.socket) -> subprocess.Popen[bytes]:
+    # Isolated and without `site`: nothing of the user's Python settings reaches it, and it starts in half the time.
+    loader = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__, str(control.fileno())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(control.fileno(),),
+        env=loader,
+        start_new_session=True,
+        bufsize=0,
+    )

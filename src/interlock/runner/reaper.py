@@ -1,0 +1,143 @@
+"""Processes found by a variable in their environment: what the tree of parents cannot show (A-4).
+
+The keeper of each agent sees its whole tree to the end. This is for what is left: a keeper that was itself killed, a
+runner and its keepers that died together, agents that an SDK starts inside the runner, and systems without subreapers.
+A process that replaced its environment *and* lost its keeper is beyond it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.runner.environment import RUNNER, SESSION
+from interlock.runner.keeper import LINUX, exists, process_table
+
+SWEEPS = 100
+"""Rounds of SIGKILL before what is left is named instead; one round is enough unless something forks meanwhile."""
+SWEEP_WAIT_S = 5.0
+"""One round waits so long for its deaths."""
+POLL_S = 0.02
+"""Between two looks where there is no pidfd."""
+
+
+class Reaped(NamedTuple):
+    """What a sweep did: pids that are gone, pids that would not go."""
+
+    ended: list[int]
+    survivors: list[int]
+
+
+def live_descendants(session_id: str) -> list[int]:
+    """Living processes with this RAWP_SESSION_ID in their environment, and their descendants, in rising order.
+
+    This process and its own ancestors are never among them. Reads the process table: milliseconds, no waiting.
+    """
+    return _marked(SESSION, session_id)
+
+
+async def end_session(session_id: str) -> Reaped:
+    """SIGKILL what `live_descendants` finds and wait until it is gone; again, until nothing is found."""
+    return await _end(SESSION, session_id)
+
+
+async def reap_leftovers(runner_id: str) -> Reaped:
+    """At the runner's start, before it starts any agent: end all that an earlier life with the same id left (A-4)."""
+    return await _end(RUNNER, runner_id)
+
+
+async def until_gone(pids: Iterable[int], timeout_s: float) -> list[int]:
+    """Wait until these processes have ended, at most so long; returns those that have not. A zombie has ended."""
+    watches = [asyncio.create_task(_gone(pid)) for pid in pids]
+    if not watches:
+        return []
+    _, pending = await asyncio.wait(watches, timeout=timeout_s)
+    left = [pid for pid, watch in zip(pids, watches, strict=True) if watch in pending]
+    for watch in pending:
+        watch.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return left
+
+
+async def _gone(pid: int) -> None:
+    if not LINUX:
+        while exists(pid):  # noqa: ASYNC110  There is no event to wait for.
+            await asyncio.sleep(POLL_S)
+        return
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(watched, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(watched)
+        os.close(watched)
+
+
+async def _end(name: str, value: str) -> Reaped:
+    ended: set[int] = set()
+    for _ in range(SWEEPS):
+        found = _marked(name, value)
+        if not found:
+            return Reaped(sorted(ended), [])
+        reached = [pid for pid in found if _kill(pid)]
+        if not reached:
+            return Reaped(sorted(ended), found)
+        left = await until_gone(reached, SWEEP_WAIT_S)
+        ended.update(set(reached) - set(left))
+    return Reaped(sorted(ended), _marked(name, value))
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def _marked(name: str, value: str) -> list[int]:
+    table = process_table()
+    spared: set[int] = set()
+    pid = os.getpid()
+    while pid in table and pid not in spared:
+        spared.add(pid)
+        pid = table[pid][0]
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    seeds = _carriers(name, value, table)
+    while seeds:
+        pid = seeds.pop()
+        if pid not in found and pid not in spared:
+            found.add(pid)
+            seeds += children.get(pid, [])
+    return sorted(pid for pid in found if table[pid][2] not in "ZX")
+
+
+def _carriers(name: str, value: str, table: Iterable[int]) -> list[int]:
+    variable = f"{name}={value}".encode()
+    if LINUX:
+        return [pid for pid in table if variable in _environ(pid).split(b"\0")]
+    listing = subprocess.run(["ps", "-axwwEo", "pid=,command="], capture_output=True, check=False).stdout
+    rows = (line.split() for line in listing.splitlines())
+    return [int(fields[0]) for fields in rows if variable in fields[1:]]
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""  # Ended, or another user's.

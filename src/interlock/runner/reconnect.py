@@ -1,0 +1,56 @@
+"""When the next attempt at a link is made (L-5), and which addresses are dialled at all (L-2). Pure."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from interlock.ports.clock import Entropy
+from interlock.protocol.limits import RECONNECT_MAX_MS, RECONNECT_MIN_MS
+
+
+class UnsafeUrl(ValueError):
+    """The gateway's URL is not one to send a token to; the text is one sentence for the user."""
+
+
+class Backoff:
+    """Exponential delays with full jitter: before attempt n, uniform in 0 … min(most, least · 2^n) ms (L-5)."""
+
+    def __init__(self, entropy: Entropy, least_ms: int = RECONNECT_MIN_MS, most_ms: int = RECONNECT_MAX_MS) -> None:
+        self._entropy = entropy
+        self._least_ms = least_ms
+        self._most_ms = most_ms
+        self._ceiling_ms = least_ms
+
+    def reset(self) -> None:
+        """A link was established: the next failure starts from the beginning."""
+        self._ceiling_ms = self._least_ms
+
+    def next_ms(self) -> int:
+        """Draw the delay before the next attempt, in milliseconds."""
+        ceiling, self._ceiling_ms = self._ceiling_ms, min(self._ceiling_ms * 2, self._most_ms)
+        return int.from_bytes(self._entropy(4), "big") * ceiling >> 32
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether `host` never leaves this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_url(url: str) -> str:
+    """Return the host of a URL that may be dialled. Raises UnsafeUrl (L-2: beyond loopback only TLS)."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError as error:
+        raise UnsafeUrl(f"The gateway's URL {url!r} cannot be read: {error}.") from None
+    if parts.scheme not in ("ws", "wss") or not host:
+        raise UnsafeUrl(f"The gateway's URL {url!r} is not of the form wss://HOST/rawp.")
+    if parts.scheme == "ws" and not is_loopback(host):
+        raise UnsafeUrl(f"The runner does not send its token in clear to {host}: use wss:// instead of ws://.")
+    return host

@@ -1,0 +1,189 @@
+"""What an adapter writes a turn with: its calls become frames, in order and within bounds (`ports.agent.Scribe`)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from interlock.ports.agent import Answer, Question, TurnUsage
+from interlock.ports.outbox import CloseBlock
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.runner.asking import Interactions, once
+from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound, split
+from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.state import TurnState
+from interlock.runner.tooling import ToolCall, bounded_input, clean
+
+
+class TurnScribe:
+    """One turn's scribe. After `finish` nothing that is said reaches a frame any more (agents speak after their end)."""
+
+    def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions) -> None:
+        self._journal = journal
+        self._turn = turn
+        self._interactions = interactions
+        self._blocks = Blocks(lambda prefix: prefix + journal.new_uuid())
+        self._calls: dict[str, ToolCall] = {}
+        self._closed_calls: set[str] = set()
+        self._order = asyncio.Lock()
+        self._finished = False
+        self.told = TurnUsage()
+        """What the agent told in mid-turn; the last figure of each field."""
+
+    async def text(self, text: str) -> None:
+        """Text to the user (E-4)."""
+        await self._say("text", text)
+
+    async def thinking(self, text: str) -> None:
+        """Thinking, in blocks of its own."""
+        await self._say("thinking", text)
+
+    async def _say(self, kind: Kind, text: str) -> None:
+        async with self._order:
+            if not self._finished:
+                await self._tell(self._blocks.write(kind, sound(text)))
+
+    async def _tell(self, steps: list[Delta | Done]) -> None:
+        for step in steps:
+            if isinstance(step, Done):
+                await self._journal.write(*self._done(step))
+            else:
+                payload = p.TextDelta(
+                    turn_id=self._turn.turn_id, block_id=step.block_id, offset=step.offset, text=step.text
+                )
+                frame = self._journal.frame(f"agent.{step.kind}.delta", payload, _continues(step))
+                await self._journal.delta(frame, step.block_id, step.offset, step.text)
+
+    def _done(self, done: Done) -> tuple[Frame, CloseBlock]:
+        payload = p.TextDone(turn_id=self._turn.turn_id, block_id=done.block_id, text=done.text)
+        frame = self._journal.frame(f"agent.{done.kind}.done", payload, _continues(done))
+        return frame, CloseBlock(self._journal.session_id, done.block_id)
+
+    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
+                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
+        """Announce a call once."""
+        await self._announce(invocation_id, tool_name, input_json, title, parent_invocation_id, kind)
+
+    async def _announce(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None,
+                        parent: str | None, kind: str | None) -> None:
+        async with self._order:
+            if self._finished or invocation_id in self._calls or invocation_id in self._closed_calls:
+                return
+            # What is said next is about the call: it belongs into a block of its own.
+            await self._tell(self._blocks.close())
+            told, _ = bounded_input(input_json)
+            payload = p.ToolRequest(
+                invocation_id=invocation_id, turn_id=self._turn.turn_id,
+                tool_name=sound(tool_name)[:MAX_NAME_CHARS], input=msgspec.Raw(told),
+                title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
+            )
+            now_ms = self._journal.now_ms
+            self._calls[invocation_id] = ToolCall(invocation_id, now_ms)
+            self._turn.tools[invocation_id] = now_ms
+            self._turn.tool_count += 1
+            metadata = {"kind": kind[:MAX_NAME_CHARS]} if kind else None
+            await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata))
+
+    async def tool_output(self, invocation_id: str, channel: p.Channel, text: str) -> None:
+        """Stream output of an open call."""
+        async with self._order:
+            call = self._calls.get(invocation_id)
+            if call is None or self._finished:
+                return
+            for part in split(sound(text)):
+                span = call.stream(channel, part)
+                payload = p.ToolStream(
+                    invocation_id=invocation_id, channel=channel, offset=span.offset, text=span.text
+                )
+                frame = self._journal.frame("tool.invoke.stream", payload)
+                await self._journal.delta(frame, f"{invocation_id}/{channel}", span.offset, span.text)
+
+    async def tool_result(self, invocation_id: str, status: p.ToolStatus, output_type: p.OutputType, output: Any
+                          ) -> None:
+        """Close a call; a second result, or one of a call never announced, is nothing."""
+        async with self._order:
+            call = self._calls.pop(invocation_id, None)
+            if call is None or self._finished:
+                return
+            self._closed_calls.add(invocation_id)
+            await self._tell(self._blocks.close())
+            await self._journal.write(*self._result(call, status, output_type, clean(output)))
+
+    def _result(self, call: ToolCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
+                ) -> list[Frame | CloseBlock]:
+        result = call.result(status, output_type, output, self._journal.now_ms)
+        closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
+        return [self._journal.frame("tool.invoke.result", result), *closings]
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
+        try:
+            return await self._ask(question)
+        except Exception as error:  # noqa: BLE001 - A-5: the default is deny, whatever went wrong.
+            return Answer(False, None, f"Interlock could not ask: {error}")
+
+    async def _ask(self, question: Question) -> Answer:
+        if question.invocation_id is not None:
+            await self._announce(question.invocation_id, question.tool_name, question.input_json, question.title,
+                                 None, question.kind)
+        if self._finished:
+            return Answer(False, None, "The turn has ended.")
+        answer = await self._refused(question) or await self._interactions.ask(question)
+        if not answer.allow and question.invocation_id in self._calls:
+            self._calls[question.invocation_id].denied = True
+        return answer
+
+    async def _refused(self, question: Question) -> Answer | None:
+        """A no that needs no person: an input that nobody could see whole, or no way to say yes once (E-5, A-9)."""
+        if bounded_input(question.input_json)[1]:
+            code = Code.FRAME_TOO_LARGE
+            reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
+        elif once(question.options, "allow_once") is None:
+            code = Code.UNSUPPORTED_CAPABILITY
+            reason = f"The agent offers no way to allow {question.tool_name} once; it was denied."
+        else:
+            return None
+        await self.warn(code, reason)
+        return Answer(False, once(question.options, "reject_once"), reason)
+
+    async def usage(self, usage: TurnUsage) -> None:
+        """Keep a figure for the usage that the turn owes (T-2)."""
+        self.told = merge_usage(self.told, usage)
+
+    async def warn(self, code: str, message: str) -> None:
+        """`agent.error` with severity warning."""
+        if not self._finished:
+            await self._journal.write(self._journal.agent_error("warning", code, message, self._turn.turn_id))
+
+    async def void(self, reason: str) -> None:
+        """Give up every question that waits; the turn goes on to its end."""
+        frames = self._interactions.void(reason)
+        if frames:
+            await self._journal.write(*frames)
+
+    async def finish(self, reason: str) -> list[Frame | CloseBlock]:
+        """Close what is open, before the turn's end (T-3): blocks, questions, calls. Returns what is to be written."""
+        async with self._order:
+            self._finished = True
+            writes: list[Frame | CloseBlock] = []
+            for step in self._blocks.close():
+                assert isinstance(step, Done), "closing makes nothing else"
+                writes += self._done(step)
+            writes += self._interactions.void(reason)
+            for call in self._calls.values():
+                writes += self._result(call, "denied" if call.denied else "cancelled", "text", None)
+            self._calls.clear()
+            return writes
+
+
+def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:
+    """Field by field, the newer figure where there is one."""
+    return TurnUsage(*(old if new is None else new for old, new in zip(older, newer, strict=True)))
+
+
+def _continues(step: Delta | Done) -> dict[str, Any] | None:
+    return {"continues": step.continues} if step.continues else None

@@ -1,0 +1,91 @@
+"""What the runner must remember of a session over its own death: small, and written with the frames that change it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+
+MAX_REFUSED = 64
+"""Refusals repeated in hello (D-7); the oldest go."""
+
+
+class TurnState(msgspec.Struct):
+    """The open turn. The text of its blocks is in the outbox's pieces, so only calls and questions are named here."""
+
+    turn_id: str
+    prompt_id: str
+    started_ms: int
+    tools: dict[str, int] = {}
+    """invocation_id → when it was announced, in milliseconds since the epoch."""
+    interactions: list[str] = []
+    tool_count: int = 0
+    usage_owed: bool = False
+    """The turn has ended and its usage has not been written."""
+
+
+class SessionState(msgspec.Struct, kw_only=True):
+    """`PutState`'s bytes. `control_seq` is the last control frame whose outcome is in the outbox (D-7)."""
+
+    agent_id: str = ""
+    workspace: str = ""
+    opening: Literal["closed", "opening", "open"] = "closed"
+    state: p.AgentState = "idle"
+    turn: TurnState | None = None
+    next_turn_index: int = 0
+    control_seq: int = 0
+    messages: int = 0
+    """Running total of prompts: `message_usage.used`."""
+    cost_usd: float = 0.0
+    """Running total: `cost_usage.used`."""
+    refused: list[p.RefusedControl] = []
+
+    def take(self, frame: Frame) -> None:
+        """Follow one durable frame that goes into the outbox in the same write."""
+        payload, turn = frame.payload, self.turn
+        match payload:
+            case p.Capabilities():
+                self.opening = "open"
+            case p.StateChanged():
+                self.state = payload.state
+            case p.TurnStart():
+                self.next_turn_index = payload.turn_index + 1
+                self.messages += 1
+            case p.SessionClosed():
+                self.opening, self.turn = "closed", None
+            case _:
+                if turn is not None:
+                    self._take_turn(turn, payload)
+
+    def _take_turn(self, turn: TurnState, payload: object) -> None:
+        match payload:
+            case p.ToolResult():
+                turn.tools.pop(payload.invocation_id, None)
+            case p.InteractionRequest():
+                turn.interactions.append(payload.interaction_id)
+            case p.InteractionResolved():
+                if payload.interaction_id in turn.interactions:
+                    turn.interactions.remove(payload.interaction_id)
+            case p.TurnEnd():
+                turn.usage_owed = True
+            case p.Usage() if turn.usage_owed:
+                self.turn = None
+            case _:
+                pass
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(SessionState)
+
+
+def encode_state(state: SessionState) -> bytes:
+    """As `PutState` carries it."""
+    return _encoder.encode(state)
+
+
+def decode_state(raw: bytes) -> SessionState:
+    """Read what `encode_state` wrote; an empty row is a session that was never open. Raises msgspec.DecodeError."""
+    return _decoder.decode(raw) if raw else SessionState()

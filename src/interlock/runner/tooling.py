@@ -1,0 +1,84 @@
+"""Pure: the tool calls of one turn, from announcement to result, within their bounds (E-5)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.limits import MAX_TOOL_INPUT_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_INPUT_HEAD_BYTES
+from interlock.runner.blocks import Kept, encoded_size, fit, sound
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Span(NamedTuple):
+    """Text of a channel at its offset."""
+
+    offset: int
+    text: str
+
+
+def bounded_input(input_json: bytes) -> tuple[bytes, bool]:
+    """The input as JSON, and whether it was too large and is told as {sha256, size, head} instead (E-5)."""
+    if len(input_json) <= MAX_TOOL_INPUT_BYTES:
+        return input_json, False
+    head = input_json[:TOOL_INPUT_HEAD_BYTES].decode("utf-8", "ignore")
+    told = {
+        "sha256": hashlib.sha256(input_json).hexdigest(),
+        "size": len(input_json),
+        "head": head[: fit(head, TOOL_INPUT_HEAD_BYTES)],
+    }
+    return _encode(told), True
+
+
+class ToolCall:
+    """One announced call: what it streamed, channel by channel, and what of that is kept."""
+
+    def __init__(self, invocation_id: str, started_ms: int) -> None:
+        self.invocation_id = invocation_id
+        self.started_ms = started_ms
+        self.denied = False
+        self._offsets: dict[p.Channel, int] = {}
+        self._kept = Kept()
+
+    @property
+    def channels(self) -> list[str]:
+        """Names of its blocks in the outbox."""
+        return [f"{self.invocation_id}/{channel}" for channel in self._offsets]
+
+    def stream(self, channel: p.Channel, text: str) -> Span:
+        """Take output; returns it at its offset."""
+        offset = self._offsets.get(channel, 0)
+        self._offsets[channel] = offset + len(text)
+        self._kept.add(text)
+        return Span(offset, text)
+
+    def result(self, status: p.ToolStatus, output_type: p.OutputType, output: Any, now_ms: int) -> p.ToolResult:
+        """The result; `output` None is what was streamed. One that is too large is kept as the ends of its text."""
+        truncated: p.Truncated | None = None
+        if output is None:
+            output, truncated = self._kept.result()
+            output_type = "text" if output else "empty"
+        elif _size(output) > MAX_TOOL_OUTPUT_BYTES:
+            kept = Kept()
+            kept.add(output if isinstance(output, str) else _encode(output).decode())
+            output, truncated = kept.result()
+            output_type = output_type if output_type in ("file_content", "web_content") else "text"
+        if self.denied and status == "error":
+            status = "denied"
+        return p.ToolResult(
+            invocation_id=self.invocation_id, status=status, output_type=output_type, output=output,
+            duration_ms=max(now_ms - self.started_ms, 0), truncated=truncated,
+        )
+
+
+def clean(output: Any) -> Any:
+    """The output with text that JSON can carry."""
+    return sound(output) if isinstance(output, str) else output
+
+
+def _size(output: Any) -> int:
+    return encoded_size(output) if isinstance(output, str) else len(_encode(output))
