@@ -1,0 +1,98 @@
+"""Silence: a reply that begins with NO_REPLY is not delivered, and no part of the token ever leaks (Q-1, Q-2).
+
+One automaton stands in front of every output surface. It holds a reply back while the text so far may still become
+the token; at the first difference all of it goes out. Frames, ledger and transcript are never altered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from interlock.protocol.envelope import Frame
+from interlock.protocol.payloads import TextDelta, TextDone
+
+TOKEN = "NO_REPLY"
+MAX_REMEMBERED = 64
+"""Closed blocks whose verdict is kept, since a block that goes on shares the verdict of the one before it."""
+
+Verdict = Literal["hold", "speak", "silent"]
+
+
+def judge(text: str, ended: bool) -> Verdict:
+    """Say what becomes of a reply whose text so far is `text` (Q-1)."""
+    said = text.lstrip()
+    if said.startswith(TOKEN):
+        after = said[len(TOKEN):len(TOKEN) + 1]
+        if not after:
+            return "silent" if ended else "hold"
+        return "speak" if after.isalnum() or after == "_" else "silent"
+    if not ended and TOKEN.startswith(said):
+        return "hold"
+    return "speak"
+
+
+class _Reply:
+    """What is known of one block: its verdict, and the text that is held back."""
+
+    def __init__(self, verdict: Verdict = "hold") -> None:
+        self.verdict: Verdict = verdict
+        self.held = ""
+
+
+class Delivered:
+    """The delivered view of one session's frames, for one viewer, from the start of its blocks."""
+
+    def __init__(self) -> None:
+        self._replies: dict[str, _Reply] = {}
+        self._closed: dict[str, Verdict] = {}
+
+    def delta(self, frame: Frame) -> Frame | None:
+        """Take a transient frame: what of the reply goes out now, or None. Other frames pass."""
+        payload = frame.payload
+        if frame.type != "agent.text.delta" or not isinstance(payload, TextDelta):
+            return frame
+        reply = self._reply(payload.block_id, frame.metadata)
+        if reply.verdict != "hold":
+            return frame if reply.verdict == "speak" else None
+        if payload.offset <= len(reply.held):
+            reply.held = reply.held[:payload.offset] + payload.text
+            reply.verdict = judge(reply.held, ended=False)
+        if reply.verdict != "speak":
+            return None
+        whole = msgspec.structs.replace(payload, offset=0, text=reply.held)
+        reply.held = ""
+        return msgspec.structs.replace(frame, payload=whole)
+
+    def suppresses(self, block_id: str, text: str, metadata: dict[str, Any]) -> bool:
+        """Take a block's `.done`: whether its text is kept from this view."""
+        self._replies.pop(block_id, None)
+        # The closed text is the block's truth, whatever was held; only what it continues stands above it.
+        parent = self._closed.get(str(metadata.get("continues", "")), "hold")
+        verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
+        self._closed[block_id] = verdict if text.strip() else parent
+        if len(self._closed) > MAX_REMEMBERED:
+            del self._closed[next(iter(self._closed))]
+        return verdict == "silent"
+
+    def done(self, frame: Frame) -> Frame:
+        """Take a `.done` frame as a struct; a suppressed one keeps its place, with text "" (Q-1)."""
+        payload = frame.payload
+        if frame.type != "agent.text.done" or not isinstance(payload, TextDone):
+            return frame
+        if not self.suppresses(payload.block_id, payload.text, frame.metadata):
+            return frame
+        return msgspec.structs.replace(frame, payload=msgspec.structs.replace(payload, text=""),
+                                       metadata={**frame.metadata, "suppressed": True})
+
+    def _reply(self, block_id: str, metadata: dict[str, Any]) -> _Reply:
+        reply = self._replies.get(block_id)
+        if reply is None:
+            parent = self._closed.get(str(metadata.get("continues", "")), "hold")
+            reply = self._replies[block_id] = _Reply(parent)
+        return reply
+
+    def turn_ended(self) -> None:
+        """Forget blocks that were never closed."""
+        self._replies.clear()
