@@ -1,0 +1,1 @@
+"""Lanes, their shells, viewers and timers: where pure decisions meet the ledger."""

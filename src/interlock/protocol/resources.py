@@ -70,6 +70,13 @@ class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
     sha256: str | None = None
 
 
+class NodeBuffer(Body, frozen=True, kw_only=True):
+    """Node's JSON form of a Buffer, accepted in place of Binary."""
+
+    type: Literal["Buffer"]
+    data: list[int]
+
+
 class ContentPart(Body, frozen=True, kw_only=True):
     """One part of a message (llm-bridge-spec)."""
 

@@ -1,0 +1,121 @@
+"""Approvals in a lane: opening one, counting votes, and what a decision sets free (section 3)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from interlock.command.approval import Ballot, count
+from interlock.engine.bridge.ending import end_command
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import QUEUE_TTL_MS
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
+from interlock.protocol.resources import Actor, Approval, ApprovalDoor, GrantBody
+
+
+def open_approval(
+    lane: Lane,
+    *,
+    door: ApprovalDoor,
+    title: str,
+    input_bytes: bytes,
+    rule: str,
+    required: int,
+    ttl_ms: int,
+    requested_by: Actor | None,
+    self_approval: bool,
+    **details: Any,
+) -> Approval:
+    """Open an approval on the SHA-256 of the bytes as received (P-2)."""
+    approval = Approval(
+        id=lane.new_id("apr"), tenant_id=lane.state.tenant_id, door=door, state="pending", created_at=lane.at,
+        expires_at=iso(lane.now + ttl_ms), title=title, agent_id=lane.state.agent_id, runner_id=lane.state.runner_id,
+        workspace=lane.state.workspace or None, session_id=lane.state.session_id, requested_by=requested_by,
+        digest=hashlib.sha256(input_bytes).hexdigest(), input=msgspec.Raw(input_bytes), rule=rule, required=required,
+        self_approval=self_approval, **details,
+    )
+    record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
+    lane.tell_approval(record, SYSTEM)
+    return approval
+
+
+def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody) -> Approval:
+    """Count a person's vote; vote, release, event and audit record are one decision (P-5). Raises Problem."""
+    record = lane.approvals.get(approval_id)
+    if record is None:
+        raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")
+    if body.updated_input is not None:
+        raise Problem("UnsupportedCapability", f"agent {lane.state.agent_id} does not take a changed input; "
+                      "deny it and say why instead")
+    if body.method == "signature":
+        raise Problem("UnsupportedCapability", "votes by signature are not offered yet; use method acl")
+    ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest)
+    counted = count(record.approval, ballot)
+    if counted.outcome == "repeated":
+        return counted.approval
+    who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
+    kept = lane.keep_approval(msgspec.structs.replace(record, approval=counted.approval))
+    lane.audit("vote", who, {"decision": body.decision, "digest": record.approval.digest},
+               command_id=record.approval.command_id, approval_id=approval_id)
+    if counted.outcome in ("granted", "denied"):
+        lane.tell_approval(kept, who)
+        release(lane, kept.approval, who)
+    return counted.approval
+
+
+def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
+    """Do what a decided approval decides: both doors (section 3)."""
+    allowed = approval.state == "granted"
+    if approval.door == "tool" and approval.interaction_id is not None:
+        lane.control(
+            "control.interaction.response",
+            p.InteractionResponse(interaction_id=approval.interaction_id, decision="allow" if allowed else "deny",
+                                  by=who["id"], message=approval.comment),
+        )
+        restart_clock(lane)
+        return
+    record = lane.commands.get(approval.command_id or "")
+    if record is None or record.command.state != "pending_approval":
+        return
+    if allowed:
+        lane.move(record, "queued", who, {"approval": approval.id}, queue_deadline_ms=lane.now + QUEUE_TTL_MS)
+    else:
+        reason = f": {approval.comment}" if approval.comment else ""
+        error = ("Forbidden", f"{approval.decided_by} did not allow it{reason}")
+        end_command(lane, record, "rejected", who, error=error)
+
+
+def expire(lane: Lane, record: ApprovalRecord) -> None:
+    """Time is up, and that means no (P-6)."""
+    expired = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at).approval
+    if expired.door == "tool" and expired.interaction_id is not None:
+        lane.control("control.interaction.timeout", p.InteractionTimeout(interaction_id=expired.interaction_id))
+        restart_clock(lane)
+        return
+    command = lane.commands.get(expired.command_id or "")
+    if command is not None and command.command.state == "pending_approval":
+        error = ("ApprovalRequired", "nobody approved it in time")
+        end_command(lane, command, "expired", SYSTEM, error=error)
+
+
+def stop_clock(lane: Lane) -> None:
+    """The timeout stands while an approval is waited for (C-1)."""
+    record = lane.active
+    if record is None or record.running_since_ms is None or record.remaining_ms is None:
+        return
+    used = max(0, lane.now - record.running_since_ms)
+    lane.keep(msgspec.structs.replace(record, running_since_ms=None, remaining_ms=max(1, record.remaining_ms - used)))
+
+
+def restart_clock(lane: Lane) -> None:
+    """The timeout runs on once nothing is waited for any more (C-1)."""
+    record: CommandRecord | None = lane.active
+    waiting = any(r.approval.door == "tool" and r.approval.state == "pending" for r in lane.approvals.values())
+    if record is None or waiting or record.command.state != "running" or record.running_since_ms is not None:
+        return
+    lane.keep(msgspec.structs.replace(record, running_since_ms=lane.now))

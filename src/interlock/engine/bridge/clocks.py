@@ -1,0 +1,40 @@
+"""What time alone decides in a lane (C-1, P-6): each clock has its own field and its own end."""
+
+from __future__ import annotations
+
+from interlock.engine.bridge.approving import expire
+from interlock.engine.bridge.ending import end_canceled, end_command, fail
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.submitting import cancel_command
+from interlock.protocol import payloads as p
+from interlock.protocol.records import CommandRecord
+
+
+def tick(lane: Lane) -> None:
+    """Do all that is due at the lane's now."""
+    for approval in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
+        if approval.expires_ms <= lane.now:
+            expire(lane, approval)
+    for record in list(lane.commands.values()):
+        if record.command.id in lane.commands:
+            _tick_command(lane, record)
+
+
+def _tick_command(lane: Lane, record: CommandRecord) -> None:
+    now = lane.now
+    if record.queue_deadline_ms is not None and record.queue_deadline_ms <= now and record.command.state == "queued":
+        end_command(lane, record, "expired", SYSTEM, error=("Timeout", "it was not started in time"))
+    elif record.cancel_deadline_ms is not None and record.cancel_deadline_ms <= now:
+        if lane.state.opening in ("opening", "open"):
+            lane.control("control.session.close", p.SessionClose(reason="the cancel was not obeyed"))
+            lane.state.opening = "closing"
+        end_canceled(lane, record)
+    elif record.detach_deadline_ms is not None and record.detach_deadline_ms <= now:
+        fail(lane, record, "AgentLost", "the runner did not come back in time")
+    elif (
+        record.running_since_ms is not None
+        and record.remaining_ms is not None
+        and record.running_since_ms + record.remaining_ms <= now
+        and record.command.state == "running"
+    ):
+        cancel_command(lane, record, "gateway", "timeout")

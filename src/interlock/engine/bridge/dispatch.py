@@ -1,0 +1,87 @@
+"""From the queue to the runner: opening a session, sending a prompt, what is sent again and what takes its place."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.prompts import prompt_content
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import DETACH_TTL_MS
+from interlock.protocol.records import CommandRecord
+
+
+def queued(lane: Lane) -> list[CommandRecord]:
+    """Executes that wait, the next one first: larger priority, then older (C-3)."""
+    waiting = [r for r in lane.commands.values() if r.command.state == "queued" and r.command.type == "execute"]
+    return sorted(waiting, key=lambda r: (-r.command.priority, r.created_ms, r.command.id))
+
+
+def dispatch_next(lane: Lane) -> None:
+    """Send the next prompt if the session is free and its runner is there (T-1, C-8)."""
+    state = lane.state
+    if state.active is not None or not state.attached or state.opening == "closing":
+        return
+    if state.machine.phase in ("turn", "usage"):
+        return
+    waiting = queued(lane)
+    if not waiting:
+        return
+    record = waiting[0]
+    if state.opening == "closed":
+        _open(lane)
+    _send_prompt(lane, record)
+
+
+def _open(lane: Lane) -> None:
+    state = lane.state
+    frame = lane.control(
+        "control.session.open",
+        p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
+                      workspace_access="rw", resume=state.turn_start_n > 0),
+    )
+    state.opening = "opening"
+    state.open_message_id = frame.message_id
+
+
+def _send_prompt(lane: Lane, record: CommandRecord) -> None:
+    command = record.command
+    prompt_id = lane.new_uuid()
+    lane.state.active = command.id
+    lane.state.last_error = None
+    lane.state.ended = None
+    lane.state.silent_heartbeats = 0
+    payload = msgspec.structs.replace(
+        prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
+        prompt_id=prompt_id, origin="user", command_id=command.id, timeout_ms=command.timeout_ms,
+    )
+    frame = lane.control("control.prompt.request", payload)
+    lane.state.prompt_message_id = frame.message_id
+    lane.move(
+        record, "dispatched", SYSTEM, {"attempt": command.attempt + 1},
+        attempt=command.attempt + 1, prompt_id=prompt_id, prompt_seq=frame.seq, queue_deadline_ms=None,
+    )
+    for approval in [r for r in lane.approvals.values() if r.approval.command_id == command.id]:
+        if approval.approval.door == "command" and approval.approval.state == "granted":
+            lane.move_approval(approval, "consumed", SYSTEM)
+
+
+def replace_prompt(lane: Lane, record: CommandRecord) -> None:
+    """The runner is away and has not confirmed the prompt: a no-op of the same seq takes its place (D-7)."""
+    seq = record.prompt_seq
+    if seq is None:
+        return
+    frame = Frame(type="control.turn.cancel", payload=p.TurnCancel(reason="canceled before it was delivered"),
+                  message_id=lane.new_uuid(), session_id=lane.state.session_id, seq=seq, timestamp=lane.at,
+                  metadata={"replaces": record.prompt_id})
+    lane.replace_control(frame)
+    lane.state.noop_seq = seq
+    lane.state.noop_chosen = False
+
+
+def start_detach_clock(lane: Lane) -> None:
+    """Bound how long a started command may be out of sight (C-7)."""
+    record = lane.active
+    if record is not None and record.detach_deadline_ms is None:
+        lane.keep(msgspec.structs.replace(record, detach_deadline_ms=lane.now + DETACH_TTL_MS))

@@ -1,0 +1,95 @@
+"""How a command ends, or goes back into the queue: one place, so that its result, event and audit record agree."""
+
+from __future__ import annotations
+
+from interlock.command.machine import TERMINAL
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS, QUEUE_TTL_MS
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import CommandState, Failure, Output, Result, StatusEvent
+
+
+def end_command(
+    lane: Lane,
+    record: CommandRecord,
+    to: CommandState,
+    who: dict[str, str],
+    *,
+    output: Output | None = None,
+    error: tuple[str, str] | None = None,
+) -> None:
+    """Move a command into a terminal state with its result or error; its approvals and cancels end with it.
+
+    The state event is the stream's last: a viewer that has seen it has seen everything.
+    """
+    command = record.command
+    result = Result(ok=to == "succeeded", output=output) if output is not None else None
+    failure = Failure(code=error[0], message=error[1]) if error is not None else None
+    if result is not None:
+        lane.status(StatusEvent(event="result", command_id=command.id, at=lane.at, ok=result.ok, output=output))
+    if failure is not None:
+        lane.status(StatusEvent(event="error", command_id=command.id, at=lane.at, code=failure.code,
+                                message=failure.message))
+    meta = {"code": failure.code} if failure is not None else None
+    lane.move(
+        record, to, who, meta, result=result, error=failure, queue_deadline_ms=None, cancel_deadline_ms=None,
+        detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None,
+    )
+    if lane.state.active == command.id:
+        lane.state.active = None
+        lane.state.stage = ""
+        lane.state.noop_seq = None
+    _void_approvals(lane, command.id)
+    _finish_cancels(lane, command.id, to)
+
+
+def fail(lane: Lane, record: CommandRecord, code: str, message: str) -> None:
+    """End a command as failed; one that a cancel or a timeout was asked for ends as that instead."""
+    if record.command.state == "canceling" and code in ("RUNNER_RESTARTED", "AgentLost", "SIGNAL_EXIT", "PROCESS_EXIT"):
+        end_canceled(lane, record)
+        return
+    output = lane.fold.output(lane.state.session_id, record.command.notices) if record.command.started_at else None
+    end_command(lane, record, "failed", SYSTEM, output=output, error=(code, message))
+
+
+def end_canceled(lane: Lane, record: CommandRecord) -> None:
+    """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8)."""
+    output = lane.fold.output(lane.state.session_id, record.command.notices) if record.command.started_at else None
+    if record.cancel_cause == "timeout":
+        error = ("Timeout", f"it did not end within {record.command.timeout_ms} ms")
+        end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
+        return
+    by = record.canceled_by or "somebody"
+    end_command(lane, record, "canceled", SYSTEM, output=output, error=("Canceled", f"canceled by {by}"))
+
+
+def requeue(lane: Lane, record: CommandRecord) -> None:
+    """Put a command that the runner refused before its start back into the queue (C-8)."""
+    lane.state.active = None
+    if record.command.state == "canceling":
+        end_canceled(lane, record)
+    elif record.command.attempt >= MAX_DISPATCH_ATTEMPTS:
+        fail(lane, record, "AgentLost", f"the runner refused the prompt {record.command.attempt} times")
+    else:
+        lane.move(record, "queued", SYSTEM, {"attempt": record.command.attempt}, prompt_id=None, prompt_seq=None,
+                  queue_deadline_ms=lane.now + QUEUE_TTL_MS, detach_deadline_ms=None)
+
+
+def _void_approvals(lane: Lane, command_id: str) -> None:
+    for record in list(lane.approvals.values()):
+        approval = record.approval
+        if approval.command_id == command_id and approval.door == "command":
+            lane.move_approval(record, "void", SYSTEM, decided_at=approval.decided_at or lane.at)
+
+
+def _finish_cancels(lane: Lane, command_id: str, to: CommandState) -> None:
+    for cancel_id in lane.state.cancels.pop(command_id, []):
+        record = lane.commands.get(cancel_id)
+        if record is None or record.command.state in TERMINAL:
+            continue
+        output = Output(output=[], session_id=lane.state.session_id)
+        if to in ("canceled", "timed_out"):
+            end_command(lane, record, "succeeded", SYSTEM, output=output)
+        else:
+            error = ("Conflict", f"the command had ended as {to} before the cancel reached it")
+            end_command(lane, record, "failed", SYSTEM, error=error)

@@ -1,0 +1,274 @@
+"""What a durable frame of the runner does to its session and to the command that occupies it (C-8)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from interlock.command.policy import Policy, Subject
+from interlock.engine.bridge.approving import open_approval, stop_clock
+from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.lane import SYSTEM, Ended, Lane
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import MEANINGS, Code
+from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
+from interlock.protocol.limits import APPROVAL_TTL_MS
+from interlock.protocol.records import ApprovalRecord
+from interlock.protocol.resources import Notice, StatusEvent
+from interlock.session.turn import Refusal
+
+
+def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
+    """Apply the next durable frame; one that does not fit is recorded, told, and changes nothing (T-4, E-1)."""
+    assert frame.seq is not None
+    lane.state.last_seq = frame.seq
+    try:
+        lane.state.machine.apply(frame)
+    except Refusal as refusal:
+        refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
+        return
+    lane.append("C", raw, frame.message_id)
+    in_turn = lane.state.machine.phase in ("turn", "usage")
+    if in_turn or lane.state.ended is not None:
+        lane.fold.feed(frame)
+    _react(lane, frame, policy)
+
+
+def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -> None:
+    """Record a frame that could not be understood; its number is used up all the same (E-1)."""
+    if wire.seq is not None:
+        lane.state.last_seq = wire.seq
+    refuse(lane, raw, wire.message_id, code, sentence)
+
+
+def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
+    """Keep a refused frame where an operator finds it, and tell the runner why."""
+    lane.append("refused", raw, message_id)
+    lane.control("session.error", p.SessionError(error_code=code, message=sentence, fatal=False),
+                 {"in_reply_to": message_id} if message_id else {})
+
+
+def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
+    payload = frame.payload
+    match payload:
+        case p.Capabilities():
+            _opened(lane, payload)
+        case p.TurnStart():
+            _started(lane, frame, payload)
+        case p.ToolRequest():
+            _stage(lane, "retrieval" if frame.metadata.get("kind") in ("read", "search", "fetch") else "tool")
+        case p.TextDone():
+            _stage(lane, "chat")
+        case p.InteractionRequest():
+            _asked(lane, payload, policy)
+        case p.InteractionResolved():
+            _resolved(lane, payload)
+        case p.AgentError():
+            if payload.severity != "warning":
+                lane.state.last_error = (payload.error_code, payload.message)
+        case p.SessionError():
+            _session_error(lane, frame, payload)
+        case p.TurnEnd():
+            exit_code = frame.metadata.get("exit_code")
+            lane.state.ended = Ended(payload.stop_reason, exit_code if isinstance(exit_code, int) else None,
+                                     frame.metadata.get("unanswered") is True)
+        case p.Usage():
+            _used(lane, payload)
+        case p.SessionClosed():
+            _closed(lane, payload)
+        case _:
+            pass
+
+
+def _opened(lane: Lane, payload: p.Capabilities) -> None:
+    state = lane.state
+    state.opening = "open"
+    state.features = payload.features
+    state.permission = "asks" if payload.features.get("permission") == "asks" else "never"
+    lane.control("session.capabilities",
+                 p.Capabilities(dps_version=DPS_VERSION, features={"uses": ["permission", "pause"]}))
+
+
+def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
+    lane.state.turn_start_n = lane.state.n
+    lane.fold.reset()
+    lane.state.ended = None
+    record = lane.active
+    if record is None or record.prompt_id != frame.metadata.get("prompt_id"):
+        lane.audit("late_event", SYSTEM, {"frame": frame.type})
+        return
+    lane.state.stage = ""
+    if record.command.state == "dispatched":
+        record = lane.move(record, "running", SYSTEM, {"attempt": record.command.attempt}, started_at=lane.at,
+                           turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
+                           running_since_ms=lane.now, detach_deadline_ms=None)
+        if lane.state.permission == "never":
+            lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
+                               "tool: the command was approved, its single tools were not."))
+    elif record.command.state == "canceling":
+        command = msgspec.structs.replace(record.command, started_at=lane.at, turn_id=payload.turn_id)
+        lane.keep(msgspec.structs.replace(record, command=command))
+        lane.control("control.turn.cancel", p.TurnCancel(reason="cancel", turn_id=payload.turn_id))
+
+
+def _stage(lane: Lane, stage: str) -> None:
+    record = lane.active
+    if record is None or lane.state.stage == stage:
+        return
+    lane.state.stage = stage
+    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=stage))  # pyright: ignore[reportArgumentType]
+
+
+def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
+    """A tool call is held: policy answers at once, or a person is asked (A-5, P-1)."""
+    turn = lane.state.machine.turn
+    tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
+    input_bytes = tool.input if tool is not None else _context_input(asked)
+    record = lane.active
+    verdict = policy.decide(_subject(lane, asked, input_bytes, tool.kind if tool is not None else None))
+    who = {"id": f"policy:{verdict.rule}", "role": "system"}
+    digest = hashlib.sha256(input_bytes).hexdigest()
+    command_id = record.command.id if record is not None else None
+    if asked.interaction_type == "PERMISSION" and verdict.effect != "ask":
+        allow = verdict.effect == "allow"
+        lane.control("control.interaction.response", p.InteractionResponse(
+            interaction_id=asked.interaction_id, decision="allow" if allow else "deny", by=who["id"],
+            message=verdict.reason))
+        lane.audit("tool_call" if allow else "tool_denied", who,
+                   {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
+        return
+    ttl_ms = verdict.ttl_ms or APPROVAL_TTL_MS
+    approval = open_approval(
+        lane, door="tool", title=asked.title, input_bytes=input_bytes, rule=verdict.rule, required=verdict.required,
+        ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,
+        self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
+        invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
+        kind="question" if asked.interaction_type == "QUESTION" else "permission",
+    )
+    lane.control("x-interlock.interaction.held", p.InteractionHeld(
+        interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
+    stop_clock(lane)
+
+
+def _context_input(asked: p.InteractionRequest) -> bytes:
+    given = asked.context.input
+    return bytes(given) if isinstance(given, msgspec.Raw) else b"{}"
+
+
+def _subject(lane: Lane, asked: p.InteractionRequest, input_bytes: bytes, kind: str | None) -> Subject:
+    record = lane.active
+    try:
+        fields = msgspec.json.decode(input_bytes, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        fields = {}
+    command = fields.get("command")
+    paths = tuple(str(fields[name]) for name in ("path", "file_path", "filename", "filePath", "notebook_path")
+                  if isinstance(fields.get(name), str))
+    tools: tuple[str, ...] = ()
+    if record is not None and isinstance(record.command.payload, msgspec.Raw):
+        tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
+    return Subject(
+        door="tool", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
+        origin=record.command.actor.type if record is not None else "system", permission=lane.state.permission,
+        at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=lane.state.trusted_kinds,
+        command_line=command if isinstance(command, str) else None, paths=paths, allowed_tools=tools,
+    )
+
+
+def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
+    """What the runner in fact handed to the agent consumes the approval, or voids it (P-2, P-6)."""
+    record = next((r for r in lane.approvals.values() if r.approval.interaction_id == payload.interaction_id), None)
+    who = {"id": lane.state.runner_id, "role": "runner"}
+    if record is None:
+        return
+    state = record.approval.state
+    if state == "granted":
+        lane.move_approval(record, "consumed" if payload.outcome == "allowed" else "void", who)
+    elif state == "pending":
+        lane.move_approval(record, "expired" if payload.outcome == "expired" else "void", who, decided_at=lane.at)
+
+
+def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
+    """A refusal before the start, by code (C-8); or the session's end from the runner's side (T-5)."""
+    record = lane.active
+    answered = frame.metadata.get("in_reply_to")
+    if payload.fatal:
+        lane.state.last_error = (payload.error_code, payload.message)
+        return
+    if record is None or record.prompt_seq is None or not _is_prompt(lane, answered):
+        return
+    if record.command.started_at is not None:
+        return
+    if payload.error_code in ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED"):
+        requeue(lane, record)
+    elif lane.state.last_error is not None and payload.error_code == "SESSION_NOT_FOUND":
+        fail(lane, record, *lane.state.last_error)
+    else:
+        fail(lane, record, payload.error_code, payload.message)
+
+
+def _is_prompt(lane: Lane, message_id: object) -> bool:
+    """Whether `message_id` is the prompt that the active command was sent with."""
+    return isinstance(message_id, str) and message_id == lane.state.prompt_message_id
+
+
+def _used(lane: Lane, payload: p.Usage) -> None:
+    if lane.state.ended is None:
+        return
+    tokens = payload.token_usage
+    lane.state.input_tokens += tokens.input_tokens
+    lane.state.output_tokens += tokens.output_tokens
+    lane.state.context_tokens = payload.context_window.used or lane.state.context_tokens
+    finish_turn(lane)
+
+
+def finish_turn(lane: Lane) -> None:
+    """The turn and its usage are there: the command ends as C-8 says."""
+    ended, record = lane.state.ended, lane.active
+    lane.state.ended = None
+    _void_interactions(lane)
+    if ended is None or record is None:
+        return
+    if record.command.started_at is None:
+        return
+    if ended.stop_reason == "tool_use":
+        return
+    if ended.stop_reason == "error":
+        fail(lane, record, *(lane.state.last_error or ("INTERNAL", MEANINGS[Code.INTERNAL].sentence)))
+        return
+    if ended.stop_reason == "cancelled":
+        end_canceled(lane, record)
+        return
+    notices = list(record.command.notices)
+    if ended.unanswered:
+        end_command(lane, record, "failed", SYSTEM, output=lane.fold.output(lane.state.session_id, notices),
+                    error=("AgentExited", "the agent's process ended in the middle of the turn without an answer"))
+        return
+    if ended.stop_reason == "max_tokens":
+        notices.append(Notice(code="Truncated", message="the model reached its token limit before it was done"))
+    output = lane.fold.output(lane.state.session_id, notices, exit_code=ended.exit_code,
+                              awaiting_input=ended.stop_reason == "awaiting_input")
+    end_command(lane, record, "succeeded", SYSTEM, output=output)
+
+
+def _closed(lane: Lane, payload: p.SessionClosed) -> None:
+    state = lane.state
+    state.opening = "closed"
+    if state.ended is not None:
+        finish_turn(lane)
+    _void_interactions(lane)
+    record = lane.active
+    if record is not None and (record.command.state != "dispatched" or state.last_error is not None):
+        code, message = state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")
+        fail(lane, record, code, message)
+
+
+def _void_interactions(lane: Lane) -> None:
+    """A tool call whose turn is over can no longer be decided (P-6)."""
+    waiting: list[ApprovalRecord] = [r for r in lane.approvals.values() if r.approval.door == "tool"]
+    turn = lane.state.machine.turn
+    for record in waiting:
+        if turn is None or record.approval.interaction_id not in turn.interactions:
+            lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)

@@ -1,0 +1,350 @@
+"""A lane: the one writer of a session, its commands and its approvals. Decides, and writes nothing itself.
+
+A lane is mutable and belongs to one shell. What it decides collects in `out`; the shell commits that, then tells.
+If the commit fails, the lane is thrown away and read again from the ledger, so nobody ever saw what was not durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from interlock.command import approval as approvals
+from interlock.command import machine as commands
+from interlock.engine.bridge.output import TurnFold
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    PutApproval,
+    PutCommand,
+    PutControl,
+    PutSession,
+    Write,
+)
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
+from interlock.protocol.payloads import Payload, StopReason
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditDraft,
+    CommandRecord,
+    ControlRecord,
+    EventKind,
+    SessionRecord,
+)
+from interlock.protocol.resources import (
+    ApprovalState,
+    CommandState,
+    FeedEvent,
+    Notice,
+    StatusEvent,
+)
+from interlock.session.turn import TurnMachine
+
+SYSTEM = {"id": "gateway", "role": "system"}
+"""Who did what no person and no agent did."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class Ended(msgspec.Struct):
+    """A turn that ended and whose usage has not come yet."""
+
+    stop_reason: StopReason
+    exit_code: int | None = None
+    unanswered: bool = False
+
+
+class LaneState(msgspec.Struct, kw_only=True):
+    """What a lane must remember over a restart; kept as `SessionRecord.machine`."""
+
+    session_id: str
+    tenant_id: str
+    session_key: str
+    agent_id: str
+    runner_id: str
+    workspace: str
+    created_ms: int
+    opening: Literal["closed", "opening", "open", "closing"] = "closed"
+    open_message_id: str = ""
+    permission: Literal["asks", "never"] = "never"
+    trusted_kinds: bool = False
+    features: dict[str, Any] = {}
+    control_seq: int = 0
+    control_acked: int = 0
+    noop_seq: int | None = None
+    """control seq at which a no-op took the place of a prompt (D-7)."""
+    noop_chosen: bool = False
+    """The runner did not have the prompt when the no-op took its place: its acknowledgement means canceled."""
+    last_seq: int = 0
+    n: int = 0
+    """Events in the session's stream: the lane is its only writer."""
+    prompt_message_id: str = ""
+    """message_id of the prompt of the active command."""
+    turn_start_n: int = 0
+    machine: TurnMachine = msgspec.field(default_factory=TurnMachine)
+    active: str | None = None
+    """The command that occupies the session."""
+    ended: Ended | None = None
+    last_error: tuple[str, str] | None = None
+    cancels: dict[str, list[str]] = {}
+    """command id → the cancel commands that wait for its end."""
+    attached: bool = False
+    detached_since_ms: int | None = None
+    silent_heartbeats: int = 0
+    """Heartbeats in a row that did not vouch for the agent (C-7)."""
+    stage: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context_tokens: int | None = None
+    lost_frames: int = 0
+    transcript_leaf: str | None = None
+    updated_ms: int = 0
+
+
+class Transient(NamedTuple):
+    """A transient frame that goes to viewers and nowhere else (E-4)."""
+
+    raw: bytes
+    frame: Frame
+
+
+class Out(NamedTuple):
+    """What a decision asks for: writes in one transaction, then what is told, then control frames to the runner.
+
+    `tells` holds the writes' Appends and the transient frames in the order in which viewers see them.
+    """
+
+    writes: list[Write]
+    tells: list[Append | Transient]
+    sends: list[bytes]
+
+
+class Lane:
+    """State, live commands and approvals of one session, and the words the rest of the bridge is written in."""
+
+    def __init__(
+        self,
+        state: LaneState,
+        live_commands: list[CommandRecord],
+        live_approvals: list[ApprovalRecord],
+        fold: TurnFold,
+        entropy: Callable[[int], bytes],
+    ) -> None:
+        self.state = state
+        self.commands = {record.command.id: record for record in live_commands}
+        self.approvals = {record.approval.id: record for record in live_approvals}
+        self.fold = fold
+        self.now = 0
+        self.out = Out([], [], [])
+        self._entropy = entropy
+
+    # --- names and numbers ---
+    def begin(self, now_ms: int) -> None:
+        """Start a decision at `now_ms`."""
+        self.now = now_ms
+        self.out = Out([], [], [])
+
+    def new_id(self, prefix: str) -> str:
+        """Make an id that sorts by time: `cmd_…`, `apr_…`."""
+        return f"{prefix}_{ulid(self.now, self._entropy(10))}"
+
+    def new_uuid(self) -> str:
+        """Make a UUID v4."""
+        return uuid4(self._entropy(16))
+
+    @property
+    def at(self) -> str:
+        """The decision's instant as text."""
+        return iso(self.now)
+
+    @property
+    def active(self) -> CommandRecord | None:
+        """The command that occupies the session, if it is still live."""
+        return self.commands.get(self.state.active) if self.state.active else None
+
+    # --- the session's stream ---
+    def append(self, kind: EventKind, body: bytes, message_id: str = "") -> int:
+        """Append to the session's stream; returns the number that it will have."""
+        self.state.n += 1
+        self._append(Append(session_stream(self.state.session_id), kind, self.now, body, message_id))
+        return self.state.n
+
+    def _append(self, event: Append) -> None:
+        self.out.writes.append(event)
+        self.out.tells.append(event)
+
+    def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
+        """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit."""
+        self.state.control_seq += 1
+        frame = Frame(
+            type=kind, payload=payload, message_id=self.new_uuid(), session_id=self.state.session_id,
+            seq=self.state.control_seq, timestamp=self.at, metadata=metadata or {},
+        )
+        raw = encode(frame)
+        self.out.writes.append(
+            PutControl(ControlRecord(session_id=self.state.session_id, seq=self.state.control_seq,
+                                     message_id=frame.message_id, body=raw))
+        )
+        self.append("M", raw, frame.message_id)
+        self.out.sends.append(raw)
+        return frame
+
+    def replace_control(self, frame: Frame) -> None:
+        """Put another control frame in the place of one that the runner has not confirmed (D-7)."""
+        assert frame.seq is not None
+        raw = encode(frame)
+        self.out.writes.append(
+            PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq, message_id=frame.message_id,
+                                     body=raw))
+        )
+        self.append("M", raw, frame.message_id)
+
+    def notice(self, notice: Notice) -> None:
+        """Tell every viewer of the session, and of its live command, something that a person must know."""
+        self.append("notice", _encoder.encode(notice))
+        record = self.active
+        if record is not None:
+            command = msgspec.structs.replace(record.command, notices=[*record.command.notices, notice])
+            self.keep(msgspec.structs.replace(record, command=command))
+            self.status(StatusEvent(event="notice", command_id=command.id, at=self.at, notice=notice))
+
+    # --- commands ---
+    def keep(self, record: CommandRecord) -> CommandRecord:
+        """Keep a changed command; one that has ended leaves the lane."""
+        command = msgspec.structs.replace(record.command, updated_at=self.at)
+        kept = msgspec.structs.replace(record, command=command)
+        self.out.writes.append(PutCommand(kept))
+        if command.state in commands.TERMINAL:
+            self.commands.pop(command.id, None)
+        else:
+            self.commands[command.id] = kept
+        return kept
+
+    def status(self, event: StatusEvent) -> None:
+        """Append to a command's stream."""
+        self._append(Append(command_stream(event.command_id), "status", self.now, _encoder.encode(event)))
+
+    def feed(self, event: FeedEvent) -> None:
+        """Append to the tenant's feed."""
+        self._append(Append(tenant_stream(self.state.tenant_id), "feed", self.now, _encoder.encode(event)))
+
+    def move(
+        self,
+        record: CommandRecord,
+        to: CommandState,
+        who: dict[str, str],
+        meta: dict[str, Any] | None = None,
+        **changes: Any,
+    ) -> CommandRecord:
+        """Move a command by the table: row, event, feed and exactly one audit record (invariant 3).
+
+        `changes` are fields of the record; those named in `Command` go into the resource. Raises IllegalMove.
+        """
+        before = record.command.state
+        commands.check_move(before, to)
+        resource: dict[str, Any] = {"state": to}
+        for name in tuple(changes):
+            if name in type(record.command).__struct_fields__ and name not in type(record).__struct_fields__:
+                resource[name] = changes.pop(name)
+        command = msgspec.structs.replace(record.command, **resource)
+        if to in commands.TERMINAL:
+            command = msgspec.structs.replace(command, ended_at=self.at)
+        kept = self.keep(msgspec.structs.replace(record, command=command, **changes))
+        self.tell_state(kept, before, who, meta)
+        return kept
+
+    def tell_state(
+        self, record: CommandRecord, before: CommandState | None, who: dict[str, str], meta: dict[str, Any] | None
+    ) -> None:
+        """Append the state event, the feed's and the audit record of one transition."""
+        command = record.command
+        self.status(StatusEvent(event="state", command_id=command.id, at=self.at, state=command.state,
+                                previous=before, by=who["id"]))
+        self.feed(FeedEvent(event="command", at=self.at, id=command.id, state=command.state,
+                            session_id=self.state.session_id, by=who["id"]))
+        details: dict[str, Any] = {"to": command.state, **(meta or {})}
+        if before is not None:
+            details["from"] = before
+        self.audit(commands.AUDIT_ACTION[command.state], who, details, command_id=command.id)
+
+    # --- approvals ---
+    def keep_approval(self, record: ApprovalRecord) -> ApprovalRecord:
+        """Keep a changed approval; one that is terminal leaves the lane."""
+        self.out.writes.append(PutApproval(record))
+        if record.approval.state in approvals.TERMINAL:
+            self.approvals.pop(record.approval.id, None)
+        else:
+            self.approvals[record.approval.id] = record
+        return record
+
+    def move_approval(
+        self, record: ApprovalRecord, to: ApprovalState, who: dict[str, str], **changes: Any
+    ) -> ApprovalRecord:
+        """Move an approval by its table, with events and exactly one audit record."""
+        moved = approvals.moved(record.approval, to, **changes)
+        kept = self.keep_approval(msgspec.structs.replace(record, approval=moved))
+        self.tell_approval(kept, who)
+        return kept
+
+    def tell_approval(self, record: ApprovalRecord, who: dict[str, str]) -> None:
+        """Append an approval's event on the command's stream and the feed, and its audit record (P-5)."""
+        approval = record.approval
+        if approval.command_id is not None:
+            self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
+                                    approval_id=approval.id, approval_state=approval.state, by=who["id"]))
+        self.feed(FeedEvent(event="approval", at=self.at, id=approval.id, state=approval.state,
+                            command_id=approval.command_id, session_id=approval.session_id, by=who["id"]))
+        self.audit(approvals.AUDIT_ACTION[approval.state], who,
+                   {"to": approval.state, "door": approval.door, "digest": approval.digest, "rule": approval.rule},
+                   command_id=approval.command_id, approval_id=approval.id)
+
+    # --- audit and row ---
+    def audit(
+        self, action: str, who: dict[str, str], meta: dict[str, Any], *,
+        command_id: str | None = None, approval_id: str | None = None,
+    ) -> None:
+        """Leave one audit record in this transaction (U-1)."""
+        self.out.writes.append(
+            Audit(AuditDraft(tenant_id=self.state.tenant_id, at=self.at, who=who, action=action,
+                             command_id=command_id, session_id=self.state.session_id, approval_id=approval_id,
+                             meta=meta))
+        )
+
+    def snapshot(self) -> PutSession:
+        """The session's row as it stands after this decision."""
+        state = self.state
+        state.updated_ms = self.now
+        return PutSession(
+            SessionRecord(
+                session_id=state.session_id, tenant_id=state.tenant_id, session_key=state.session_key,
+                agent_id=state.agent_id, runner_id=state.runner_id, workspace=state.workspace,
+                state=self.session_state(), created_ms=state.created_ms, updated_ms=self.now,
+                deadline_ms=self.deadline_ms(), machine=_encoder.encode(state),
+                usage={"input_tokens": state.input_tokens, "output_tokens": state.output_tokens,
+                       "context_tokens": state.context_tokens},
+            )
+        )
+
+    def session_state(self) -> str:
+        """One word for lists: what the session does now."""
+        if any(r.approval.state == "pending" and r.approval.door == "tool" for r in self.approvals.values()):
+            return "waiting_approval"
+        if self.state.active is not None:
+            return "running"
+        return {"closed": "closed", "opening": "opening", "open": "idle", "closing": "closing"}[self.state.opening]
+
+    def deadline_ms(self) -> int | None:
+        """The next instant at which time alone decides something, None where nothing waits."""
+        due: list[int] = []
+        for record in self.commands.values():
+            due += [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms)
+                    if at is not None]
+            if record.running_since_ms is not None and record.remaining_ms is not None:
+                due.append(record.running_since_ms + record.remaining_ms)
+        due += [r.expires_ms for r in self.approvals.values() if r.approval.state == "pending"]
+        return min(due, default=None)

@@ -1,0 +1,103 @@
+"""What the link tells a lane: the runner came, went, confirmed, refused, vouched (C-7, D-7)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.dispatch import start_detach_clock
+from interlock.engine.bridge.ending import end_canceled, fail
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.ports.ledger import DropControls
+from interlock.protocol.clock import iso
+from interlock.protocol.payloads import AgentOffer, History
+from interlock.protocol.resources import Notice
+
+SILENT_HEARTBEATS = 2
+"""Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
+
+
+def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
+    """The runner's link is up and it has all control frames up to `control_seq`. `known`: it listed the session."""
+    state = lane.state
+    if offer is not None and state.opening == "closed":
+        state.permission, state.trusted_kinds = offer.permission, offer.trusted_kinds
+    _confirm_noop(lane, control_seq)
+    confirm(lane, control_seq)
+    if state.detached_since_ms is not None:
+        lane.notice(Notice(code="Reattached", message="the runner is back", since=iso(state.detached_since_ms)))
+    state.detached_since_ms = None
+    state.attached = True
+    state.silent_heartbeats = 0
+    record = lane.active
+    if record is not None and record.detach_deadline_ms is not None:
+        lane.keep(msgspec.structs.replace(record, detach_deadline_ms=None))
+    if not known and state.opening in ("opening", "open") and state.control_acked >= state.control_seq:
+        state.opening = "closed"
+
+
+def _confirm_noop(lane: Lane, control_seq: int) -> None:
+    """Decide at the reattach whether the prompt or the no-op in its place is what the runner gets (D-7)."""
+    state = lane.state
+    if state.noop_seq is None:
+        return
+    if control_seq < state.noop_seq:
+        state.noop_chosen = True
+    elif not state.noop_chosen:
+        state.noop_seq = None
+
+
+def detach(lane: Lane) -> None:
+    """The link is gone, which is not the agent gone (C-7)."""
+    state = lane.state
+    if not state.attached:
+        return
+    state.attached = False
+    state.detached_since_ms = lane.now
+    if lane.active is not None:
+        lane.notice(Notice(code="Detached", message="the link to the runner is down; the agent works on",
+                           since=lane.at))
+        start_detach_clock(lane)
+
+
+def confirm(lane: Lane, seq: int) -> None:
+    """The runner has stored all control frames up to `seq`: they need not be kept (D-7)."""
+    state = lane.state
+    if seq <= state.control_acked:
+        return
+    state.control_acked = min(seq, state.control_seq)
+    lane.out.writes.append(DropControls(state.session_id, state.control_acked))
+    record = lane.active
+    if state.noop_seq is not None and state.noop_chosen and seq >= state.noop_seq:
+        state.noop_seq = None
+        if record is not None and record.command.state == "canceling" and record.command.started_at is None:
+            end_canceled(lane, record)
+
+
+def vouch(lane: Lane, *, vouched: bool) -> None:
+    """A heartbeat came that names the session's agent, or does not (C-7)."""
+    state = lane.state
+    record = lane.active
+    started = record is not None and record.command.started_at is not None
+    if vouched or record is None or not started or state.machine.phase != "turn":
+        state.silent_heartbeats = 0
+        return
+    state.silent_heartbeats += 1
+    if state.silent_heartbeats >= SILENT_HEARTBEATS:
+        state.opening = "closed"
+        state.machine.phase, state.machine.turn = "closed", None
+        lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
+        fail(lane, record, "AgentLost", "the runner no longer has this agent")
+
+
+def tell_loss(lane: Lane, history: History) -> None:
+    """What a buffer lost is said on every surface (D-4)."""
+    status = history.buffer_status
+    if not status.truncated:
+        return
+    lost = status.lost_frame_count or 0
+    fresh = lost - lane.state.lost_frames
+    if fresh <= 0:
+        return
+    lane.state.lost_frames = lost
+    lane.notice(Notice(code="Truncated", lost_frame_count=fresh,
+                       message=f"{fresh} frames were lost while the link was down: the runner's buffer was full"))

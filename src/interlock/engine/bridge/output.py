@@ -1,0 +1,94 @@
+"""What a turn said, folded from its frames into the `output` of a command's result (racp section 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import KIB
+from interlock.protocol.resources import Notice, Output, TokenCount, ToolCall
+from interlock.session.silence import is_silent
+
+MAX_RESULT_BYTES = 256 * KIB
+"""Text kept in a result; the rest stays in the session's frames, and the result says so."""
+
+
+class TurnFold:
+    """A fold over one turn's durable frames. A snapshot and its tail give the same as all frames: on a restart the
+    lane feeds it the turn's events again."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new turn."""
+        self._messages: list[dict[str, Any]] = []
+        self._tool_calls: list[ToolCall] = []
+        self._bytes = 0
+        self._cut = False
+        self._silent = False
+        self.usage: p.Usage | None = None
+        self.tools_run = 0
+
+    def feed(self, frame: Frame) -> None:
+        """Take one durable frame of the turn."""
+        payload = frame.payload
+        match payload:
+            case p.TextDone() if frame.type == "agent.text.done":
+                self._text(payload.text, continues=bool(frame.metadata.get("continues")))
+            case p.ToolRequest():
+                self.tools_run += 1
+                if self._room(len(payload.input)):
+                    self._tool_calls.append(
+                        ToolCall(toolCallId=payload.invocation_id, name=payload.tool_name, arguments=payload.input)
+                    )
+            case p.ToolResult():
+                self._tool(payload)
+            case p.Usage():
+                self.usage = payload
+            case _:
+                pass
+
+    def _text(self, text: str, *, continues: bool) -> None:
+        if not continues:
+            self._silent = is_silent(text)
+        if self._silent or not text or not self._room(len(text)):
+            return
+        part = {"contentType": "text", "value": text}
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last["role"] == "assistant":
+            last["content"].append(part)
+        else:
+            self._messages.append({"role": "assistant", "content": [part]})
+
+    def _tool(self, result: p.ToolResult) -> None:
+        text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
+        if self._room(len(text)):
+            self._messages.append({"role": "tool", "toolCallId": result.invocation_id, "status": result.status,
+                                   "content": [{"contentType": "text", "value": text}]})
+
+    def _room(self, size: int) -> bool:
+        if self._bytes + size > MAX_RESULT_BYTES:
+            self._cut = True
+            return False
+        self._bytes += size
+        return True
+
+    def output(
+        self, session_id: str, notices: list[Notice], *, exit_code: int | None = None, awaiting_input: bool = False
+    ) -> Output:
+        """Give the result's output as it stands."""
+        said = list(notices)
+        if self._cut:
+            said.append(Notice(code="Truncated", message="The result is longer than a result may be; "
+                               "the session's frames hold all of it."))
+        usage = None
+        if self.usage is not None:
+            tokens = self.usage.token_usage
+            usage = TokenCount(promptTokens=tokens.input_tokens, completionTokens=tokens.output_tokens,
+                               totalTokens=tokens.input_tokens + tokens.output_tokens)
+        return Output(output=self._messages, session_id=session_id, usage=usage, tool_calls=self._tool_calls,
+                      exit_code=exit_code, awaiting_input=awaiting_input, notices=said)

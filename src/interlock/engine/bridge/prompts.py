@@ -1,0 +1,97 @@
+"""A command's payload (llm-bridge-spec messages) checked, and turned into a prompt (racp section 1)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.limits import (
+    MAX_COMMAND_BINARY_BYTES,
+    MAX_INLINE_BINARY_BYTES,
+    MAX_PROMPT_BYTES,
+)
+from interlock.protocol.payloads import PromptRequest
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.resources import Binary, ContentPart, ExecutePayload, NodeBuffer
+
+_decoder = msgspec.json.Decoder(ExecutePayload)
+
+
+def read_payload(raw: bytes) -> ExecutePayload:
+    """Decode an execute's payload. Raises Problem InvalidPayload naming the place."""
+    try:
+        payload = _decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).partition(" - at ")
+        pointer = "/payload" + path.strip("`").removeprefix("$").replace("[", "/").replace("]", "").replace(".", "/")
+        raise Problem("InvalidPayload", f"{sentence} at {pointer}", errors=(Place(pointer, sentence),)) from None
+    except msgspec.DecodeError as error:
+        raise _bad("/payload", f"not JSON: {error}") from None
+    if not payload.messages:
+        raise _bad("/payload/messages", "there is no message")
+    for index, message in enumerate(payload.messages):
+        if not message.content:
+            raise _bad(f"/payload/messages/{index}/content", "the message has no content")
+    return payload
+
+
+def prompt_content(raw: bytes) -> PromptRequest:
+    """Turn a payload into the content of `control.prompt.request`: text alone, or blocks. Raises Problem."""
+    payload = read_payload(raw)
+    parts = [(f"/payload/messages/{m}/content/{c}", part)
+             for m, message in enumerate(payload.messages) for c, part in enumerate(message.content)]
+    total = 0
+    blocks: list[dict[str, Any]] = []
+    for pointer, part in parts:
+        block, size = _block(pointer, part)
+        total += size
+        blocks.append(block)
+    if total > MAX_COMMAND_BINARY_BYTES:
+        raise _bad("/payload/messages", f"binary content takes {total} bytes, the limit is {MAX_COMMAND_BINARY_BYTES}")
+    if all(block["type"] == "text" for block in blocks):
+        text = "\n".join(block["text"] for block in blocks)
+        prompt = PromptRequest(prompt_id="", input_type="text", origin="user", text=text)
+    else:
+        prompt = PromptRequest(prompt_id="", input_type="blocks", origin="user", content=blocks)
+    size = len(msgspec.json.encode(prompt))
+    if size > MAX_PROMPT_BYTES:
+        raise _bad("/payload/messages", f"the prompt takes {size} bytes, the limit is {MAX_PROMPT_BYTES}; "
+                   "put what is long into a file in the workspace and name it")
+    return prompt
+
+
+def _block(pointer: str, part: ContentPart) -> tuple[dict[str, Any], int]:
+    if part.contentType == "text":
+        if not isinstance(part.value, str):
+            raise _bad(f"{pointer}/value", "a text part's value is a string")
+        return {"type": "text", "text": part.value}, 0
+    data, media_type = _binary(f"{pointer}/value", part.value)
+    if len(data) > MAX_INLINE_BINARY_BYTES:
+        raise _bad(f"{pointer}/value", f"{len(data)} bytes inline, the limit is {MAX_INLINE_BINARY_BYTES}")
+    encoded = base64.b64encode(data).decode()
+    return {"type": part.contentType, "data": encoded, "media_type": media_type}, len(data)
+
+
+def _binary(pointer: str, value: Any) -> tuple[bytes, str]:
+    try:
+        if isinstance(value, dict) and "type" in value:
+            return bytes(msgspec.convert(value, NodeBuffer).data), "application/octet-stream"
+        binary = msgspec.convert(value, Binary)
+        data = base64.b64decode(binary.data, validate=True)
+    except msgspec.ValidationError as error:
+        raise _bad(pointer, str(error)) from None
+    except binascii.Error:
+        raise _bad(f"{pointer}/data", "is not base64") from None
+    except ValueError:
+        raise _bad(f"{pointer}/data", "holds a number that is not a byte") from None
+    if binary.sha256 is not None and hashlib.sha256(data).hexdigest() != binary.sha256.lower():
+        raise _bad(f"{pointer}/sha256", "does not match the data")
+    return data, binary.media_type or "application/octet-stream"
+
+
+def _bad(pointer: str, detail: str) -> Problem:
+    return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),))

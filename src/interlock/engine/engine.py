@@ -1,0 +1,176 @@
+"""The engine: what REST and the link ask for, led to the one lane that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from interlock.command.approval import Ballot, count
+from interlock.command.policy import Policy
+from interlock.engine.bridge import approving, submitting
+from interlock.engine.bridge.lane import Lane, LaneState
+from interlock.engine.lanes import Lanes, LaneShell
+from interlock.engine.presence import Presence
+from interlock.engine.routing import Route, Router
+from interlock.engine.viewers import Viewers
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord, SessionRecord
+from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+
+Remember = Callable[[Any], IdempotencyRecord]
+"""Makes the row that answers a repeated request, from the resource (M-2)."""
+
+
+class Engine:
+    """Commands, approvals and sessions of one gateway. Every method that changes something returns when it is durable.
+
+    Raises Problem for whatever is refused (F-1).
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        viewers: Viewers,
+        clock: Clock,
+        entropy: Entropy,
+        policy: Policy,
+        limits: submitting.Limits,
+    ) -> None:
+        self.ledger = ledger
+        self.viewers = viewers
+        self.clock = clock
+        self.policy = policy
+        self.limits = limits
+        self.presence = Presence()
+        self.lanes = Lanes(ledger, viewers, clock, entropy)
+        self.lanes.link_of = self.presence.link_of
+        self._router = Router(ledger, self.presence, clock, entropy)
+
+    async def start(self) -> None:
+        """Take up what an earlier gateway left: clocks run on (C-4)."""
+        await self.lanes.wake_due()
+
+    async def stop(self) -> None:
+        """End all lanes; what was acknowledged is durable."""
+        await self.lanes.stop()
+
+    async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
+        """Take a command (C-0)."""
+        if body.type in ("pause", "resume"):
+            raise Problem("UnsupportedCapability", f"{body.type} is not offered yet; cancel is")
+        route = await self._route(principal, body)
+        shell = await self._shell(route.session_id, route.fresh)
+
+        def decide(lane: Lane) -> Command:
+            offer = self._offer(lane.state)
+            if offer is not None and lane.state.opening == "closed":
+                lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
+            if body.type == "execute":
+                command = submitting.submit_execute(lane, principal, body, self.policy, self.limits)
+            else:
+                command = submitting.submit_cancel(lane, principal, body, self.limits)
+            lane.out.writes.append(PutIdempotency(remember(command)))
+            return command
+
+        return await shell.call(decide)
+
+    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
+        """Count a vote (P-3)."""
+        record = await self.ledger.approval(approval_id)
+        if record is None or record.approval.tenant_id != principal.tenant_id:
+            raise Problem("NotFound", f"there is no approval {approval_id}")
+        shell = await self._shell(record.approval.session_id)
+        decided = record.approval
+
+        def decide(lane: Lane) -> Approval:
+            if approval_id in lane.approvals:
+                approval = approving.vote(lane, principal, approval_id, body)
+            else:
+                ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, digest=body.digest)
+                approval = count(decided, ballot).approval
+            lane.out.writes.append(PutIdempotency(remember(approval)))
+            return approval
+
+        return await shell.call(decide)
+
+    async def close_session(
+        self, principal: Principal, session_id: str, reason: str, remember: Remember
+    ) -> SessionRecord:
+        """Close a session's agent; the record stays."""
+        record = await self._session(principal, session_id)
+        shell = await self._shell(session_id)
+
+        def decide(lane: Lane) -> SessionRecord:
+            submitting.close_session(lane, submitting.who_is(principal), reason)
+            closed = lane.snapshot().record
+            lane.out.writes.append(PutIdempotency(remember(closed)))
+            return closed
+
+        answer: SessionRecord = await shell.call(decide)
+        return msgspec.structs.replace(answer, created_ms=record.created_ms)
+
+    def heartbeat(self, command_id: str) -> Heartbeat | None:
+        """The runner's last word that it still has this command's agent (S-2); None while it has not vouched."""
+        for shell in self.lanes.live():
+            state = shell.lane.state
+            if state.active != command_id:
+                continue
+            present = self.presence.get(state.runner_id)
+            live = present.live.get(state.session_id) if present is not None and present.link is not None else None
+            if present is None or live is None:
+                return None
+            return Heartbeat(event="heartbeat", command_id=command_id, agent_id=state.agent_id,
+                             at=iso(present.last_seen_ms), state=live.state)
+        return None
+
+    async def nodes(self, tenant_id: str) -> list[Node]:
+        """Runners of a tenant (L-6)."""
+        return [self.presence.node(record) for record in await self.ledger.runners(tenant_id) if not record.revoked]
+
+    def session_resource(self, record: SessionRecord) -> Session:
+        """A session's row as it is shown."""
+        shell = self.lanes.peek(record.session_id)
+        state = shell.lane.state if shell is not None else msgspec.json.decode(record.machine, type=LaneState)
+        turn = state.machine.turn
+        return Session(
+            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
+            agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
+            state=record.state, attached=self.presence.link_of(record.runner_id) is not None,
+            created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
+            turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
+            output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
+            context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
+            lost_frame_count=state.lost_frames,
+        )
+
+    async def pair(self, record: RunnerRecord) -> None:
+        """Accept a runner's token (L-3)."""
+        from interlock.ports.ledger import Batch, PutRunner
+
+        await self.ledger.commit(Batch([PutRunner(record)]))
+
+    def _offer(self, state: LaneState) -> Any:
+        present = self.presence.get(state.runner_id)
+        return present.offer(state.agent_id) if present is not None else None
+
+    async def _route(self, principal: Principal, body: CommandBody) -> Route:
+        if body.type == "execute":
+            return await self._router.execute(principal, body.target)
+        return await self._router.existing(principal, body.target)
+
+    async def _shell(self, session_id: str, fresh: LaneState | None = None) -> LaneShell:
+        shell = await self.lanes.lane(session_id, fresh)
+        if shell is None:
+            raise Problem("NotFound", f"there is no session {session_id}")
+        return shell
+
+    async def _session(self, principal: Principal, session_id: str) -> SessionRecord:
+        record = await self.ledger.session(session_id)
+        if record is None or record.tenant_id != principal.tenant_id:
+            raise Problem("NotFound", f"there is no session {session_id}")
+        return record

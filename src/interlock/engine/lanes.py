@@ -1,0 +1,323 @@
+"""The shells of the lanes: they feed a lane, commit what it decided, then tell (decide, commit, tell)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.dispatch import dispatch_next
+from interlock.engine.bridge.lane import Lane, LaneState
+from interlock.engine.bridge.output import TurnFold
+from interlock.engine.viewers import Viewers
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Append, Batch, Ledger, LedgerError
+from interlock.protocol.frames import Direction, decode
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Event
+
+GROUP_JOBS = 256
+"""Jobs that one decision takes at most: bounds the size of a transaction."""
+INBOX_JOBS = 1_024
+"""Jobs that wait in a lane before the link that feeds it is held back."""
+
+log = structlog.get_logger()
+_state_decoder = msgspec.json.Decoder(LaneState)
+
+
+class RunnerLink(Protocol):
+    """What a lane tells the runner with: never blocks; a link that cannot keep up closes itself."""
+
+    def send(self, raw: bytes) -> None: ...
+
+    def ack(self, session_id: str, seq: int) -> None: ...
+
+    def fail(self, sentence: str) -> None:
+        """The ledger refused: close, so that the runner sends again."""
+        ...
+
+
+class Job(NamedTuple):
+    """One input of a lane. `decide` may raise Problem before it changed anything."""
+
+    decide: Callable[[Lane], Any]
+    reply: asyncio.Future[Any] | None = None
+
+
+class RecentIds:
+    """The last message ids of a session: a frame that comes again under another seq is applied once (section 2)."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(ids)
+
+    def seen(self, message_id: str) -> bool:
+        """Remember the id; tell whether it was known."""
+        if message_id in self._ids:
+            return True
+        self._ids[message_id] = None
+        if len(self._ids) > RECENT_MESSAGE_IDS:
+            self._ids.popitem(last=False)
+        return False
+
+
+class LaneShell:
+    """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
+
+    def __init__(self, lane: Lane, recent: RecentIds, epoch: int, lanes: Lanes) -> None:
+        self.lane = lane
+        self.recent = recent
+        self.link: RunnerLink | None = None
+        self.broken = False
+        self._epoch = epoch
+        self._lanes = lanes
+        self._jobs: deque[Job] = deque()
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
+
+    def push(self, job: Job) -> None:
+        """Hand a job over; it is decided in the order of the calls."""
+        self._jobs.append(job)
+        self._wake.set()
+        if len(self._jobs) >= INBOX_JOBS:
+            self._room.clear()
+
+    async def room(self) -> None:
+        """Wait until the lane can take more."""
+        await self._room.wait()
+
+    async def call(self, decide: Callable[[Lane], Any]) -> Any:
+        """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.push(Job(decide, reply))
+        return await reply
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
+        lane = self.lane
+        return not self._jobs and not lane.commands and not lane.approvals and lane.state.opening == "closed"
+
+    async def _run(self) -> None:
+        while True:
+            if not self._jobs:
+                self._wake.clear()
+                if self.idle:
+                    self._lanes.forget(self)
+                    return
+                await self._wake.wait()
+            group = [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP_JOBS))]
+            if len(self._jobs) < INBOX_JOBS // 2:
+                self._room.set()
+            try:
+                await self._decide_commit_tell(group)
+            except asyncio.CancelledError:
+                self._refuse(group, "the gateway is stopping")
+                raise
+            except LedgerError as error:
+                self._break(group, f"the ledger could not take it: {error}")
+                return
+            except Exception as error:
+                log.exception("lane failed", session_id=self.lane.state.session_id)
+                self._break(group, f"the lane failed: {error}")
+                return
+
+    async def _decide_commit_tell(self, group: list[Job]) -> None:
+        lane = self.lane
+        lane.begin(self._lanes.clock.now_ms())
+        replies: list[tuple[asyncio.Future[Any], Any]] = []
+        for job in group:
+            written = len(lane.out.writes)
+            try:
+                answer = job.decide(lane)
+            except Problem as problem:
+                if len(lane.out.writes) != written:
+                    raise
+                answer = problem
+            if job.reply is not None:
+                replies.append((job.reply, answer))
+        dispatch_next(lane)
+        numbers: list[int] = []
+        if lane.out.writes:
+            lane.out.writes.append(lane.snapshot())
+            epochs = ((lane.state.session_id, self._epoch),)
+            numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
+        self._tell(numbers)
+        for reply, answer in replies:
+            if reply.done():
+                continue
+            if isinstance(answer, Problem):
+                reply.set_exception(answer)
+            else:
+                reply.set_result(answer)
+        self._arm()
+
+    def _tell(self, numbers: list[int]) -> None:
+        lane, viewers = self.lane, self._lanes.viewers
+        given = iter(numbers)
+        stream = session_stream(lane.state.session_id)
+        burst: list[Event] = []
+        for item in lane.out.tells:
+            if isinstance(item, Append):
+                event = Event(stream=item.stream, n=next(given), kind=item.kind, at_ms=item.at_ms, body=item.body,
+                              message_id=item.message_id)
+                if burst and burst[0].stream != event.stream:
+                    viewers.publish(burst[0].stream, burst)
+                    burst = []
+                burst.append(event)
+            else:
+                if burst:
+                    viewers.publish(burst[0].stream, burst)
+                    burst = []
+                viewers.transient(stream, item.raw, item.frame)
+        if burst:
+            viewers.publish(burst[0].stream, burst)
+        if self.link is not None:
+            for raw in lane.out.sends:
+                self.link.send(raw)
+            if lane.state.last_seq:
+                self.link.ack(lane.state.session_id, lane.state.last_seq)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self.lane.deadline_ms()
+        if due is not None:
+            delay_s = max(0.0, (due - self._lanes.clock.now_ms()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3_600.0), self.push, Job(tick))
+
+    def _break(self, group: list[Job], sentence: str) -> None:
+        """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
+        self.broken = True
+        self._lanes.forget(self)
+        self._refuse([*group, *self._jobs], sentence)
+        self._jobs.clear()
+        self._room.set()
+        if self.link is not None:
+            self.link.fail(sentence)
+
+    def _refuse(self, jobs: list[Job], sentence: str) -> None:
+        for job in jobs:
+            if job.reply is not None and not job.reply.done():
+                job.reply.set_exception(Problem("Unavailable", sentence, headers={"Retry-After": "1"}))
+
+    async def stop(self) -> None:
+        """End the shell; what was decided is committed, what waits is refused."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+class Lanes:
+    """All lanes of this gateway, read from the ledger when they are needed."""
+
+    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, entropy: Entropy) -> None:
+        self.ledger = ledger
+        self.viewers = viewers
+        self.clock = clock
+        self.entropy = entropy
+        self.link_of: Callable[[str], RunnerLink | None] = lambda _runner_id: None
+        """The link of a runner that is attached; set by the engine."""
+        self._shells: dict[str, LaneShell] = {}
+        self._loading: dict[str, asyncio.Lock] = {}
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._waking: set[asyncio.Task[None]] = set()
+
+    def peek(self, session_id: str) -> LaneShell | None:
+        """The lane if it is in memory."""
+        return self._shells.get(session_id)
+
+    def live(self) -> list[LaneShell]:
+        """Every lane in memory."""
+        return list(self._shells.values())
+
+    async def lane(self, session_id: str, fresh: LaneState | None = None) -> LaneShell | None:
+        """The session's lane, read from the ledger, or begun with `fresh`; None where there is no such session."""
+        shell = self._shells.get(session_id)
+        if shell is not None:
+            return shell
+        lock = self._loading.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            shell = self._shells.get(session_id)
+            if shell is None:
+                shell = await self._read(session_id, fresh)
+                if shell is not None:
+                    self._shells[session_id] = shell
+        self._loading.pop(session_id, None)
+        return shell
+
+    async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
+        record = await self.ledger.session(session_id)
+        if record is None and fresh is None:
+            return None
+        epoch = await self.ledger.take(session_id)
+        if record is None:
+            assert fresh is not None
+            begun = LaneShell(Lane(fresh, [], [], TurnFold(), self.entropy), RecentIds([]), epoch, self)
+            begun.link = self.link_of(fresh.runner_id)
+            fresh.attached = begun.link is not None
+            return begun
+        state = _state_decoder.decode(record.machine)
+        link = self.link_of(state.runner_id)
+        state.attached = link is not None
+        commands = await self.ledger.live_commands(session_id)
+        approvals = await self.ledger.live_approvals(session_id)
+        recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
+        fold = await self._fold(state)
+        shell = LaneShell(Lane(state, commands, approvals, fold, self.entropy), RecentIds(recent), epoch, self)
+        shell.link = link
+        return shell
+
+    async def _fold(self, state: LaneState) -> TurnFold:
+        """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot."""
+        fold = TurnFold()
+        if state.machine.phase not in ("turn", "usage"):
+            return fold
+        after = state.turn_start_n - 1
+        while events := await self.ledger.events(session_stream(state.session_id), after, PAGE_MAX):
+            for event in events:
+                if event.kind == "C":
+                    fold.feed(decode(event.body, Direction.C))
+            after = events[-1].n
+        return fold
+
+    def forget(self, shell: LaneShell) -> None:
+        """Drop a lane from memory."""
+        session_id = shell.lane.state.session_id
+        if self._shells.get(session_id) is shell:
+            del self._shells[session_id]
+
+    async def wake_due(self) -> None:
+        """At the start: read every lane that has a clock running, so that timers go on (C-4)."""
+        for session_id, due_ms in await self.ledger.due_sessions():
+            delay_s = max(0.0, (due_ms - self.clock.now_ms()) / 1000)
+            loop = asyncio.get_running_loop()
+            self._alarms[session_id] = loop.call_later(min(delay_s, 3_600.0), self._alarm, session_id)
+
+    def _alarm(self, session_id: str) -> None:
+        self._alarms.pop(session_id, None)
+        task = asyncio.create_task(self._tick(session_id))
+        self._waking.add(task)
+        task.add_done_callback(self._waking.discard)
+
+    async def _tick(self, session_id: str) -> None:
+        shell = await self.lane(session_id)
+        if shell is not None:
+            shell.push(Job(tick))
+
+    async def stop(self) -> None:
+        """End all shells."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        await asyncio.gather(*(shell.stop() for shell in self.live()))

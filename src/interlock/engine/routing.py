@@ -1,0 +1,125 @@
+"""Where a command goes: its session, its agent, its runner (racp section 1, Routing)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock.engine.bridge.lane import LaneState
+from interlock.engine.presence import Presence, Present
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import Principal, SessionRecord
+from interlock.protocol.resources import Target
+from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
+
+DEFAULT_AGENT = "shell"
+
+
+class Route(NamedTuple):
+    """A session that exists, or the state that a new one begins with."""
+
+    session_id: str
+    fresh: LaneState | None
+
+
+class Router:
+    """Finds or names the session that a command belongs to. Raises Problem."""
+
+    def __init__(self, ledger: Ledger, presence: Presence, clock: Clock, entropy: Entropy) -> None:
+        self._ledger = ledger
+        self._presence = presence
+        self._clock = clock
+        self._entropy = entropy
+
+    async def existing(self, principal: Principal, target: Target) -> Route:
+        """The session that a cancel is aimed at, by command, session id or key."""
+        if target.command_id is not None:
+            record = await self._ledger.command(target.command_id)
+            if record is None or record.command.tenant_id != principal.tenant_id:
+                raise Problem("NotFound", f"there is no command {target.command_id}")
+            return Route(record.session_id, None)
+        session = await self._named(principal, target)
+        if session is None:
+            raise Problem("InvalidPayload", "/target: name the command, the session or its key",
+                          errors=(Place("/target", "command_id, session_id or session_key is missing"),))
+        return Route(session.session_id, None)
+
+    async def execute(self, principal: Principal, target: Target) -> Route:
+        """The session that an execute runs in; a new one where none is named."""
+        session = await self._named(principal, target)
+        if session is not None:
+            self._check(target, session)
+            return Route(session.session_id, None)
+        agent_id = self._agent(target)
+        present = self._runner(principal, agent_id, target)
+        session_id = uuid4(self._entropy(16))
+        key = self._key(target, agent_id) or run_key(agent_id, session_id)
+        workspace = target.workspace or (present.hello.roots[0] if present.hello.roots else "")
+        if not workspace.startswith("/"):
+            raise Problem("InvalidPayload", "/target/workspace: must be an absolute path on the runner",
+                          errors=(Place("/target/workspace", "is not absolute"),))
+        offer = present.offer(agent_id)
+        fresh = LaneState(
+            session_id=session_id, tenant_id=principal.tenant_id, session_key=key, agent_id=agent_id,
+            runner_id=present.record.runner_id, workspace=workspace, created_ms=self._clock.now_ms(),
+            permission=offer.permission if offer is not None else "never",
+            trusted_kinds=offer.trusted_kinds if offer is not None else False,
+        )
+        return Route(session_id, fresh)
+
+    async def _named(self, principal: Principal, target: Target) -> SessionRecord | None:
+        if target.session_id is not None:
+            record = await self._ledger.session(target.session_id)
+            if record is None or record.tenant_id != principal.tenant_id:
+                raise Problem("NotFound", f"there is no session {target.session_id}")
+            return record
+        key = self._key(target, target.agent_id or DEFAULT_AGENT)
+        return await self._ledger.session_by_key(principal.tenant_id, key) if key is not None else None
+
+    def _key(self, target: Target, agent_id: str) -> str | None:
+        if target.session_key is None:
+            return None
+        try:
+            return canonical_key(target.session_key, agent_id)
+        except BadKey as error:
+            raise Problem("InvalidPayload", f"/target/session_key: {error}",
+                          errors=(Place("/target/session_key", str(error)),)) from None
+
+    def _agent(self, target: Target) -> str:
+        if target.agent_id is None and target.session_key is not None:
+            return agent_of(self._key(target, DEFAULT_AGENT) or "")
+        if target.agent_id is None:
+            raise Problem("InvalidPayload", "/target/agent_id: name the agent, or a session",
+                          errors=(Place("/target/agent_id", "is missing"),))
+        try:
+            return canonical_agent(target.agent_id)
+        except BadKey as error:
+            raise Problem("InvalidPayload", f"/target/agent_id: {error}",
+                          errors=(Place("/target/agent_id", str(error)),)) from None
+
+    def _check(self, target: Target, session: SessionRecord) -> None:
+        for name, wanted, found in (("agent_id", target.agent_id, session.agent_id),
+                                    ("runner_id", target.runner_id, session.runner_id),
+                                    ("workspace", target.workspace, session.workspace)):
+            if wanted is not None and wanted != found:
+                raise Problem("Conflict", f"session {session.session_id} has {name} {found}, not {wanted}",
+                              hint="Leave it out, or open another session.")
+
+    def _runner(self, principal: Principal, agent_id: str, target: Target) -> Present:
+        offering = self._presence.offering(agent_id, principal.tenant_id)
+        if target.runner_id is not None:
+            for present in offering:
+                if present.record.runner_id == target.runner_id:
+                    return present
+            raise Problem("Conflict", f"runner {target.runner_id} is not online, or does not offer agent {agent_id}",
+                          hint="See `interlock status` for runners and what they offer.")
+        if len(offering) == 1:
+            return offering[0]
+        if not offering:
+            raise Problem("Conflict", f"no runner that is online offers agent {agent_id}",
+                          hint="See `interlock agents`; add it to the runner's config under [agents].")
+        names = ", ".join(sorted(p.record.runner_id for p in offering))
+        raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}",
+                      hint="Choose one with target.runner_id.")

@@ -1,0 +1,53 @@
+"""Session keys: one function makes every key canonical, at the boundary, for every verb (R-1, R-2)."""
+
+from __future__ import annotations
+
+from interlock.protocol.identifiers import AGENT_ID
+
+MAIN_KEY = "main"
+KEY_MAX_CHARS = 512
+
+
+class BadKey(ValueError):
+    """A session key that cannot be read; the text is one sentence."""
+
+
+def canonical_key(text: str, default_agent: str) -> str:
+    """Write `text` as the stored key: lower-case scheme and agent, `main` and a bare name under the agent (R-2).
+
+    `main` → `agent:<default>:main`; `cron:x` and `hook:x` → under the default agent; `agent:A:…` keeps its rest as it
+    stands. Raises BadKey.
+    """
+    key = text.strip()
+    if not key or len(key) > KEY_MAX_CHARS or any(ord(c) < 33 or ord(c) == 127 for c in key):
+        raise BadKey(f"a session key has 1 to {KEY_MAX_CHARS} characters without spaces or control characters")
+    scheme, _, rest = key.partition(":")
+    if scheme.lower() == "agent":
+        agent, _, name = rest.partition(":")
+        return f"agent:{canonical_agent(agent or default_agent)}:{_name(name)}"
+    return f"agent:{canonical_agent(default_agent)}:{_name(key)}"
+
+
+def canonical_agent(text: str) -> str:
+    """Write an agent id in its stored form. Raises BadKey."""
+    agent = text.strip().lower()
+    if not AGENT_ID.fullmatch(agent):
+        raise BadKey(f"{text!r} is not an agent id: use a-z, 0-9, - and _, at most 64 characters")
+    return agent
+
+
+def run_key(agent_id: str, session_id: str) -> str:
+    """Name a session that a single command opened (racp section 1)."""
+    return f"agent:{agent_id}:run:{session_id}"
+
+
+def agent_of(key: str) -> str:
+    """Read the agent of a canonical key."""
+    return key.split(":", 2)[1]
+
+
+def _name(name: str) -> str:
+    if not name or name.lower() == MAIN_KEY:
+        return MAIN_KEY
+    head, _, rest = name.partition(":")
+    return f"{head.lower()}:{rest}" if rest else head

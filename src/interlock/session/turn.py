@@ -1,0 +1,141 @@
+"""The turn machine: which frame may come when (T-1 … T-4), as a table, and what a turn has open.
+
+The gateway holds one per session and refuses what does not fit; the runner holds one and makes only what fits.
+The machine is mutable and owned by one lane: a lane whose commit failed is thrown away and read again.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+
+Phase = Literal["closed", "idle", "turn", "usage"]
+
+NEUTRAL = frozenset(
+    {
+        "agent.error", "agent.file.transfer", "agent.state.changed", "session.capabilities", "session.compacted",
+        "session.error", "x-interlock.control.changed",
+    }
+)
+"""Durable frames of the runner that are legal in every phase and move none (but capabilities, which opens)."""
+
+MOVES: dict[Phase, dict[str, Phase]] = {
+    "closed": {"session.capabilities": "idle", "session.closed": "closed"},
+    "idle": {"session.turn.start": "turn", "session.usage": "idle", "session.closed": "closed"},
+    "turn": {
+        "agent.text.done": "turn",
+        "agent.thinking.done": "turn",
+        "agent.interaction.request": "turn",
+        "tool.invoke.request": "turn",
+        "tool.invoke.result": "turn",
+        "x-interlock.interaction.resolved": "turn",
+        "session.usage": "turn",
+        "session.turn.end": "usage",
+        "session.closed": "closed",
+    },
+    "usage": {"session.usage": "idle", "session.closed": "closed"},
+}
+"""phase → frame type → next phase. What stands neither here nor in NEUTRAL is refused."""
+
+TURN_FRAMES = frozenset(
+    name for name in MOVES["turn"] if name not in {"session.usage", "session.closed"}
+) | {"agent.text.delta", "agent.thinking.delta", "tool.invoke.stream"}
+
+
+class Refusal(Exception):
+    """A frame that does not fit: recorded, and changes nothing (T-4)."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class OpenTool(msgspec.Struct):
+    """A tool call without a result yet. `input` is the bytes as received (P-2)."""
+
+    tool_name: str
+    input: bytes
+    title: str | None = None
+    kind: str | None = None
+
+
+class OpenTurn(msgspec.Struct):
+    """The turn that is open, or whose usage is owed."""
+
+    turn_id: str
+    turn_index: int
+    prompt_id: str
+    tools: dict[str, OpenTool] = {}
+    interactions: dict[str, str | None] = {}
+    """interaction_id → invocation_id."""
+
+
+class TurnMachine(msgspec.Struct):
+    """Where a session stands, as its frames tell."""
+
+    phase: Phase = "closed"
+    turn: OpenTurn | None = None
+
+    def check(self, frame: Frame) -> None:
+        """Refuse a frame of the runner that does not fit here. Transient frames are checked alike. Raises Refusal."""
+        kind = frame.type
+        if kind in TURN_FRAMES:
+            self._check_turn(frame)
+        elif kind == "session.turn.start" and self.phase != "idle":
+            code = Code.UNKNOWN_TURN if self.phase == "closed" else Code.PROMPT_IN_PROGRESS
+            raise Refusal(code, f"a turn cannot start while the session is in phase {self.phase}")
+        elif kind == "session.usage" and self.phase == "closed":
+            raise Refusal(Code.UNKNOWN_TURN, "usage of a session that is not open")
+
+    def _check_turn(self, frame: Frame) -> None:
+        turn = self.turn
+        if self.phase != "turn" or turn is None:
+            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} while no turn is open")
+        payload = frame.payload
+        named: str | None = getattr(payload, "turn_id", None)
+        if named is not None and named != turn.turn_id:
+            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names turn {named}, open is {turn.turn_id}")
+        if isinstance(payload, p.ToolResult | p.ToolStream) and payload.invocation_id not in turn.tools:
+            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names a tool call that is not open: {payload.invocation_id}")
+        if isinstance(payload, p.InteractionResolved) and payload.interaction_id not in turn.interactions:
+            raise Refusal(Code.UNKNOWN_TURN, f"no open interaction {payload.interaction_id}")
+
+    def apply(self, frame: Frame) -> None:
+        """Take one durable frame of the runner. Raises Refusal, and then nothing changed."""
+        self.check(frame)
+        following = MOVES[self.phase].get(frame.type)
+        self._keep(frame)
+        if following is not None:
+            self.phase = following
+        if self.phase in ("idle", "closed"):
+            self.turn = None
+
+    def _keep(self, frame: Frame) -> None:
+        payload = frame.payload
+        if isinstance(payload, p.TurnStart):
+            prompt_id = str(frame.metadata.get("prompt_id", ""))
+            self.turn = OpenTurn(payload.turn_id, payload.turn_index, prompt_id)
+            return
+        turn = self.turn
+        if turn is None:
+            return
+        match payload:
+            case p.ToolRequest():
+                kind = frame.metadata.get("kind")
+                turn.tools[payload.invocation_id] = OpenTool(
+                    payload.tool_name, bytes(payload.input), payload.title, kind if isinstance(kind, str) else None
+                )
+            case p.ToolResult():
+                turn.tools.pop(payload.invocation_id, None)
+            case p.InteractionRequest():
+                turn.interactions[payload.interaction_id] = payload.context.invocation_id
+            case p.InteractionResolved():
+                turn.interactions.pop(payload.interaction_id, None)
+            case _:
+                pass
