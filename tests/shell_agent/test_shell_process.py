@@ -146,6 +146,15 @@ async def test_terminate_kills_what_does_not_listen_or_is_stopped(tmp_path: Path
     await running.terminate()  # a second time changes nothing
 
 
+async def test_many_commands_at_once_do_not_hide_the_end_of_one(tmp_path: Path) -> None:
+    long = [RunningCommand("exec sleep 300", str(tmp_path), Listener()) for _ in range(40)]
+    finishing = [asyncio.create_task(running.finish()) for running in long]
+    ended = await asyncio.wait_for(RunningCommand("exit 4", str(tmp_path), Listener()).finish(), 10)
+    assert ended.exit_code == 4
+    await asyncio.gather(*(running.terminate() for running in long))
+    assert {ended.signal for ended in await asyncio.gather(*finishing)} == {signal.SIGTERM}
+
+
 async def test_a_listener_that_fails_ends_the_command(tmp_path: Path) -> None:
     async def broken(_: Channel, __: str) -> None:
         raise RuntimeError("gone")

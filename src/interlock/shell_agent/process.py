@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import IO, Literal, NamedTuple
 
@@ -62,7 +63,7 @@ class _Pipe:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._left_after_exit: int | None = None
 
-    async def pump(self, exited: asyncio.Future[None]) -> None:
+    async def pump(self, exited: asyncio.Future[int]) -> None:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self._reader), self._source)
         try:
@@ -77,7 +78,7 @@ class _Pipe:
         if text:
             await self._emit(self.channel, text)
 
-    async def _next(self, exited: asyncio.Future[None]) -> bytes:
+    async def _next(self, exited: asyncio.Future[int]) -> bytes:
         """The next chunk; b"" at the end of the pipe, or where nobody of the command's own can write to it any more."""
         reading = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
         try:
@@ -118,8 +119,11 @@ class RunningCommand:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._pipes = [_Pipe("stdout", self._process.stdout, emit), _Pipe("stderr", self._process.stderr, emit)]
-        self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting = asyncio.create_task(self._wait())
+        loop = asyncio.get_running_loop()
+        self._exited: asyncio.Future[int] = loop.create_future()
+        # A thread of its own: in the loop's pool a few long commands would keep the end of all others from being seen.
+        watch = threading.Thread(target=_watch, args=(self._process, loop, self._on_exit), daemon=True)
+        watch.start()
 
     async def finish(self) -> Ended:
         """Wait for the end, and for all output to have been emitted. What the command left in its group is killed.
@@ -130,10 +134,10 @@ class RunningCommand:
             async with asyncio.TaskGroup() as pumps:
                 for pipe in self._pipes:
                     pumps.create_task(pipe.pump(self._exited))
-                code = await asyncio.shield(self._waiting)
+                code = await asyncio.shield(self._exited)
         except BaseException:
             self._signal(signal.SIGKILL)
-            await asyncio.shield(self._waiting)
+            await asyncio.shield(self._exited)
             raise
         out, err = (pipe.bytes_read for pipe in self._pipes)
         return Ended(code if code >= 0 else None, -code if code < 0 else None, out, err)
@@ -143,9 +147,9 @@ class RunningCommand:
         the command is gone."""
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
-        await asyncio.wait([self._waiting], timeout=TERMINATE_GRACE_S)
+        await asyncio.wait([self._exited], timeout=TERMINATE_GRACE_S)
         self._signal(signal.SIGKILL)
-        await asyncio.shield(self._waiting)
+        await asyncio.shield(self._exited)
 
     def _signal(self, number: signal.Signals) -> None:
         # Once the exit is known the process may have been reaped, and its number may be somebody else's.
@@ -153,16 +157,16 @@ class RunningCommand:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
-    async def _wait(self) -> int:
-        """The command's return code, as `subprocess` gives it. What is left of its group is killed first."""
-        await asyncio.to_thread(_wait_for_exit, self._process)
-        self._signal(signal.SIGKILL)
-        self._exited.set_result(None)
-        return self._process.wait()
+    def _on_exit(self) -> None:
+        self._signal(signal.SIGKILL)  # what is left of its group
+        self._exited.set_result(self._process.wait())
 
 
-def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
+def _watch(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
+    """Wait for the exit in a thread, then call `on_exit` in the loop; a loop that is closed by then needs no word."""
     if sys.platform == "darwin":
         process.wait()  # Python got `waitid` late there; the number is free for an instant before the group is killed
     else:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(on_exit)

@@ -132,6 +132,9 @@ class Turn:
 
     async def _execute(self, call: Call) -> None:
         await self._progress(call)
+        if self._cancelled.is_set():
+            await self._close(call, "failed", "canceled before it ran")
+            return
         try:
             ended = await self._ran(call)
         except CommandNotStarted as error:
