@@ -1,0 +1,126 @@
+"""The config file: typed, and every mistake is one sentence with file, line and remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock import config
+from interlock.config import Config, ConfigError, check, key_lines, load, parse, show, state_directory
+
+GOOD = """
+[gateway]
+port = 8000
+hosts = ["desk.example"]
+
+[limits]
+timeout_ms = 1000
+
+[[policy.rules]]
+name = "no rm"
+effect = "deny"
+command = 'rm .*'
+
+[[policy.rules]]
+name = "two eyes"
+effect = "ask"
+required = 2
+self = false
+ttl = "15m"
+groups = [{role = "approver", min = 2}]
+
+[agents.shell]
+adapter = "acp"
+command = "interlock-shell-agent"
+env = {API_KEY = "very-private", MODE = "x"}
+"""
+
+
+@pytest.mark.req("G-1")
+def test_a_missing_file_is_all_defaults(tmp_path: Path) -> None:
+    assert load(tmp_path / "interlock.toml") == Config()
+
+
+@pytest.mark.req("G-1")
+def test_a_good_file_is_typed() -> None:
+    read = parse(GOOD, "f")
+    assert read.gateway.port == 8000
+    assert [rule.name for rule in read.policy.rules] == ["no rm", "two eyes"]
+    assert read.policy.rules[1].self_approval is False
+    assert read.policy.rules[1].groups[0].role == "approver"
+    assert read.agents["shell"].command == "interlock-shell-agent"
+
+
+@pytest.mark.req("G-1")
+def test_what_is_shown_reads_the_same_but_for_secrets() -> None:
+    shown = show(parse(GOOD, "f"))
+    assert "very-private" not in shown
+    again = parse(shown, "f")
+    assert again.policy == parse(GOOD, "f").policy
+    assert again.agents["shell"].env == {"API_KEY": "(redacted)", "MODE": "x"}
+    assert parse(show(Config()), "f") == Config()
+
+
+@pytest.mark.req("G-1")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[gateway]\nprot = 1\n", 'f:2: [gateway] has no key "prot"; did you mean "port"?'),
+        ("\n[gatway]\nport = 1\n", 'f:2: the file has no key "gatway"; did you mean "gateway"?'),
+        ('[gateway]\nport = "x"\n', 'f:2: "port" in [gateway]: expected `int`, got `str`.'),
+        ("gateway = 5\n", "f:1: [gateway] is a table, write it as [gateway]."),
+        ('[agents.shell]\nadapter = "acp"\ncomand = "x"\n',
+         'f:3: [agents.shell] has no key "comand"; did you mean "command"?'),
+        ('[agents.a]\ncommand = "x"\n', 'f:1: [agents.a] needs the key "adapter".'),
+        ('[agents.Big]\nadapter = "acp"\n', 'f:1: "Big" is no agent id'),
+        ('[[policy.rules]]\nname = "a"\neffect = "ask"\n[[policy.rules]]\nname = "b"\neffect = "maybe"\n',
+         'f:6: "effect" in [policy.rules]: invalid enum value'),
+        ('[[policy.rules]]\nname = "a"\neffect = "ask"\nttl = "soon"\n', 'f:4: "ttl" in [policy.rules]: write a dur'),
+        ("[limits]\ntimeout_ms = 0\n", 'f:2: "timeout_ms" in [limits]: a time in milliseconds'),
+        ("[limits]\napproval_ttl_ms = 99999999999\n", 'f:2: "approval_ttl_ms" in [limits]: at most 30 days'),
+        ("agents = 5\n", 'f:1: "agents" in the file: expected `object`, got `int`.'),
+        ("[gateway\n", "f:1: not TOML: "),
+        ("[gateway]\nzzzz = 1\n", "known: host, port, hosts, origins."),
+    ],
+)
+def test_a_mistake_names_file_line_and_remedy(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "f")
+    assert len(caught.value.sentences) == 1
+    assert sentence in caught.value.sentences[0]
+
+
+@pytest.mark.req("G-1")
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "interlock.toml"
+    path.write_text("[gateway]\nprot = 1\nhost = 2\n[runner]\nroot = []\n")
+    assert [line.split(": ")[0] for line in check(path)] == [f"{path}:2", f"{path}:3", f"{path}:5"]
+    path.write_text(GOOD)
+    assert check(path) == []
+    path.write_bytes(b"\xff")
+    assert "cannot be read" in check(path)[0]
+
+
+def test_lines_are_found_past_strings_of_many_lines() -> None:
+    lines = key_lines('a = """\n[no]\nb = 1\n"""\n[[t.u]]\nc = 1\n[t.u.v]\n"d e".f = 2\n')
+    assert lines == {("a",): 1, ("t", "u", 0): 5, ("t", "u", 0, "c"): 6, ("t", "u", 0, "v"): 7,
+                     ("t", "u", 0, "v", "d e", "f"): 8}
+
+
+@pytest.mark.req("G-2")
+def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config.platformdirs, "user_state_path", lambda *_a, **_k: tmp_path / "own")
+    assert state_directory(tmp_path / "a", {"INTERLOCK_STATE": str(tmp_path / "b")}) == tmp_path / "a"
+    assert state_directory(None, {"INTERLOCK_STATE": str(tmp_path / "b")}) == tmp_path / "b"
+    assert state_directory(None, {}) == tmp_path / "own"
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    assert state_directory(tmp_path / "open").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    with pytest.raises(ConfigError, match="everybody"):
+        state_directory(tmp_path / "shared")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="is a file"):
+        state_directory(tmp_path / "file")
