@@ -16,7 +16,7 @@ from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.ports.ledger import Batch, Ledger, PutIdempotency, PutRunner
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord, SessionRecord
@@ -150,7 +150,6 @@ class Engine:
 
     async def pair(self, record: RunnerRecord) -> None:
         """Accept a runner's token (L-3)."""
-        from interlock.ports.ledger import Batch, PutRunner
 
         await self.ledger.commit(Batch([PutRunner(record)]))
 

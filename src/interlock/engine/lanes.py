@@ -49,6 +49,8 @@ class Job(NamedTuple):
 
     decide: Callable[[Lane], Any]
     reply: asyncio.Future[Any] | None = None
+    link: RunnerLink | None = None
+    """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
 
 
 class RecentIds:
@@ -101,6 +103,12 @@ class LaneShell:
         self.push(Job(decide, reply))
         return await reply
 
+    async def attach(self, link: RunnerLink, decide: Callable[[Lane], Any]) -> None:
+        """Decide that the runner is here, then send it what it has not confirmed, in order."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.push(Job(decide, reply, link))
+        await reply
+
     @property
     def idle(self) -> bool:
         """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
@@ -152,6 +160,7 @@ class LaneShell:
             epochs = ((lane.state.session_id, self._epoch),)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
         self._tell(numbers)
+        self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         for reply, answer in replies:
             if reply.done():
                 continue
@@ -181,11 +190,19 @@ class LaneShell:
                 viewers.transient(stream, item.raw, item.frame)
         if burst:
             viewers.publish(burst[0].stream, burst)
-        if self.link is not None:
-            for raw in lane.out.sends:
-                self.link.send(raw)
-            if lane.state.last_seq:
-                self.link.ack(lane.state.session_id, lane.state.last_seq)
+
+    def _send(self, attached: RunnerLink | None) -> None:
+        lane = self.lane
+        sends = lane.out.sends
+        if attached is not None:
+            self.link = attached
+            sends = list(lane.unconfirmed.values())
+        if self.link is None:
+            return
+        for raw in sends:
+            self.link.send(raw)
+        if lane.state.last_seq:
+            self.link.ack(lane.state.session_id, lane.state.last_seq)
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -275,7 +292,10 @@ class Lanes:
         approvals = await self.ledger.live_approvals(session_id)
         recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
         fold = await self._fold(state)
-        shell = LaneShell(Lane(state, commands, approvals, fold, self.entropy), RecentIds(recent), epoch, self)
+        lane = Lane(state, commands, approvals, fold, self.entropy)
+        for control in await self.ledger.controls(session_id, state.control_acked):
+            lane.unconfirmed[control.seq] = control.body
+        shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
         return shell
 

@@ -43,7 +43,7 @@ from interlock.protocol.resources import (
     Notice,
     StatusEvent,
 )
-from interlock.session.turn import TurnMachine
+from interlock.session.turn import Refusal, TurnMachine
 
 SYSTEM = {"id": "gateway", "role": "system"}
 """Who did what no person and no agent did."""
@@ -139,6 +139,8 @@ class Lane:
         self.commands = {record.command.id: record for record in live_commands}
         self.approvals = {record.approval.id: record for record in live_approvals}
         self.fold = fold
+        self.unconfirmed: dict[int, bytes] = {}
+        """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
         self.out = Out([], [], [])
         self._entropy = entropy
@@ -178,6 +180,14 @@ class Lane:
         self.out.writes.append(event)
         self.out.tells.append(event)
 
+    def transient(self, frame: Frame, raw: bytes) -> None:
+        """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be (E-4, T-4)."""
+        try:
+            self.state.machine.check(frame)
+        except Refusal:
+            return
+        self.out.tells.append(Transient(raw, frame))
+
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
         """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit."""
         self.state.control_seq += 1
@@ -191,6 +201,7 @@ class Lane:
                                      message_id=frame.message_id, body=raw))
         )
         self.append("M", raw, frame.message_id)
+        self.unconfirmed[self.state.control_seq] = raw
         self.out.sends.append(raw)
         return frame
 
@@ -203,6 +214,7 @@ class Lane:
                                      body=raw))
         )
         self.append("M", raw, frame.message_id)
+        self.unconfirmed[frame.seq] = raw
 
     def notice(self, notice: Notice) -> None:
         """Tell every viewer of the session, and of its live command, something that a person must know."""

@@ -66,6 +66,8 @@ def confirm(lane: Lane, seq: int) -> None:
         return
     state.control_acked = min(seq, state.control_seq)
     lane.out.writes.append(DropControls(state.session_id, state.control_acked))
+    for stored in [known for known in lane.unconfirmed if known <= state.control_acked]:
+        del lane.unconfirmed[stored]
     record = lane.active
     if state.noop_seq is not None and state.noop_chosen and seq >= state.noop_seq:
         state.noop_seq = None

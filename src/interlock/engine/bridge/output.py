@@ -10,7 +10,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB
 from interlock.protocol.resources import Notice, Output, TokenCount, ToolCall
-from interlock.session.silence import is_silent
+from interlock.session.silence import judge
 
 MAX_RESULT_BYTES = 256 * KIB
 """Text kept in a result; the rest stays in the session's frames, and the result says so."""
@@ -54,7 +54,7 @@ class TurnFold:
 
     def _text(self, text: str, *, continues: bool) -> None:
         if not continues:
-            self._silent = is_silent(text)
+            self._silent = judge(text, ended=True) == "silent"
         if self._silent or not text or not self._room(len(text)):
             return
         part = {"contentType": "text", "value": text}

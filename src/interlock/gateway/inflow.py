@@ -1,0 +1,46 @@
+"""Pure: which seq comes next on a link, per session; what is a repetition, what a gap (E-3)."""
+
+from __future__ import annotations
+
+
+class Gap(Exception):
+    """A durable frame's seq left a gap. `again`: the same gap came a second time on this gateway."""
+
+    def __init__(self, session_id: str, expected: int, got: int, *, again: bool) -> None:
+        super().__init__(f"session {session_id}: expected seq {expected}, got {got}")
+        self.session_id = session_id
+        self.again = again
+
+
+class Inflow:
+    """The expected seq of each session on one link."""
+
+    def __init__(self, gaps: set[tuple[str, int]] | None = None) -> None:
+        self._expected: dict[str, int] = {}
+        self._lost: dict[str, list[tuple[int, int]]] = {}
+        self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
+
+    def expect(self, session_id: str, seq: int) -> None:
+        """The gateway has all below `seq`."""
+        self._expected[session_id] = seq
+
+    def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
+        """Ranges (from, to) that the runner says are lost: a gap that they cover is none (D-3)."""
+        known = self._lost.setdefault(session_id, [])
+        known += [(first, last) for first, last in ranges if 1 <= first <= last]
+        known.sort()
+
+    def next(self, session_id: str, seq: int) -> bool:
+        """Whether a frame is the next one; False for a repetition. Raises Gap."""
+        expected = self._expected.get(session_id, 1)
+        if seq < expected:
+            return False
+        for first, last in self._lost.get(session_id, ()):
+            if first <= expected <= last:
+                expected = last + 1
+        if seq > expected:
+            again = (session_id, expected) in self._gaps
+            self._gaps.add((session_id, expected))
+            raise Gap(session_id, expected, seq, again=again)
+        self._expected[session_id] = seq + 1
+        return True

@@ -1,0 +1,102 @@
+"""What goes to one runner: control frames in order, acknowledgements coalesced, never blocking a lane (D-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.limits import ACK_DELAY_MS, MIB
+
+OUTFLOW_BYTES = 16 * MIB
+"""Control frames that wait for a runner that does not read; past it the link is closed and the reattach sends them."""
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class LinkClosed(Exception):
+    """The runner's WebSocket is gone."""
+
+
+class RunnerOutflow:
+    """The one writer of a runner's WebSocket."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: list[bytes] = []
+        self._bytes = 0
+        self._acks: dict[str, int] = {}
+        self._acked: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._closing: tuple[int, str] | None = None
+        self._closed = False
+        self._ack_number = 0
+        self._task = asyncio.create_task(self._run(), name="runner outflow")
+
+    def send(self, raw: bytes) -> None:
+        """Queue a control frame."""
+        self._waiting.append(raw)
+        self._bytes += len(raw)
+        if self._bytes > OUTFLOW_BYTES:
+            self.fail("the runner does not read its control frames")
+        self._wake.set()
+
+    def send_now(self, raw: bytes) -> None:
+        """Queue the welcome: it is first, because nothing is sent before it."""
+        self._waiting.insert(0, raw)
+        self._wake.set()
+
+    def ack(self, session_id: str, seq: int) -> None:
+        """All up to `seq` is durable; told at the next turn of the loop, and at the latest after ACK_DELAY_MS."""
+        if self._acked.get(session_id, 0) < seq:
+            self._acks[session_id] = seq
+            self._wake.set()
+
+    def fail(self, sentence: str) -> None:
+        """Close the link so that the runner reconnects and sends again."""
+        if self._closing is None:
+            self._closing = (1011, sentence[:120])
+            self._wake.set()
+
+    async def close(self, code: int, sentence: str) -> None:
+        """Close with a code, after what waits."""
+        if self._closing is None:
+            self._closing = (code, sentence[:120])
+        self._wake.set()
+        with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._task), ACK_DELAY_MS * 20 / 1000)
+
+    async def stop(self) -> None:
+        """End the writer."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):
+            while not self._closed:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._flush()
+
+    async def _flush(self) -> None:
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        acks, self._acks = self._acks, {}
+        for raw in waiting:
+            await self._send({"type": "websocket.send", "text": raw.decode()})
+        for session_id, seq in acks.items():
+            self._acked[session_id] = seq
+            await self._send({"type": "websocket.send", "text": self._ack_text(session_id, seq)})
+        if self._closing is not None and not self._waiting:
+            code, reason = self._closing
+            self._closed = True
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    def _ack_text(self, session_id: str, seq: int) -> str:
+        self._ack_number += 1
+        return msgspec.json.encode(
+            {"type": "x-interlock.ack", "message_id": f"ack-{self._ack_number}", "timestamp": "",
+             "payload": {"session_id": session_id, "seq": seq}}
+        ).decode()

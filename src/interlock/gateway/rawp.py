@@ -1,0 +1,323 @@
+"""The RAWP endpoint: a raw ASGI callable that joins a runner's WebSocket to the lanes (L-2, L-4, E-3, D-1).
+
+It decodes, routes and counts; what a frame means is decided in the lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from interlock.command.policy import Policy
+from interlock.engine.bridge.frames import refuse_wire, take_frame
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.links import attach, confirm, detach, tell_loss, vouch
+from interlock.engine.engine import Engine
+from interlock.engine.lanes import Job
+from interlock.gateway.inflow import Gap, Inflow
+from interlock.gateway.outflow import LinkClosed, RunnerOutflow
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.codes import CloseCode, Code
+from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
+from interlock.protocol.frames import Direction, InvalidFrame, decode_wire, encode, understand
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import (
+    ACK_DELAY_MS,
+    ACK_FRAMES,
+    HEARTBEAT_INTERVAL_MS,
+    MAX_FRAME_BYTES,
+    MAX_MESSAGE_BYTES,
+    OPENING_TIMEOUT_MS,
+)
+from interlock.protocol.records import RunnerRecord
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+log = structlog.get_logger()
+
+LIMITS_TOLD = {
+    "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
+    "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+}
+
+
+class Closing(Exception):
+    """The link is to be closed with a code and one sentence."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class RawpEndpoint:
+    """`GET /rawp`, upgraded."""
+
+    def __init__(self, engine: Engine, gateway_id: str, entropy: Callable[[int], bytes]) -> None:
+        self._engine = engine
+        self._gateway_id = gateway_id
+        self._entropy = entropy
+        self._open: set[RunnerOutflow] = set()
+        self._gaps: set[tuple[str, int]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one runner until its link ends."""
+        if scope["type"] != "websocket":
+            await _not_a_websocket(send)
+            return
+        runner = await self._authenticate(scope)
+        await receive()
+        if runner is None:
+            await _refuse(send, "the runner's token is missing or not accepted; pair the runner again")
+            return
+        if DPS_VERSION not in scope.get("subprotocols", ()):
+            await _refuse(send, f"this gateway speaks {DPS_VERSION}", 406)
+            return
+        await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
+        outflow = RunnerOutflow(send)
+        self._open.add(outflow)
+        try:
+            await self._serve(runner, receive, outflow)
+        except Closing as closing:
+            log.info("link closed", runner_id=runner.runner_id, code=closing.code, reason=closing.sentence)
+            await outflow.close(closing.code, closing.sentence)
+        except LinkClosed:
+            pass
+        finally:
+            self._open.discard(outflow)
+            await outflow.stop()
+
+    async def stop(self) -> None:
+        """Close every link, so that runners reconnect as soon as a gateway listens again."""
+        await asyncio.gather(*(outflow.close(1001, "the gateway is stopping") for outflow in list(self._open)))
+
+    async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
+        headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            return None
+        record = await self._engine.ledger.runner_by_token(hashlib.sha256(token.strip().encode()).hexdigest())
+        return record if record is not None and not record.revoked else None
+
+    async def _serve(self, runner: RunnerRecord, receive: Receive, outflow: RunnerOutflow) -> None:
+        hello = await self._hello(receive)
+        if hello.runner_id != runner.runner_id:
+            raise Closing(CloseCode.UNAUTHORIZED, f"the token is runner {runner.runner_id}'s, not {hello.runner_id}'s")
+        if DPS_VERSION not in hello.versions:
+            raise Closing(CloseCode.VERSION, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
+        clock = self._engine.clock
+        present = self._engine.presence.attach(runner, hello, outflow, clock.now_ms())
+        inflow = Inflow(self._gaps)
+        try:
+            await self._welcome(hello, inflow, outflow)
+            log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
+            await self._take_all(runner.runner_id, receive, inflow)
+        finally:
+            if self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms()):
+                self._detach_lanes(outflow)
+            log.info("runner detached", runner_id=runner.runner_id, link=id(present))
+
+    async def _hello(self, receive: Receive) -> p.Hello:
+        try:
+            async with asyncio.timeout(OPENING_TIMEOUT_MS / 1000):
+                raw = await _next_message(receive)
+        except TimeoutError:
+            raise Closing(CloseCode.OPENING, "hello did not come in time") from None
+        try:
+            frame = understand(decode_wire(raw), Direction.C)
+        except InvalidFrame as error:
+            raise Closing(CloseCode.OPENING, f"hello cannot be read: {error}"[:120]) from None
+        if not isinstance(frame.payload, p.Hello):
+            raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
+        return frame.payload
+
+    async def _welcome(self, hello: p.Hello, inflow: Inflow, outflow: RunnerOutflow) -> None:
+        """Answer hello; then every lane of the runner is attached and its unconfirmed control frames go out again."""
+        listed = {session.session_id: session for session in hello.sessions}
+        records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
+        durable: list[p.WelcomeSession] = []
+        for session_id in listed.keys() | records.keys():
+            shell = await self._engine.lanes.lane(session_id)
+            seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
+            inflow.expect(session_id, seq + 1)
+            if session_id in listed:
+                durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
+        outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
+            version=DPS_VERSION, link_id=uuid4(self._entropy(16)), gateway_id=self._gateway_id, limits=LIMITS_TOLD,
+            sessions=durable)))
+        for session_id in listed.keys() | records.keys():
+            await self._attach_lane(session_id, hello, listed.get(session_id), outflow)
+
+    async def _attach_lane(
+        self, session_id: str, hello: p.Hello, session: p.HelloSession | None, outflow: RunnerOutflow
+    ) -> None:
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is None:
+            return
+        present = self._engine.presence.get(hello.runner_id)
+        offer = present.offer(shell.lane.state.agent_id) if present is not None else None
+        control_seq = session.control_seq if session is not None else 0
+        await shell.attach(outflow, lambda lane: attach(lane, control_seq, offer, known=session is not None))
+
+    def _link_frame(self, kind: str, payload: p.Payload) -> bytes:
+        at = self._engine.clock.now_ms()
+        return encode(Frame(type=kind, payload=payload, message_id=uuid4(self._entropy(16)), timestamp=iso(at)))
+
+    def _detach_lanes(self, outflow: RunnerOutflow) -> None:
+        for shell in self._engine.lanes.live():
+            if shell.link is outflow:
+                shell.link = None
+                shell.push(Job(detach))
+
+    async def _take_all(self, runner_id: str, receive: Receive, inflow: Inflow) -> None:
+        while True:
+            raw = await _next_message(receive)
+            try:
+                wire = decode_wire(raw)
+            except InvalidFrame as error:
+                raise Closing(1003, f"not a frame: {error}"[:120]) from None
+            try:
+                await self._take(runner_id, wire, raw, inflow)
+            except Gap as gap:
+                if gap.again and gap.session_id:
+                    await self._close_session(gap.session_id)
+                    continue
+                raise Closing(CloseCode.GAP, str(gap)) from None
+
+    async def _take(self, runner_id: str, wire: Wire, raw: bytes, inflow: Inflow) -> None:
+        try:
+            frame = understand(wire, Direction.C)
+        except InvalidFrame as error:
+            await self._take_invalid(runner_id, wire, raw, error, inflow)
+            return
+        match frame.payload:
+            case p.Heartbeat():
+                self._heartbeat(runner_id, frame.payload)
+            case p.Ack():
+                seq = frame.payload.seq
+                await self._push(runner_id, frame.payload.session_id, lambda lane: confirm(lane, seq))
+            case p.History():
+                await self._take_history(runner_id, wire, frame, inflow)
+            case p.RefusedControl():
+                log.info("control refused", runner_id=runner_id, code=frame.payload.error_code)
+            case _:
+                await self._take_session_frame(runner_id, frame, raw, inflow)
+
+    async def _take_history(self, runner_id: str, wire: Wire, frame: Frame, inflow: Inflow) -> None:
+        """A history's frames are applied as if they had come live; loss is told (D-2, D-4)."""
+        history: p.History = frame.payload
+        session_id = wire.session_id or ""
+        try:
+            inflow.lose(session_id, msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]]))
+        except msgspec.ValidationError as error:
+            raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
+        await self._push(runner_id, session_id, lambda lane: tell_loss(lane, history))
+        for inner in history.frames:
+            raw = bytes(inner)
+            try:
+                inner_wire = decode_wire(raw)
+            except InvalidFrame as error:
+                raise Closing(1003, f"not a frame in a history: {error}"[:120]) from None
+            if inner_wire.type == "session.history":
+                raise Closing(1003, "a history inside a history")
+            await self._take(runner_id, inner_wire, raw, inflow)
+
+    async def _take_session_frame(self, runner_id: str, frame: Frame, raw: bytes, inflow: Inflow) -> None:
+        session_id = frame.session_id or ""
+        if frame.seq is None:
+            await self._push(runner_id, session_id, lambda lane: lane.transient(frame, raw))
+            return
+        if not inflow.next(session_id, frame.seq):
+            return
+        policy = self._engine.policy
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is None or shell.lane.state.runner_id != runner_id:
+            log.warning("frame of a session that is not this runner's", runner_id=runner_id, session_id=session_id)
+            return
+        recent = shell.recent
+
+        def decide(lane: Lane) -> None:
+            _durable(lane, frame, raw, recent.seen(frame.message_id), policy)
+
+        shell.push(Job(decide))
+        await shell.room()
+
+    async def _take_invalid(
+        self, runner_id: str, wire: Wire, raw: bytes, error: InvalidFrame, inflow: Inflow
+    ) -> None:
+        """A frame that its type does not allow is refused with its place; the link stays up (E-1)."""
+        if wire.session_id is None:
+            raise Closing(1003, f"{wire.type}: {error}"[:120])
+        if wire.seq is not None and not inflow.next(wire.session_id, wire.seq):
+            return
+        sentence = f"{wire.type}: {error}"
+        await self._push(runner_id, wire.session_id, lambda lane: refuse_wire(lane, wire, raw, error.code, sentence))
+
+    async def _push(self, runner_id: str, session_id: str, decide: Callable[[Lane], Any]) -> None:
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is not None and shell.lane.state.runner_id == runner_id:
+            shell.push(Job(decide))
+            await shell.room()
+
+    def _heartbeat(self, runner_id: str, heartbeat: p.Heartbeat) -> None:
+        self._engine.presence.vouch(runner_id, heartbeat, self._engine.clock.now_ms())
+        vouched = {agent.session_id for agent in heartbeat.agents}
+        for shell in self._engine.lanes.live():
+            state = shell.lane.state
+            if state.runner_id == runner_id and state.active is not None:
+                shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
+
+    async def _close_session(self, session_id: str) -> None:
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is not None:
+            shell.push(Job(_close_for_gap))
+
+
+def _durable(lane: Lane, frame: Frame, raw: bytes, repeated: bool, policy: Policy) -> None:
+    if repeated:
+        lane.state.last_seq = frame.seq or lane.state.last_seq
+        return
+    take_frame(lane, frame, raw, policy)
+
+
+def _close_for_gap(lane: Lane) -> None:
+    lane.control("session.error", p.SessionError(error_code=Code.INTERNAL, fatal=True,
+                                                 message="frames of this session are missing for good"))
+
+
+async def _next_message(receive: Receive) -> bytes:
+    message = await receive()
+    if message["type"] == "websocket.disconnect":
+        raise LinkClosed
+    text = message.get("text")
+    if text is None:
+        raise Closing(1003, "frames are text messages")
+    return str(text).encode()
+
+
+async def _refuse(send: Send, sentence: str, status: int = 401) -> None:
+    body = json.dumps({"type": "about:blank", "title": "Unauthorized" if status == 401 else "Not Acceptable",
+                       "status": status, "code": "Unauthorized" if status == 401 else "NotAcceptable",
+                       "detail": sentence}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def _not_a_websocket(send: Send) -> None:
+    body = msgspec.json.encode({"type": "about:blank", "title": "Upgrade Required", "status": 426,
+                                "code": "UpgradeRequired", "detail": "/rawp is a WebSocket for runners"})
+    await send({"type": "http.response.start", "status": 426,
+                "headers": [(b"content-type", b"application/problem+json"), (b"upgrade", b"websocket")]})
+    await send({"type": "http.response.body", "body": body})
