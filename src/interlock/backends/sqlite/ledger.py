@@ -27,6 +27,8 @@ from interlock.protocol.records import (
     TranscriptLine,
 )
 
+LEDGER_NAME = "ledger.db"
+"""The file's name in a state directory."""
 PRUNE_ROWS = 1_000
 """Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
 _END_OF_TIME = 2**62

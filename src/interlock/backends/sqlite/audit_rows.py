@@ -1,0 +1,70 @@
+"""The audit table as it stands in the file, read past the ledger: for checking, with the gateway up or down."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from interlock.backends.sqlite.connect import connect
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.faults import translate
+from interlock.command.audit import FIRST_PREV
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.records import AuditRecord
+
+_TENANTS = "SELECT tenant_id FROM audit_head UNION SELECT tenant_id FROM audit ORDER BY 1"
+_ROWS = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT 1000"
+_ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 1 OR typeof(seq) <> 'integer')"
+_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
+
+
+class AuditRows:
+    """One snapshot of the audit tables. A value of a wrong type, which only tampering leaves, gives a bad record."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def tenants(self) -> list[str]:
+        """Name every tenant that has records or a head."""
+        return [str(row[0]) for row in self._database.execute(_TENANTS).fetchall()]
+
+    def records(self, tenant_id: str) -> Iterator[AuditRecord]:
+        """Give a tenant's rows in the order of `seq`."""
+        for seq, hash_, body in self._database.execute(_ALL_BEFORE, (tenant_id,)).fetchall():
+            yield _record(tenant_id, seq, hash_, body)
+        after = 0
+        while page := self._database.execute(_ROWS, (tenant_id, after)).fetchall():
+            for seq, hash_, body in page:
+                if not isinstance(seq, int):
+                    return
+                after = seq
+                yield _record(tenant_id, seq, hash_, body)
+
+    def head(self, tenant_id: str) -> tuple[int, str]:
+        """Give the count and last hash that the database itself has noted."""
+        found = self._database.execute(_HEAD, (tenant_id,)).fetchone()
+        return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+
+
+@contextmanager
+def audit_rows(path: Path) -> Generator[AuditRows]:
+    """Open a ledger's file for checking. Raises LedgerError when it is missing, damaged or unreadable."""
+    if not path.is_file():
+        raise LedgerError(f"There is no ledger at {path}.")
+    try:
+        database = connect(path, read_only=True)
+        try:
+            database.execute("BEGIN")
+            yield AuditRows(database)
+        finally:
+            database.close()
+    except apsw.Error as error:
+        raise translate(error) from error
+
+
+def _record(tenant_id: str, seq: object, hash_: object, body: object) -> AuditRecord:
+    raw = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
+    return AuditRecord(tenant_id=tenant_id, seq=seq if isinstance(seq, int) else 0, hash=str(hash_), body=raw)
