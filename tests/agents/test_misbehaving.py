@@ -301,3 +301,53 @@ def test_starts_quickly(tmp_path: Path) -> None:
     driver.open()
     driver.stop()
     assert time.monotonic() - began < 2.0
+
+
+def test_tells_of_its_surroundings_and_starts_a_child(agent: Driver) -> None:
+    updates, _ = agent.until_answer(
+        agent.prompt("env:NO_SUCH_NAME cwd sleep:1 plan tool-output:5000 wrong-session spawn")
+    )
+    assert texts(updates) == f"NO_SUCH_NAME unset\n{Path.cwd()}for nobody"
+    assert len(updates[4]["content"][0]["content"]["text"]) == 5_000
+    child = int((agent.workspace / "child.pid").read_text())
+    assert os.getpgid(child) == os.getpgid(agent.process.pid)
+    os.kill(child, signal.SIGKILL)
+
+
+def test_stops_itself(agent: Driver) -> None:
+    agent.prompt("text freeze")
+    agent.message()
+    _, status = os.waitpid(agent.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+
+
+def test_closes_its_ends(agent: Driver) -> None:
+    agent.until_answer(agent.prompt("deaf stderr:200"))
+    status, said = agent.ended()
+    assert (status, len(said)) == (0, 200)
+
+
+def test_closes_its_output_and_lives_on(agent: Driver) -> None:
+    agent.prompt("close-stdout")
+    assert agent.line() == b""
+    assert agent.process.poll() is None
+
+
+def test_offers_nothing(agent: Driver) -> None:
+    request = agent.prompt("ask-none")
+    question = agent.question()
+    assert question["params"]["options"] == []
+    agent.choose(question, "allow")
+    agent.until_answer(request)
+    assert not (agent.workspace / "written.txt").exists()
+
+
+def test_starts_wrongly(tmp_path: Path) -> None:
+    driver = started(tmp_path, "die-initialize")
+    driver.request("initialize", {"protocolVersion": 1})
+    assert driver.ended()[0] == 3
+    driver.stop()
+    driver = started(tmp_path, "version")
+    driver.request("initialize", {"protocolVersion": 1})
+    assert driver.message()["result"]["protocolVersion"] == 99
+    driver.stop()
