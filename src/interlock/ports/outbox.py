@@ -71,6 +71,14 @@ class StoreControl(NamedTuple):
 OutboxWrite = Frame | Piece | CloseBlock | PutState | StoreControl
 
 
+class OutboxError(Exception):
+    """The outbox could not do it, and nothing of the call took effect; the text is one sentence for the user."""
+
+
+class UnknownSession(OutboxError):
+    """A write names a session that was neither opened nor given a control frame."""
+
+
 class Outbox(Protocol):
     """Guarantees: writes take effect in order; a Frame (durable) is numbered 1, 2, 3 … per session, without gaps, and
     survives power loss once `write` returns; a batch of Pieces alone survives kill -9 (no fsync). Nothing is sent
@@ -80,11 +88,12 @@ class Outbox(Protocol):
 
     async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
         """Apply in one transaction; returns the durable frames with their numbers. Raises InvalidFrame
-        (FRAME_TOO_LARGE) before anything is written."""
+        (FRAME_TOO_LARGE) or UnknownSession before anything is written. StoreControl makes the session's row where
+        there is none; a control frame that is stored already changes nothing."""
         ...
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
-        """Make or return the session's row."""
+        """Make or return the session's row. A row that only a control frame made takes `state`."""
         ...
 
     async def sessions(self) -> list[SessionRow]: ...
@@ -105,11 +114,13 @@ class Outbox(Protocol):
         ...
 
     async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
-        """The gateway has all up to `seq`: trim. An ack beyond the last seq raises it (D-6: power loss)."""
+        """The gateway has all up to `seq`: trim frames and what was told lost. An ack beyond the last seq raises it
+        (D-6: power loss); a stale one changes nothing. With "" for `message_id` the outbox names its own frame."""
         ...
 
     async def forget(self, session_id: str) -> None:
-        """Drop a session that is closed and wholly acknowledged; its numbers stay."""
+        """Drop a session that is closed and wholly acknowledged: `sessions` lists it no more until it is opened again;
+        its numbers and state stay. Raises OutboxError while it has unacknowledged frames."""
         ...
 
     async def close(self) -> None: ...

@@ -38,18 +38,26 @@ class Plan(NamedTuple):
     lost: list[tuple[int, int]]
 
 
-def lost_after(row: SessionRow, after: int) -> list[tuple[int, int]]:
-    """Ranges above `after` that the outbox cannot give any more.
+def lost_after(after: int, frames: Sequence[Stored], last_seq: int) -> list[tuple[int, int]]:
+    """Ranges of (after, last_seq] that are not in `frames`: what the outbox cannot give any more (D-3).
 
-    A gateway that says less than it once acknowledged has lost frames that are trimmed here: they are told lost too.
+    Told by what is missing, not by what was evicted: so a frame evicted after it was read is not told lost, and what
+    a gateway once acknowledged and then lost itself is.
     """
-    evicted = [(max(first, after + 1), last) for first, last in row.lost_ranges if last > max(after, row.acked_seq)]
-    return [(after + 1, row.acked_seq), *evicted] if after < row.acked_seq else evicted
+    lost: list[tuple[int, int]] = []
+    for seq in (*(frame.seq for frame in frames), last_seq + 1):
+        if seq > after + 1:
+            lost.append((after + 1, seq - 1))
+        after = max(after, seq)
+    return lost
 
 
 def plan_history(row: SessionRow, after: int, frames: Sequence[Stored], deltas: Sequence[bytes]) -> Plan:
-    """Divide frames (in order of seq) and, at the end, deltas into parts that fit a message each (L-2, D-2)."""
-    lost = lost_after(row, after)
+    """Divide frames (in order of seq) and, at the end, deltas into parts that fit a message each (L-2, D-2).
+
+    A lost range stands in the part that holds the frame behind it, so that each part explains its own gaps.
+    """
+    lost = lost_after(after, frames, row.last_seq)
     room = MAX_MESSAGE_BYTES - ENVELOPE_BYTES
     parts = [Part([], [])]
     used = 0

@@ -149,6 +149,7 @@ class Outflow:
                 self._work.clear()
                 await self._count_again()
                 while self._queue:
+                    await self._count_again()
                     async with self._still:
                         await self._flush()
                     self._wake()
@@ -165,7 +166,7 @@ class Outflow:
             session_id = self._recount.pop()
             row = await self._outbox.session(session_id)
             self._kept[session_id] = row.bytes_kept if row else 0
-        self._wake()
+            self._wake()
 
     async def _flush(self) -> None:
         """Take a batch, write it, offer it. The caller holds `still`."""

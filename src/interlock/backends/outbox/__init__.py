@@ -1,0 +1,1 @@
+"""The runner's outbox on disk."""

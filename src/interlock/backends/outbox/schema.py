@@ -1,0 +1,174 @@
+"""The outbox file: how it is opened, checked and moved from one schema to the next."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import apsw
+
+from interlock.ports.outbox import OutboxError
+
+APPLICATION_ID = 0x494C4F42
+"""Marks a SQLite file as an outbox ("ILOB")."""
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE session (
+        key INTEGER PRIMARY KEY,
+        session_id TEXT NOT NULL UNIQUE,
+        last_seq INTEGER NOT NULL,
+        acked_seq INTEGER NOT NULL,
+        control_seq INTEGER NOT NULL,
+        bytes_kept INTEGER NOT NULL,
+        lost_ranges BLOB NOT NULL,
+        created_ms INTEGER NOT NULL,
+        last_message_id TEXT NOT NULL,
+        last_sync_ms INTEGER NOT NULL,
+        state BLOB NOT NULL,
+        forgotten INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE frame (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (key),
+        seq INTEGER NOT NULL,
+        message_id TEXT NOT NULL,
+        type TEXT NOT NULL,
+        content INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        raw BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX frame_by_seq ON frame (session, seq);
+    CREATE INDEX frame_evictable ON frame (session, seq, size) WHERE content = 1;
+    CREATE TABLE piece (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (key),
+        block TEXT NOT NULL,
+        offset INTEGER NOT NULL,
+        text TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX piece_by_block ON piece (session, block);
+    CREATE TABLE control (
+        session INTEGER NOT NULL REFERENCES session (key),
+        seq INTEGER NOT NULL,
+        message_id TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (session, seq)
+    ) STRICT;
+    """,
+)
+"""Step n brings a file of version n to version n + 1; a step that was released is never changed."""
+
+
+class Rows(Protocol):
+    """What a statement gives."""
+
+    def __iter__(self) -> Rows: ...
+
+    def __next__(self) -> tuple[Any, ...]: ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+class Database(Protocol):
+    """The part of an `apsw.Connection` that the outbox uses, with types that a checker can follow."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def execute(self, statements: str, bindings: tuple[Any, ...] = ()) -> Rows: ...
+
+    def executemany(self, statements: str, sequenceofbindings: Sequence[tuple[Any, ...]]) -> Rows: ...
+
+    def last_insert_rowid(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class OutboxUnusable(OutboxError):
+    """The file cannot serve as an outbox; the text names the file and the remedy."""
+
+
+def lock_file(path: Path) -> int:
+    """Take the outbox for this process alone; returns the descriptor that holds it. Raises OutboxUnusable.
+
+    The numbers of a stream are counted in memory, so a second writer would give one number twice.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise OutboxUnusable(f"The outbox {path} cannot be opened: {error.strerror}. Check who owns its "
+                             "directory and that the disk has room.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise OutboxUnusable(f"The outbox {path} is in use by another runner. Stop that one, or give this one "
+                             "another state directory.") from error
+    return lock
+
+
+def open_file(path: Path) -> Database:
+    """Open or make the outbox with mode 0600 and bring it to the newest schema. Raises OutboxUnusable."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        database = cast("Database", apsw.Connection(str(path)))
+    except (OSError, apsw.Error) as error:
+        raise OutboxUnusable(f"The outbox {path} cannot be opened: {error}. Check who owns it and that the disk "
+                             "has room.") from error
+    try:
+        _check(database, path)
+        _prepare(database)
+        _migrate(database, path)
+    except apsw.Error as error:
+        database.close()
+        raise _damaged(path, str(error)) from error
+    except OutboxUnusable:
+        database.close()
+        raise
+    return database
+
+
+def _damaged(path: Path, what: str) -> OutboxUnusable:
+    return OutboxUnusable(f"The outbox {path} is damaged ({what}). Move it away (`mv {path} {path}.bad`) and start "
+                          "again: what the gateway has is safe, what only this file held is lost.")
+
+
+def _number(database: Database, pragma: str) -> int:
+    return int(next(database.execute("PRAGMA " + pragma))[0])
+
+
+def _check(database: Database, path: Path) -> None:
+    """Refuse a foreign, a newer or a damaged file before anything is written to it."""
+    application_id = _number(database, "application_id")
+    if application_id == 0 and next(database.execute("SELECT count(*) FROM sqlite_schema"))[0] == 0:
+        return
+    if application_id != APPLICATION_ID:
+        raise OutboxUnusable(f"{path} is a SQLite file, but not an outbox. Move it away, or give the runner another "
+                             "state directory.")
+    verdict = next(database.execute("PRAGMA quick_check(1)"))[0]
+    if verdict != "ok":
+        raise _damaged(path, str(verdict))
+
+
+def _prepare(database: Database) -> None:
+    """WAL, so that a commit without fsync survives kill -9; real flushes on macOS (D-6)."""
+    for pragma in ("busy_timeout = 5000", "journal_mode = WAL", "fullfsync = ON", "checkpoint_fullfsync = ON",
+                   "journal_size_limit = 16777216", "foreign_keys = ON", "temp_store = MEMORY"):
+        database.execute("PRAGMA " + pragma).fetchall()
+
+
+def _migrate(database: Database, path: Path) -> None:
+    version = _number(database, "user_version")
+    if version > len(MIGRATIONS):
+        raise OutboxUnusable(f"The outbox {path} was written by a newer Interlock (schema {version}, this one knows "
+                             f"{len(MIGRATIONS)}). Update Interlock.")
+    database.execute("PRAGMA synchronous = FULL")
+    for step in range(version, len(MIGRATIONS)):
+        database.execute(f"BEGIN IMMEDIATE; {MIGRATIONS[step]}; PRAGMA user_version = {step + 1};"
+                         f" PRAGMA application_id = {APPLICATION_ID}; COMMIT").fetchall()

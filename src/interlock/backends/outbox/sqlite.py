@@ -1,0 +1,202 @@
+"""The outbox in one SQLite file: one writer thread, one connection, group commit (D-1, D-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from interlock.backends.outbox.schema import lock_file, open_file
+from interlock.backends.outbox.store import Store
+from interlock.ports.outbox import (
+    CloseBlock,
+    OutboxError,
+    OutboxWrite,
+    Piece,
+    SessionRow,
+    Stored,
+)
+from interlock.protocol.frames import InvalidFrame
+from interlock.protocol.limits import OUTBOX_BYTES
+from interlock.protocol.records import ControlRecord
+
+T = TypeVar("T")
+
+GROUP_JOBS = 256
+"""At most so many calls share one commit; more wait for the next, so that the first do not wait for the last."""
+
+_REFUSALS = (InvalidFrame, OutboxError, ValueError, TypeError)
+"""What a call may raise before it changed anything: it fails alone, and its group goes on."""
+
+
+class _Job:
+    """One call on its way through the writer thread. `flush` asks for an fsync at the commit."""
+
+    __slots__ = ("call", "error", "flush", "future", "loop", "result")
+
+    def __init__(self, call: Callable[[Store], Any], flush: bool, loop: asyncio.AbstractEventLoop) -> None:
+        self.call = call
+        self.flush = flush
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def settle(self) -> None:
+        """Hand the outcome over; runs on the loop. A caller that was cancelled meanwhile hears nothing."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class SqliteOutbox:
+    """`ports.outbox.Outbox` on apsw. Raises OutboxUnusable at construction for a file that cannot serve.
+
+    A group with a durable frame, a state or a control frame commits with synchronous=FULL; a group of pieces and
+    acks alone commits with synchronous=NORMAL, which in WAL writes without fsync: it survives kill -9, and the next
+    FULL commit flushes it as well.
+    """
+
+    def __init__(self, path: Path, *, limit_bytes: int = OUTBOX_BYTES) -> None:
+        self._path = path
+        self._lock = lock_file(path)
+        try:
+            self._database = open_file(path)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._store = Store(self._database, limit_bytes)
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed = False
+        self._level = ""
+        self._thread = threading.Thread(target=self._work, name="outbox", daemon=True)
+        self._thread.start()
+
+    # --- the port ---
+    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+        flush = not all(isinstance(write, Piece | CloseBlock) for write in writes)
+        return await self._call(lambda store: store.write(writes), flush=flush)
+
+    async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
+        return await self._call(lambda store: store.open_session(session_id, at_ms, state), flush=True)
+
+    async def sessions(self) -> list[SessionRow]:
+        return await self._call(Store.sessions)
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._call(lambda store: store.session(session_id))
+
+    async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
+        return await self._call(lambda store: store.frames(session_id, after, limit_bytes))
+
+    async def pieces(self, session_id: str) -> list[Piece]:
+        return await self._call(lambda store: store.pieces(session_id))
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+        return await self._call(lambda store: store.controls(session_id, after))
+
+    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
+        await self._call(lambda store: store.ack(session_id, seq, message_id, at_ms))
+
+    async def forget(self, session_id: str) -> None:
+        await self._call(lambda store: store.forget(session_id))
+
+    async def close(self) -> None:
+        """Finish what was handed over, then close the file."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    async def _call(self, call: Callable[[Store], T], *, flush: bool = False) -> T:
+        if self._closed:
+            raise OutboxError(f"The outbox {self._path} is closed.")
+        job = _Job(call, flush, asyncio.get_running_loop())
+        self._jobs.put(job)
+        return await job.future
+
+    # --- the writer thread ---
+    def _work(self) -> None:
+        while (group := self._next_group()) is not None:
+            self._commit(group)
+            _tell(group)
+        self._database.close()
+        os.close(self._lock)
+
+    def _next_group(self) -> list[_Job] | None:
+        """Wait for a call and take with it all that wait already. The sentinel is put back for the next round."""
+        first = self._jobs.get()
+        if first is None:
+            return None
+        group = [first]
+        while len(group) < GROUP_JOBS and not self._jobs.empty():
+            job = self._jobs.get()
+            if job is None:
+                self._jobs.put(None)
+                break
+            group.append(job)
+        return group
+
+    def _commit(self, group: list[_Job]) -> None:
+        """Run a group in one transaction. A failure of the store fails every call of the group."""
+        try:
+            self._set_level("FULL" if any(job.flush for job in group) else "NORMAL")
+            self._database.execute("BEGIN IMMEDIATE")
+            for job in group:
+                _run(job, self._store)
+            self._store.settle()
+            self._database.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - a thread that died would leave every caller waiting
+            failure = OutboxError(f"The outbox {self._path} could not be written ({error}). Check that the disk has "
+                                  "room and works; nothing that was acknowledged is lost.")
+            self._undo()
+            for job in group:
+                job.error = failure
+
+    def _set_level(self, level: str) -> None:
+        if level != self._level:
+            self._database.execute("PRAGMA synchronous = " + level)
+            self._level = level
+
+    def _undo(self) -> None:
+        """Go back to what is on disk. If not even that works, the next call fails with its own error."""
+        try:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            self._store.reload()
+        except apsw.Error:
+            self._level = ""
+
+
+def _run(job: _Job, store: Store) -> None:
+    try:
+        job.result = job.call(store)
+    except _REFUSALS as error:
+        job.error = error
+
+
+def _tell(group: list[_Job]) -> None:
+    """Wake the callers, once per loop, after the commit (decide, commit, tell)."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in group:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, jobs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, jobs)
+        except RuntimeError:
+            continue  # The loop is closed: nobody waits any more, and what was written stays.
+
+
+def _settle(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.settle()

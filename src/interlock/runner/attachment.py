@@ -1,0 +1,232 @@
+"""One link from its welcome to its end: tasks that send, receive, catch up, acknowledge and vouch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from websockets.asyncio.client import ClientConnection
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.outbox import Outbox
+from interlock.ports.outbox import Stored as StoredFrame
+from interlock.protocol.clock import iso
+from interlock.protocol.codes import CloseCode
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
+from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, Welcome
+from interlock.runner.history import encode_part, merged_deltas, plan_history
+from interlock.runner.inbound import Gap, Inbound, Overrun, Stored
+from interlock.runner.outflow import Outflow
+from interlock.runner.sending import Lane, Sending
+
+PAGE_BYTES = MAX_MESSAGE_BYTES
+"""The outbox is read in pages of about this."""
+
+TRY_AGAIN_LATER = 1013
+"""Close code for a gateway that sends faster than the runner acts (RFC 6455 registry)."""
+
+
+class Broken(Exception):
+    """The link cannot go on and is to be made anew; `code` is the close code that the gateway is told."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Attachment:
+    """Drives one link. `run` returns never: it raises Broken, ConnectionClosed, or what a task failed with."""
+
+    def __init__(self, socket: ClientConnection, *, outbox: Outbox, outflow: Outflow, inbound: Inbound,
+                 vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
+                 ack_delay_s: float, note: Callable[[str], None]) -> None:
+        self._socket = socket
+        self._outbox = outbox
+        self._outflow = outflow
+        self._inbound = inbound
+        self._vouch = vouch
+        self._clock = clock
+        self._entropy = entropy
+        self._heartbeat_s = heartbeat_s
+        self._ack_delay_s = ack_delay_s
+        self._note = note
+        self._to_send = asyncio.Event()
+        self._to_read = asyncio.Event()
+        self._sending = Sending(self._wake)
+        self._acks_out: dict[str, int] = {}
+        self._acks_waiting = 0
+        self._ack_due, self._acks_full = asyncio.Event(), asyncio.Event()
+        self._acks_in: dict[str, int] = {}
+        self._acked = asyncio.Event()
+
+    async def run(self, welcome: Welcome, session_ids: list[str]) -> None:
+        """Attach at the welcome: each session of the hello owes its history (D-2), then goes live."""
+        durable = {session.session_id: session.last_durable_seq for session in welcome.sessions}
+        for session_id in session_ids:
+            after = durable.get(session_id, 0)
+            if await self._outbox.session(session_id) is not None:
+                await self._outbox.ack(session_id, after, "", self._clock.now_ms())
+                self._outflow.acked(session_id)
+                self._sending.expect(session_id, after)
+        self._outflow.attach(self._sending)
+        try:
+            await first(self._send(), self._receive(), self._read_outbox(), self._acknowledge(), self._trim(),
+                        self._heartbeat())
+        finally:
+            self._outflow.detach()
+
+    def _wake(self) -> None:
+        self._to_send.set()
+        self._to_read.set()
+
+    # --- to the gateway ---
+    async def _send(self) -> None:
+        while True:
+            await self._to_send.wait()
+            self._to_send.clear()
+            while (raw := self._sending.pop()) is not None:
+                await self._socket.send(raw, text=True)
+            self._to_read.set()
+
+    async def _read_outbox(self) -> None:
+        """Bring sessions that are behind to where they are live, one after another."""
+        while True:
+            await self._to_read.wait()
+            self._to_read.clear()
+            while self._sending.roomy and (session_id := self._sending.behind()) is not None:
+                await self._catch_up(session_id, self._sending.lanes[session_id])
+
+    async def _catch_up(self, session_id: str, lane: Lane) -> None:
+        """Read a session's frames; the last of them while the outflow stands still, so that between what is read
+        here and what is offered next nothing is missing and nothing comes twice."""
+        if lane.seq is None:
+            row = await self._outbox.session(session_id)
+            lane.seq = row.acked_seq if row else 0
+        after, frames = lane.seq, list[StoredFrame]()
+        while True:
+            page = await self._outbox.frames(session_id, frames[-1].seq if frames else after, PAGE_BYTES)
+            frames += page
+            if sum(len(frame.raw) for frame in page) < PAGE_BYTES // 2:
+                break
+            if not lane.owes_history:
+                # A page at a time: the rest is read when the socket has taken this one.
+                self._push_frames(lane, frames)
+                return
+        async with self._outflow.still:
+            while page := await self._outbox.frames(session_id, frames[-1].seq if frames else after, PAGE_BYTES):
+                frames += page
+            await self._join(session_id, lane, frames)
+
+    async def _join(self, session_id: str, lane: Lane, frames: list[StoredFrame]) -> None:
+        row = await self._outbox.session(session_id)
+        if row is None:
+            return
+        now = iso(self._clock.now_ms())
+        deltas = merged_deltas(await self._outbox.pieces(session_id), self._outflow.template, lane.ends, self._new_id,
+                               now)
+        if lane.owes_history:
+            plan = plan_history(row, lane.seq or 0, frames, [delta.raw for delta in deltas])
+            for number, part in enumerate(plan.parts):
+                self._sending.push(lambda number=number: encode_part(plan, number, self._new_id(), now),
+                                   sum(map(len, part.frames)))
+        else:
+            self._push_frames(lane, frames)
+            for delta in deltas:
+                self._sending.push(delta.raw)
+        self._sending.go_live(lane, max(row.last_seq, lane.seq or 0), deltas)
+
+    def _push_frames(self, lane: Lane, frames: list[StoredFrame]) -> None:
+        """Queue frames as live ones. Raises Broken for a hole: frames were evicted, which only a history can tell."""
+        for frame in frames:
+            if frame.seq != (lane.seq or 0) + 1:
+                raise Broken(1001, f"Frames of session {frame.session_id} were lost before {frame.seq}; "
+                                   "a new link tells which.")
+            lane.seq = frame.seq
+            self._sending.push(frame.raw)
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            self._sending.urge(self._link_frame("x-interlock.heartbeat", Heartbeat(agents=self._vouch())))
+
+    # --- from the gateway ---
+    async def _receive(self) -> None:
+        while True:
+            raw = await self._socket.recv(decode=False)
+            try:
+                taken = await self._inbound.take(raw)
+            except Gap as gap:
+                raise Broken(CloseCode.GAP, str(gap)) from None
+            except Overrun as overrun:
+                raise Broken(TRY_AGAIN_LATER, str(overrun)) from None
+            match taken:
+                case Stored():
+                    self._owe_ack(taken)
+                case str():
+                    self._note(taken)
+                case Frame(type="x-interlock.ack"):
+                    self._take_ack(cast("Ack", taken.payload))
+                case Frame():
+                    self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
+
+    def _take_ack(self, ack: Ack) -> None:
+        seq = min(ack.seq, self._sending.sent_seq(ack.session_id))
+        if seq > self._acks_in.get(ack.session_id, 0):
+            self._acks_in[ack.session_id] = seq
+            self._acked.set()
+
+    async def _trim(self) -> None:
+        """Trim the outbox; acks that come while one is written are taken together."""
+        while True:
+            await self._acked.wait()
+            self._acked.clear()
+            acks, self._acks_in = self._acks_in, {}
+            for session_id, seq in acks.items():
+                await self._outbox.ack(session_id, seq, "", self._clock.now_ms())
+                self._outflow.acked(session_id)
+
+    def _owe_ack(self, stored: Stored) -> None:
+        self._acks_out[stored.session_id] = max(stored.seq, self._acks_out.get(stored.session_id, 0))
+        self._acks_waiting += 1
+        self._ack_due.set()
+        if self._acks_waiting >= ACK_FRAMES:
+            self._acks_full.set()
+
+    async def _acknowledge(self) -> None:
+        """Acknowledge control frames, at the latest after ACK_FRAMES or the delay (D-1, D-7)."""
+        while True:
+            await self._ack_due.wait()
+            try:
+                async with asyncio.timeout(self._ack_delay_s):
+                    await self._acks_full.wait()
+            except TimeoutError:
+                pass
+            acks, self._acks_out, self._acks_waiting = self._acks_out, {}, 0
+            self._ack_due.clear()
+            self._acks_full.clear()
+            for session_id, seq in acks.items():
+                self._sending.urge(self._link_frame("x-interlock.ack", Ack(session_id=session_id, seq=seq)))
+
+    def _new_id(self) -> str:
+        return uuid4(self._entropy(16))
+
+    def _link_frame(self, frame_type: str, payload: Payload) -> bytes:
+        return encode(Frame(type=frame_type, payload=payload, message_id=self._new_id(),
+                            timestamp=iso(self._clock.now_ms())))
+
+
+async def first(*works: Coroutine[Any, Any, None]) -> None:
+    """Run works beside each other until the first ends or fails; the others are cancelled and waited for."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

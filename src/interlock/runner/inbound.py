@@ -1,0 +1,171 @@
+"""Frames from the gateway: stored before they are acted on, given on once and in order (D-7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.outbox import Outbox, StoreControl
+from interlock.protocol.clock import iso
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame, Wire
+from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.payloads import SessionError
+from interlock.protocol.records import ControlRecord
+from interlock.runner.outflow import Outflow
+
+CONTROLS_WAITING = 256
+"""Control frames of one session that wait to be acted on; one more closes the link, and is sent again later."""
+
+Control = Callable[[Frame, bytes], Awaitable[None]]
+
+
+class Gap(Exception):
+    """A control frame's seq left a gap (E-3): the link closes with 4409 and the reattach repairs it."""
+
+
+class _Repeated(Exception):
+    """The same gap a second time (E-3): it costs the session, not the link."""
+
+
+class Overrun(Exception):
+    """More control frames wait in a session than CONTROLS_WAITING."""
+
+
+class Stored(NamedTuple):
+    """The session's control frames up to `seq` are durable here."""
+
+    session_id: str
+    seq: int
+
+
+class Inbound:
+    """Takes frames from any link, one after another, and outlives them all: what is stored is given on."""
+
+    def __init__(self, outbox: Outbox, outflow: Outflow, clock: Clock, entropy: Entropy, control: Control) -> None:
+        self._outbox = outbox
+        self._outflow = outflow
+        self._clock = clock
+        self._entropy = entropy
+        self._control = control
+        self._waiting: dict[str, deque[tuple[Frame, bytes]]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+        self._gaps: dict[str, tuple[int, int]] = {}
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception of a control that failed: the runner cannot go on with a frame half acted on."""
+
+    async def take(self, raw: bytes) -> Stored | Frame | str:
+        """Store a durable frame; returns what is to be acknowledged, a link frame as it is, or, for what is refused
+        without being stored, the sentence. Raises Gap and Overrun."""
+        try:
+            wire = decode_wire(raw)
+        except InvalidFrame as error:
+            return f"The gateway sent something that is not a frame: {error}."
+        try:
+            return await self._take(wire, raw)
+        except _Repeated as repeated:
+            return await self._give_up(wire, str(repeated))
+
+    async def _take(self, wire: Wire, raw: bytes) -> Stored | Frame | str:
+        try:
+            frame = understand(wire, Direction.M)
+        except InvalidFrame as error:
+            return await self._refuse(wire, raw, error)
+        if frame.seq is None or frame.session_id is None:
+            return frame
+        stored = Stored(frame.session_id, frame.seq)
+        if await self._is_next(stored):
+            if len(self._waiting.get(stored.session_id, ())) >= CONTROLS_WAITING:
+                raise Overrun(f"More than {CONTROLS_WAITING} control frames wait in session {stored.session_id}.")
+            await self._outbox.write([self._record(wire, raw, stored)])
+            self._give(frame, raw, stored.session_id)
+        return stored
+
+    async def close(self) -> None:
+        """Stop giving frames on; what is stored stays."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        if self.failed.done() and not self.failed.cancelled():
+            self.failed.exception()
+        self.failed.cancel()
+
+    async def _is_next(self, came: Stored) -> bool:
+        """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
+        row = await self._outbox.session(came.session_id)
+        have = row.control_seq if row else 0
+        if came.seq <= have:
+            return False
+        if came.seq == have + 1:
+            self._gaps.pop(came.session_id, None)
+            return True
+        gap = (have, came.seq)
+        if self._gaps.get(came.session_id) == gap:
+            raise _Repeated(f"Control frame {came.seq} came after {have} once more: the gateway has lost what lies "
+                            "between, so the session is closed.")
+        self._gaps[came.session_id] = gap
+        raise Gap(f"Control frame {came.seq} of session {came.session_id} came after {have}.")
+
+    async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> Stored | str:
+        """Answer an invalid frame with `session.error` (E-1). One with a number counts as stored (D-7)."""
+        sentence = f"The gateway sent an invalid {wire.type}: {error}."
+        durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and wire.seq > 0
+        if wire.session_id is None:
+            return sentence
+        told = self._error(wire, sentence)
+        if not durable or wire.seq is None:
+            if await self._outbox.session(wire.session_id) is not None:
+                await self._outflow.emit(told)
+            return sentence
+        stored = Stored(wire.session_id, wire.seq)
+        if await self._is_next(stored):
+            await self._outflow.emit(self._record(wire, raw, stored), told)
+            await self._outflow.flushed()
+        return stored
+
+    async def _give_up(self, wire: Wire, sentence: str) -> str:
+        """Close the session whose control frames cannot be completed (E-3), where there is one here."""
+        if await self._outbox.session(wire.session_id or "") is not None:
+            await self._outflow.emit(self._error(wire, sentence, Code.INTERNAL, fatal=True))
+        return sentence
+
+    def _record(self, wire: Wire, raw: bytes, stored: Stored) -> StoreControl:
+        return StoreControl(ControlRecord(session_id=stored.session_id, seq=stored.seq, message_id=wire.message_id,
+                                          body=raw), self._clock.now_ms())
+
+    def _error(self, wire: Wire, sentence: str, code: Code = Code.INVALID_FRAME, *, fatal: bool = False) -> Frame:
+        return Frame(
+            type="session.error",
+            message_id=uuid4(self._entropy(16)),
+            session_id=wire.session_id,
+            timestamp=iso(self._clock.now_ms()),
+            metadata={"in_reply_to": wire.message_id} if wire.message_id else {},
+            payload=SessionError(error_code=code, message=sentence, fatal=fatal),
+        )
+
+    def _give(self, frame: Frame, raw: bytes, session_id: str) -> None:
+        """Queue a stored frame for its session; one worker a session keeps the order."""
+        waiting = self._waiting.get(session_id)
+        if waiting is not None:
+            waiting.append((frame, raw))
+            return
+        self._waiting[session_id] = deque([(frame, raw)])
+        worker = asyncio.create_task(self._work(session_id), name=f"control {session_id}")
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def _work(self, session_id: str) -> None:
+        waiting = self._waiting[session_id]
+        try:
+            while waiting:
+                await self._control(*waiting[0])
+                waiting.popleft()
+        except Exception as error:  # noqa: BLE001 - handed to `failed`, which ends the link's run
+            if not self.failed.done():
+                self.failed.set_exception(error)
+        finally:
+            del self._waiting[session_id]

@@ -1,0 +1,215 @@
+"""The runner's link to its gateway: dialled for ever, opened with hello and welcome, then attached (L-2, L-4, L-5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.typing import Subprotocol
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.outbox import Outbox
+from interlock.protocol.clock import iso
+from interlock.protocol.codes import CloseCode
+from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import (
+    ACK_DELAY_MS,
+    HEARTBEAT_INTERVAL_MS,
+    KIB,
+    MAX_MESSAGE_BYTES,
+    OPENING_TIMEOUT_MS,
+    PING_INTERVAL_S,
+    PING_TIMEOUT_S,
+    RECONNECT_MAX_MS,
+    RECONNECT_MIN_MS,
+)
+from interlock.protocol.payloads import Hello, LiveAgent, Welcome
+from interlock.runner.attachment import Attachment, Broken, first
+from interlock.runner.inbound import Control, Inbound
+from interlock.runner.outflow import Outflow
+from interlock.runner.reconnect import Backoff, check_url, is_loopback
+
+CLOSE_TIMEOUT_S = 2
+"""A peer that does not answer a close within this is dropped."""
+
+WRITE_BYTES = 256 * KIB
+"""Bytes that wait in the socket's own buffer before sending waits."""
+
+
+class TokenRefused(Exception):
+    """The gateway does not accept the runner's token (L-3): it is not tried again. The text is for the user."""
+
+
+class Pace(NamedTuple):
+    """The link's intervals; others than these only in tests."""
+
+    opening_s: float = OPENING_TIMEOUT_MS / 1000
+    ping_interval_s: float = PING_INTERVAL_S
+    ping_timeout_s: float = PING_TIMEOUT_S
+    heartbeat_s: float = HEARTBEAT_INTERVAL_MS / 1000
+    ack_delay_s: float = ACK_DELAY_MS / 1000
+    reconnect_min_ms: int = RECONNECT_MIN_MS
+    reconnect_max_ms: int = RECONNECT_MAX_MS
+
+
+NORMAL_PACE = Pace()
+
+
+class LinkState(NamedTuple):
+    """What the link tells of itself; `sentence` is for a person. "notice" changes nothing."""
+
+    kind: Literal["attached", "detached", "refused", "notice"]
+    sentence: str
+    gateway_id: str | None = None
+
+
+class _Dial(connect):
+    """websockets' own dialling, but a redirect is an error: it could lead the link out of TLS, or to a stranger."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+class Link:
+    """Keeps the runner attached. Raises UnsafeUrl at construction (L-2).
+
+    `hello` is called at each attempt. `control` is called with each control frame once, in order per session, after it
+    is stored (D-7); what it raises ends `run`. `on_state` hears of every change and must not block.
+    """
+
+    def __init__(self, *, url: str, token: str, outbox: Outbox, outflow: Outflow,
+                 hello: Callable[[], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
+                 clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
+                 pace: Pace = NORMAL_PACE) -> None:
+        self._host = check_url(url)
+        self._url = url
+        self._token = token
+        self._outbox = outbox
+        self._outflow = outflow
+        self._hello = hello
+        self._control = control
+        self._vouch = vouch
+        self._clock = clock
+        self._entropy = entropy
+        self._on_state = on_state
+        self._pace = pace
+        self._backoff = Backoff(entropy, pace.reconnect_min_ms, pace.reconnect_max_ms)
+        self.attached: bool = False
+        self.gateway_id: str | None = None
+
+    async def run(self) -> None:
+        """Stay attached until cancelled. Raises TokenRefused, and what `control` raised."""
+        inbound = Inbound(self._outbox, self._outflow, self._clock, self._entropy, self._control)
+
+        async def failure() -> None:
+            await asyncio.shield(inbound.failed)
+
+        try:
+            await first(self._attempts(inbound), failure())
+        except TokenRefused as refused:
+            self._tell("refused", str(refused))
+            raise
+        finally:
+            await inbound.close()
+
+    async def _attempts(self, inbound: Inbound) -> None:
+        while True:
+            sentence = await self._attempt(inbound)
+            self.attached = False
+            self._tell("detached", sentence)
+            await asyncio.sleep(self._backoff.next_ms() / 1000)
+
+    async def _attempt(self, inbound: Inbound) -> str:
+        """Make one link and live in it; returns why it ended. Raises TokenRefused."""
+        try:
+            async with self._dial() as socket:
+                try:
+                    await self._live(socket, inbound)
+                except Broken as broken:
+                    await socket.close(broken.code, str(broken)[:100])
+                    return str(broken)
+        except InvalidStatus as error:
+            status = error.response.status_code
+            if status in (401, 403):
+                raise _refused(f"HTTP {status}") from None
+            return f"The gateway answered HTTP {status} instead of opening the link."
+        except ConnectionClosed as closed:
+            return self._ended(closed)
+        except TimeoutError:
+            return "The gateway did not answer in time."
+        except (OSError, WebSocketException) as error:
+            return f"The gateway at {self._host} cannot be reached: {error}."
+        finally:
+            self.attached = False
+        return "The link was closed."
+
+    def _dial(self) -> _Dial:
+        return _Dial(
+            self._url,
+            subprotocols=[Subprotocol(DPS_VERSION)],
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            compression=None,
+            max_size=MAX_MESSAGE_BYTES,
+            open_timeout=self._pace.opening_s,
+            ping_interval=self._pace.ping_interval_s,
+            ping_timeout=self._pace.ping_timeout_s,
+            close_timeout=CLOSE_TIMEOUT_S,
+            write_limit=WRITE_BYTES,
+            proxy=None if is_loopback(self._host) else True,
+        )
+
+    async def _live(self, socket: ClientConnection, inbound: Inbound) -> None:
+        if socket.subprotocol != DPS_VERSION:
+            raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
+        async with asyncio.timeout(self._pace.opening_s):
+            hello = await self._hello()
+            await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
+                                           message_id=uuid4(self._entropy(16)),
+                                           timestamp=iso(self._clock.now_ms()))), text=True)
+            welcome = _welcome(await socket.recv(decode=False))
+        self._backoff.reset()
+        self.attached = True
+        self.gateway_id = welcome.gateway_id
+        self._tell("attached", "The runner is attached to its gateway.")
+        attachment = Attachment(
+            socket, outbox=self._outbox, outflow=self._outflow, inbound=inbound, vouch=self._vouch, clock=self._clock,
+            entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s, ack_delay_s=self._pace.ack_delay_s,
+            note=lambda sentence: self._tell("notice", sentence),
+        )
+        await attachment.run(welcome, [session.session_id for session in hello.sessions])
+
+    def _ended(self, closed: ConnectionClosed) -> str:
+        code = closed.rcvd.code if closed.rcvd else None
+        reason = closed.rcvd.reason if closed.rcvd else ""
+        if code == CloseCode.UNAUTHORIZED:
+            raise _refused(reason or f"close code {code}")
+        if code is None:
+            return "The link broke."
+        return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."
+
+    def _tell(self, kind: Literal["attached", "detached", "refused", "notice"], sentence: str) -> None:
+        if self._on_state is not None:
+            self._on_state(LinkState(kind, sentence, self.gateway_id))
+
+
+def _refused(what: str) -> TokenRefused:
+    return TokenRefused(f"The gateway does not accept this runner's token ({what}). Pair the runner again: "
+                        "`interlock runner pair CODE`.")
+
+
+def _welcome(raw: bytes) -> Welcome:
+    """Read the first message. Raises Broken for anything but a welcome in our version (L-4)."""
+    try:
+        frame = decode(raw, Direction.M)
+    except InvalidFrame as error:
+        raise Broken(CloseCode.OPENING, f"The gateway's welcome is invalid: {error}.") from None
+    if not isinstance(frame.payload, Welcome):
+        raise Broken(CloseCode.OPENING, f"The gateway sent {frame.type} before its welcome.")
+    if frame.payload.version != DPS_VERSION:
+        raise Broken(CloseCode.VERSION, f"The gateway chose version {frame.payload.version}, which was not offered.")
+    return frame.payload

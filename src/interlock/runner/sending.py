@@ -1,0 +1,116 @@
+"""What one link still has to send, and how far each session is on it (D-2). No input or output here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from interlock.ports.outbox import Stored
+from interlock.protocol.limits import MIB
+from interlock.runner.uplink import Closed, Delta, Offer
+
+SEND_BYTES = 4 * MIB
+"""Frames waiting for the socket. A session that finds more is behind: it is read from the outbox once there is room."""
+
+Message = bytes | Callable[[], bytes]
+"""A message, or how to write it when its turn comes: a history is not held twice in memory."""
+
+
+class Lane:
+    """One session on one link.
+
+    `live`: what is offered is sent. Otherwise offers fall, and the session is read from the outbox after `seq`
+    (None: after what the gateway acknowledged), as history if it `owes_history`. `ends` tells for each open block how
+    much of it was sent.
+    """
+
+    __slots__ = ("ends", "live", "owes_history", "seq")
+
+    def __init__(self, seq: int | None, owes_history: bool) -> None:
+        self.seq = seq
+        self.live = False
+        self.owes_history = owes_history
+        self.ends: dict[str, int] = {}
+
+
+class Sending:
+    """The queue of one link: an `Uplink` for the outflow, read by the task that writes to the socket."""
+
+    def __init__(self, wake: Callable[[], None], queue_bytes: int = SEND_BYTES) -> None:
+        self._wake = wake
+        self._queue_bytes = queue_bytes
+        self._urgent: deque[bytes] = deque()
+        self._queue: deque[tuple[Message, int]] = deque()
+        self._queued = 0
+        self.lanes: dict[str, Lane] = {}
+
+    def expect(self, session_id: str, after: int) -> None:
+        """A session of the hello: its history comes first (D-2)."""
+        self.lanes[session_id] = Lane(after, owes_history=True)
+
+    def offer(self, offers: Sequence[Offer]) -> None:
+        """Take what was written. A session that is new on this link begins behind, and is read from the outbox."""
+        for offer in offers:
+            lane = self.lanes.get(offer.session_id)
+            if lane is None:
+                lane = self.lanes[offer.session_id] = Lane(None, owes_history=False)
+            if lane.live and self._queued > self._queue_bytes:
+                lane.live = False
+            self._take(lane, offer)
+        self._wake()
+
+    def _take(self, lane: Lane, offer: Offer) -> None:
+        match offer:
+            case Closed():
+                lane.ends.pop(offer.block, None)
+            case Delta() if lane.live:
+                lane.ends[offer.block] = offer.end
+                self.push(offer.raw)
+            case Stored() if lane.live:
+                lane.seq = offer.seq
+                self.push(offer.raw)
+            case _:
+                pass
+
+    def push(self, message: Message, size: int = 0) -> None:
+        """Queue a message behind all others; `size` tells how large one will be that is not written yet."""
+        size = len(message) if isinstance(message, bytes) else size
+        self._queue.append((message, size))
+        self._queued += size
+        self._wake()
+
+    def urge(self, raw: bytes) -> None:
+        """Queue a link frame before all others: acks and heartbeats do not wait behind a history."""
+        self._urgent.append(raw)
+        self._wake()
+
+    def pop(self) -> bytes | None:
+        """Next message for the socket, None when nothing waits."""
+        if self._urgent:
+            return self._urgent.popleft()
+        if not self._queue:
+            return None
+        message, size = self._queue.popleft()
+        self._queued -= size
+        return message if isinstance(message, bytes) else message()
+
+    @property
+    def roomy(self) -> bool:
+        """There is room to read more from the outbox."""
+        return self._queued <= self._queue_bytes // 2
+
+    def behind(self) -> str | None:
+        """A session to read from the outbox: those that owe their history first."""
+        waiting = [(not lane.owes_history, name) for name, lane in self.lanes.items() if not lane.live]
+        return min(waiting)[1] if waiting else None
+
+    def go_live(self, lane: Lane, seq: int, deltas: Sequence[Delta]) -> None:
+        """All up to `seq` and these deltas are queued: from here on, what is offered is sent."""
+        lane.seq, lane.live, lane.owes_history = seq, True, False
+        for delta in deltas:
+            lane.ends[delta.block] = delta.end
+
+    def sent_seq(self, session_id: str) -> int:
+        """The highest seq that the gateway can have on this link: an ack beyond it is not to be believed."""
+        lane = self.lanes.get(session_id)
+        return (lane.seq or 0) if lane else 0
