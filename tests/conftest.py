@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest_plugins = ["agents.third_party"]
+
 
 @pytest.fixture
 def anyio_backend() -> str:

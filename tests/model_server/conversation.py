@@ -15,7 +15,7 @@ from typing import Any
 Json = dict[str, Any]
 
 _NOTES = re.compile(
-    r"<(system-reminder|info-msg|environment_context|user_instructions|turn_context)\b[^>]*>.*?</\1>", re.DOTALL
+    r"<(system-reminder|info-msg|environment_context|user_instructions|turn-context)\b[^>]*>.*?</\1>", re.DOTALL
 )
 # Words in the instructions of requests that agents send on the side; each was seen in a real agent's request.
 _SIDE = re.compile(

@@ -1,0 +1,171 @@
+"""The real agents at their own protocols, before any adapter: what the adapters may rely on, and what they may not."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.raw_acp import Message, RawAcp, raw_acp
+from agents.third_party import ThirdParty, find_claude, find_goose
+from model_server import AFTER_TOOL, Kind, chunk_texts
+
+CLAUDE_SECONDS = 60.0
+GONE_SECONDS = 10.0
+
+
+@pytest.fixture
+def acp(goose: ThirdParty) -> Iterator[RawAcp]:
+    """goose, started and not yet spoken to."""
+    with raw_acp(goose.argv, goose.process_env, goose.workspace) as conversation:
+        yield conversation
+
+
+def run_claude(claude: ThirdParty, prompt: str) -> subprocess.CompletedProcess[str]:
+    """`claude -p PROMPT` to its end."""
+    return subprocess.run(
+        [*claude.argv, prompt],
+        env=claude.process_env,
+        cwd=claude.workspace,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CLAUDE_SECONDS,
+        check=False,
+    )
+
+
+def test_goose_streams_its_text_chunk_by_chunk(goose: ThirdParty, acp: RawAcp) -> None:
+    answer = acp.prompt(acp.open_session(goose.workspace), "hello [[chunks:3]]")
+
+    assert answer["result"]["stopReason"] == "end_turn"
+    assert acp.texts() == list(chunk_texts(3))
+    assert answer["result"]["usage"]["totalTokens"] == 120
+
+
+def test_goose_runs_a_tool_once_it_is_allowed(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.decide = "allow_once"
+    command = "echo written > allowed.txt; cat allowed.txt"
+
+    answer = acp.prompt(acp.open_session(goose.workspace), f"please [[tool:{command}]]")
+
+    assert answer["result"]["stopReason"] == "end_turn"
+    assert (goose.workspace / "allowed.txt").read_text() == "written\n"
+    assert [asked["toolCall"]["rawInput"] for asked in acp.asked()] == [{"command": command}]
+    assert acp.updates("tool_call")[0]["_meta"]["goose"]["toolCall"]["toolName"] == "shell"
+    done = acp.updates("tool_call_update")[-1]
+    assert (done["status"], done["rawOutput"]["exit_code"]) == ("completed", 0)
+    assert "".join(acp.texts()) == AFTER_TOOL
+
+
+def test_goose_leaves_a_tool_alone_that_is_denied(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.decide = "reject_once"
+
+    answer = acp.prompt(acp.open_session(goose.workspace), "please [[tool:touch denied.txt]]")
+
+    assert answer["result"]["stopReason"] == "end_turn"
+    assert len(acp.asked()) == 1
+    assert not (goose.workspace / "denied.txt").exists()
+    assert acp.updates("tool_call_update")[-1]["status"] == "failed"
+
+
+def test_goose_asks_for_every_tool_call_of_a_turn(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.decide = "allow_once"
+
+    acp.prompt(acp.open_session(goose.workspace), "[[tool:touch first.txt]] [[tool:touch second.txt]]")
+
+    commands = [asked["toolCall"]["rawInput"]["command"] for asked in acp.asked()]
+    assert commands == ["touch first.txt", "touch second.txt"]
+    assert (goose.workspace / "second.txt").exists()
+
+
+def test_goose_ends_a_running_tool_when_it_is_cancelled(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.decide = "allow_once"
+    session = acp.open_session(goose.workspace)
+
+    prompt = acp.start_prompt(session, "[[tool:echo pid $$; exec sleep 600]]")
+    running = acp.read_until(lambda message: "live_output" in str(message))
+    tool = int(live_output(running).split()[1])
+    tool_end = os.pidfd_open(tool)
+    acp.notify("session/cancel", sessionId=session)
+
+    assert acp.answer_of(prompt)["result"]["stopReason"] == "cancelled"
+    assert select.select([tool_end], [], [], GONE_SECONDS)[0], "the tool outlived the cancel"
+    os.close(tool_end)
+    # An adapter has to close the open tool call itself: goose never says how it ended.
+    assert acp.updates("tool_call_update")[-1]["status"] == "in_progress"
+
+
+def test_goose_answers_a_prompt_with_an_error_when_its_credentials_are_refused(goose: ThirdParty, acp: RawAcp) -> None:
+    answer = acp.prompt(acp.open_session(goose.workspace), "[[fail:401]]")
+
+    assert answer["error"] == {"code": -32000, "message": "Authentication required"}
+
+
+def test_goose_summarizes_when_the_context_overflows(goose: ThirdParty, acp: RawAcp) -> None:
+    answer = acp.prompt(acp.open_session(goose.workspace), "[[overflow]]")
+
+    assert answer["result"]["stopReason"] == "end_turn"
+    sides = [one.asked.prompt for one in goose.model.recording.all() if one.kind is Kind.SIDE]
+    assert any("summarize" in prompt for prompt in sides)
+
+
+def test_goose_keeps_to_its_own_home(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.open_session(goose.workspace)
+
+    assert any(Path(goose.env["HOME"]).rglob("sessions.db"))
+    assert list(goose.workspace.iterdir()) == []
+
+
+def test_claude_prints_the_text_and_exits_zero(claude: ThirdParty) -> None:
+    ended = run_claude(claude, "hello [[chunks:3]]")
+
+    assert (ended.returncode, ended.stdout.strip(), ended.stderr) == (0, "".join(chunk_texts(3)).strip(), "")
+
+
+def test_claude_denies_its_own_tools_and_still_exits_zero(claude: ThirdParty) -> None:
+    ended = run_claude(claude, "please [[tool:touch denied.txt]]")
+
+    assert (ended.returncode, ended.stdout.strip()) == (0, AFTER_TOOL)
+    assert not (claude.workspace / "denied.txt").exists()
+    assert [turn.asked.results for turn in claude.model.recording.turns()] == [0, 1]
+
+
+def test_claude_exits_one_with_the_error_on_stdout(claude: ThirdParty) -> None:
+    ended = run_claude(claude, "[[fail:500]]")
+
+    assert ended.returncode == 1
+    assert "API Error: 500" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["goose", "claude"])
+def test_an_absent_agent_fails_in_ci(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"agents.third_party.find_{name}", lambda: None)
+    monkeypatch.setenv("INTERLOCK_CI", "1")
+
+    with pytest.raises(pytest.fail.Exception, match=f"{name} is not installed"):
+        request.getfixturevalue(name)
+
+
+def test_a_named_goose_that_is_no_program_is_not_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INTERLOCK_TEST_GOOSE", str(tmp_path / "nothing"))
+
+    assert find_goose() is None
+
+
+def test_claude_is_found_without_importing_its_package() -> None:
+    found = find_claude()
+
+    assert found is None or found.parent.name == "_bundled"
+
+
+def live_output(message: Message) -> str:
+    """The text of goose's own live output notification."""
+    params = message["params"]["update"]["_meta"]["toolNotification"]["params"]
+    return "".join(chunk["output"] for chunk in params["chunks"])
