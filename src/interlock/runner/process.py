@@ -27,6 +27,8 @@ from interlock.runner.lines import READ_BYTES, Lines
 from interlock.runner.streams import Control, Input, Output, Tail
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
+KEEPER_WAIT_S = keeper.KILL_WAIT_S + 10
+"""A keeper that has not finished so long after the grace is itself stuck, and killed."""
 STOP_ROUNDS = 10
 """`pause` looks so often for what was forked while it stopped the rest."""
 KILLED = Exit(None, signal.SIGKILL.value)
@@ -187,7 +189,13 @@ class AgentProcess:
         that is cancelled stops waiting, the termination goes on. Output not yet read stays readable.
         """
         self._control.send(f"T {grace_s:.3f}\n".encode())
-        await self._control.over.wait()
+        if not self._control.over.is_set():
+            self._keeper.send_signal(signal.SIGCONT)  # An agent may have stopped it, by accident or not.
+        try:
+            await asyncio.wait_for(self._control.over.wait(), grace_s + KEEPER_WAIT_S)
+        except TimeoutError:
+            self._keeper.kill()  # The agent dies with it; the sweep of `_settle` finds the rest.
+            await self._control.over.wait()
         async with self._settling:
             if not self._settled:
                 await self._settle()
@@ -252,7 +260,11 @@ async def _connect() -> tuple[Control, socket.socket]:
     """Our end of the control socket in the loop, and the keeper's end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    _, control = await asyncio.get_running_loop().create_connection(Control, sock=ours)
+    try:
+        _, control = await asyncio.get_running_loop().create_connection(Control, sock=ours)
+    except BaseException:
+        theirs.close()
+        raise
     return control, theirs
 
 

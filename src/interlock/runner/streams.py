@@ -11,6 +11,9 @@ from typing import IO, cast
 from interlock.protocol.limits import STDERR_TAIL_BYTES
 from interlock.runner.lines import READ_BYTES
 
+LAST_READS = 8
+"""Reads that take what a pipe without writers still holds; a bound, for a survivor may go on writing."""
+
 
 class Input(asyncio.BaseProtocol):
     """The agent's standard input. `write` waits while the pipe's buffer is above asyncio's mark of 64 KiB."""
@@ -83,7 +86,9 @@ class Output:
             self._pipe.close()
         elif not self._pipe.closed:
             with suppress(OSError):
-                while rest := os.read(self._pipe.fileno(), READ_BYTES):
+                for _ in range(LAST_READS):
+                    if not (rest := os.read(self._pipe.fileno(), READ_BYTES)):
+                        break
                     self._reader.feed_data(rest)
             self._transport.close()
 
