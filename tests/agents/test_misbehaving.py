@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from misbehaving import WRITTEN, flood_chunk
+from agents.misbehaving import WRITTEN, flood_chunk
 
 PROGRAM = Path(__file__).with_name("misbehaving.py")
 

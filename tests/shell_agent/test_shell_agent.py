@@ -13,7 +13,7 @@ from pathlib import Path
 import acp
 import pytest
 from acp.schema import TextContentBlock
-from shell_conversation import conversation
+from shell_agent.shell_conversation import conversation
 
 from interlock.shell_agent import main
 from interlock.shell_agent.turn import COMMAND_FAILED

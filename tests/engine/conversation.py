@@ -1,0 +1,190 @@
+"""A runner at the other end of a lane, as a test speaks for it: it says frames and sees what it is told."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.policy import Policy
+from interlock.engine.bridge.frames import take_frame
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.links import attach, confirm
+from interlock.engine.bridge.submitting import Limits
+from interlock.engine.engine import Engine
+from interlock.engine.lanes import LaneShell
+from interlock.engine.viewers import Viewers
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import Direction, decode, encode
+from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord
+from interlock.protocol.resources import Actor, CommandBody, GrantBody, Target
+
+OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_1")
+USAGE = p.Usage(
+    token_usage=p.TokenUsage(input_tokens=3, output_tokens=5),
+    cost_usage=p.Quota(limit=-1, used=0, unit="USD"),
+    message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
+    context_window=p.ContextWindow(),
+    time_to_reset="2026-12-01T00:00:00.000Z",
+)
+
+
+class ManualClock:
+    """Time that moves only when a test says so."""
+
+    def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
+        self.at_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+    def advance(self, ms: int) -> None:
+        self.at_ms += ms
+
+
+def counting_entropy() -> Any:
+    """Bytes that differ at each call and are the same in each run."""
+    numbers = itertools.count(1)
+    return lambda count: next(numbers).to_bytes(count, "big")
+
+
+class Wire:
+    """The link as a lane sees it: what was sent, what was acknowledged."""
+
+    def __init__(self) -> None:
+        self.sent: list[Frame] = []
+        self.acks: dict[str, int] = {}
+        self.failed: str | None = None
+
+    def send(self, raw: bytes) -> None:
+        self.sent.append(decode(raw, Direction.M))
+
+    def ack(self, session_id: str, seq: int) -> None:
+        self.acks[session_id] = seq
+
+    def fail(self, sentence: str) -> None:
+        self.failed = sentence
+
+    def types(self) -> list[str]:
+        return [frame.type for frame in self.sent]
+
+    def last(self, frame_type: str) -> Frame:
+        return next(frame for frame in reversed(self.sent) if frame.type == frame_type)
+
+
+class Table:
+    """A gateway's engine over a memory ledger, a runner that the test speaks for, and a person."""
+
+    def __init__(self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000) -> None:
+        self.clock = ManualClock()
+        self.ledger = MemoryLedger()
+        self.entropy = counting_entropy()
+        self.policy = policy or Policy()
+        self.permission = permission
+        self.limits = Limits(timeout_ms=timeout_ms)
+        self.seqs: dict[str, int] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a gateway on the ledger; call again for a restart after kill -9."""
+        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits)
+        self.wire = Wire()
+        offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
+                             permission=self.permission, context_owner="agent")  # type: ignore[arg-type]
+        hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer], sessions=[],
+                        roots=["/w"])
+        record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",
+                              created_ms=0, last_seen_ms=0)
+        self.record, self.hello = record, hello
+        self.engine.presence.attach(record, hello, self.wire, 0)
+
+    async def execute(self, text: str = "hello", **fields: Any) -> Any:
+        payload = msgspec.json.encode({"messages": [{"role": "user",
+                                                     "content": [{"contentType": "text", "value": text}]}]})
+        target = fields.pop("target", Target(agent_id="shell"))
+        body = CommandBody(type="execute", target=target, payload=msgspec.Raw(payload), **fields)
+        return await self.engine.submit(OWNER, body, remember)
+
+    async def cancel(self, command_id: str) -> Any:
+        return await self.engine.submit(OWNER, CommandBody(type="cancel", target=Target(command_id=command_id)),
+                                        remember)
+
+    async def vote(self, approval_id: str, decision: Any, who: Principal = OWNER) -> Any:
+        return await self.engine.vote(who, approval_id, GrantBody(decision=decision), remember)
+
+    async def lane(self, session_id: str) -> LaneShell:
+        shell = await self.engine.lanes.lane(session_id)
+        assert shell is not None
+        return shell
+
+    async def reattach(self, session_id: str, control_seq: int) -> None:
+        shell = await self.lane(session_id)
+        await shell.attach(self.wire, lambda lane: attach(lane, control_seq, self.hello.agents[0], known=True))
+
+    async def confirm(self, session_id: str, seq: int) -> None:
+        await (await self.lane(session_id)).call(lambda lane: confirm(lane, seq))
+
+    async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
+        """The runner says one durable frame."""
+        self.seqs[session_id] = self.seqs.get(session_id, 0) + 1
+        frame = Frame(type=frame_type, payload=payload, message_id=f"m{self.seqs[session_id]}",
+                      session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata)
+        raw = encode(frame)
+        heard = decode(raw, Direction.C)
+        await (await self.lane(session_id)).call(lambda lane: take_frame(lane, heard, raw, self.policy))
+        return frame
+
+    async def opened(self, session_id: str) -> None:
+        await self.say(session_id, "session.capabilities", p.Capabilities(
+            dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": self.permission}))
+
+    async def started(self, session_id: str, turn_id: str = "t1") -> None:
+        prompt = self.wire.last("control.prompt.request").payload
+        await self.say(session_id, "session.turn.start", p.TurnStart(turn_id=turn_id, turn_index=0),
+                       prompt_id=prompt.prompt_id)
+
+    async def asked(self, session_id: str, command: str = "ls", turn_id: str = "t1", invocation: str = "i1") -> None:
+        tool_input = msgspec.Raw(msgspec.json.encode({"command": command}))
+        await self.say(session_id, "tool.invoke.request", p.ToolRequest(
+            invocation_id=invocation, turn_id=turn_id, tool_name="shell", input=tool_input, title=command))
+        await self.say(session_id, "agent.interaction.request", p.InteractionRequest(
+            interaction_id="x-" + invocation, interaction_type="PERMISSION", title=command,
+            context=p.InteractionContext(tool_name="shell", invocation_id=invocation)))
+
+    async def resolved(self, session_id: str, outcome: Any, invocation: str = "i1") -> None:
+        await self.say(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
+            interaction_id="x-" + invocation, outcome=outcome, decided_at=""))
+
+    async def result(self, session_id: str, output: str = "done", status: Any = "ok", invocation: str = "i1") -> None:
+        await self.say(session_id, "tool.invoke.result", p.ToolResult(
+            invocation_id=invocation, status=status, output_type="text", output=output, duration_ms=1))
+
+    async def ended(self, session_id: str, stop_reason: Any = "end_turn", turn_id: str = "t1", **meta: Any) -> None:
+        await self.say(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason), **meta)
+        await self.say(session_id, "session.usage", USAGE)
+
+    async def state(self, command_id: str) -> str:
+        record = await self.ledger.command(command_id)
+        assert record is not None
+        return record.command.state
+
+    async def actions(self) -> list[str]:
+        records = await self.ledger.audit("default", 0, 1_000)
+        return [msgspec.json.decode(record.body)["action"] for record in records]
+
+
+def remember(resource: Any) -> IdempotencyRecord:
+    """An idempotency row that no other test request shares."""
+    remember.count = getattr(remember, "count", 0) + 1  # type: ignore[attr-defined]
+    return IdempotencyRecord(scope=f"s{remember.count}", fingerprint="", status=202, headers={}, body=b"",  # type: ignore[attr-defined]
+                             created_ms=0)
+
+
+def lane_of(shell: LaneShell) -> Lane:
+    return shell.lane
