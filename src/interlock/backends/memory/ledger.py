@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from interlock.command.audit import FIRST_PREV, AuditRefused, seal
+from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     Append,
     Audit,
@@ -42,9 +43,6 @@ from interlock.protocol.records import (
     SessionRecord,
     TranscriptLine,
 )
-
-ENDED = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
-"""States in which a command never moves again (racp section 1)."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -199,7 +197,7 @@ class MemoryLedger(Ledger):
 
     async def live_commands(self, session_id: str) -> list[CommandRecord]:
         return [record for record in self._commands.values()
-                if record.session_id == session_id and record.command.state not in ENDED]
+                if record.session_id == session_id and record.command.state not in TERMINAL]
 
     async def approval(self, approval_id: str) -> ApprovalRecord | None:
         self._check_open()
@@ -315,6 +313,6 @@ def _matches(record: CommandRecord, query: CommandQuery) -> bool:
 
 
 def _ended_ms(record: CommandRecord) -> int | None:
-    if record.command.state not in ENDED:
+    if record.command.state not in TERMINAL:
         return None
     return parse_iso(record.command.ended_at or record.command.updated_at)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.backends.sqlite.database import Row
+from interlock.command.machine import TERMINAL
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -16,9 +17,6 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
 )
-
-ENDED = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
-"""States in which a command never moves again (racp section 1)."""
 
 _encode = msgspec.json.Encoder().encode
 _usage = msgspec.json.Decoder(dict[str, Any])
@@ -51,7 +49,7 @@ def session_of(row: Row) -> SessionRecord:
 def ended_ms(record: CommandRecord) -> int | None:
     """When a command reached its terminal state; None while it has not."""
     command = record.command
-    if command.state not in ENDED:
+    if command.state not in TERMINAL:
         return None
     return parse_iso(command.ended_at or command.updated_at)
 

@@ -1,0 +1,496 @@
+"""One suite over every ledger: what `interlock.ports.ledger` promises."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.command.audit import FIRST_PREV, leaf_hash
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    Batch,
+    CommandQuery,
+    DropControls,
+    DropTranscript,
+    Fenced,
+    Ledger,
+    LedgerError,
+    PutApproval,
+    PutCommand,
+    PutControl,
+    PutIdempotency,
+    PutKey,
+    PutRunner,
+    PutSession,
+    PutTranscript,
+    Taken,
+    Write,
+)
+from interlock.protocol.clock import iso
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditDraft,
+    CommandRecord,
+    ControlRecord,
+    Event,
+    IdempotencyRecord,
+    KeyRecord,
+    RunnerRecord,
+    SessionRecord,
+    TranscriptLine,
+)
+from interlock.protocol.resources import Actor, Approval, Command, Target, Vote
+
+pytestmark = pytest.mark.anyio
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
+    opened = MemoryLedger() if request.param == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+    yield opened
+    await opened.close()
+
+
+def append(stream: str = "s/1", kind: Any = "C", body: bytes = b"{}", message_id: str = "") -> Append:
+    return Append(stream, kind, 5, body, message_id)
+
+
+def draft(action: str = "enqueue", tenant_id: str = "t1", **fields: Any) -> AuditDraft:
+    return AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action=action, **fields)
+
+
+def session(session_id: str = "S1", **changes: Any) -> SessionRecord:
+    fields: dict[str, Any] = {
+        "session_id": session_id, "tenant_id": "t1", "session_key": "k", "agent_id": "shell", "runner_id": "r1",
+        "workspace": "/w", "state": "open", "created_ms": 1, "updated_ms": 1, "deadline_ms": None,
+        "machine": b"\x00\xff not text", "usage": {"input_tokens": 3, "cost": [1.5, None]},
+    }  # fmt: skip
+    return SessionRecord(**{**fields, **changes})
+
+
+def command(command_id: str = "c1", state: Any = "queued", **changes: Any) -> CommandRecord:
+    tenant_id = changes.pop("tenant_id", "t1")
+    shown = Command(
+        id=command_id, created_at=iso(1), updated_at=iso(2), tenant_id=tenant_id,
+        actor=Actor(type="user", id=changes.pop("actor_id", "u")), type="execute",
+        target=Target(agent_id=changes.pop("agent_id", "shell")), state=state, timeout_ms=5,
+        payload=msgspec.Raw(b'{"messages": [1e2],"b" :"\xc3\xa9"}'), ended_at=changes.pop("ended_at", None),
+    )  # fmt: skip
+    return CommandRecord(command=shown, session_id=changes.pop("session_id", "S1"), created_ms=1, **changes)
+
+
+def approval(approval_id: str = "a1", state: Any = "pending", tenant_id: str = "t1", session_id: str = "S1"
+             ) -> ApprovalRecord:
+    shown = Approval(
+        id=approval_id, tenant_id=tenant_id, door="tool", state=state, created_at=iso(1), expires_at=iso(9), title="x",
+        agent_id="shell", session_id=session_id, digest="00", input=msgspec.Raw(b'{"a" : 1.0}'), rule="all",
+        votes=[Vote(by="u", at=iso(3), decision="grant", method="acl")],
+    )  # fmt: skip
+    return ApprovalRecord(approval=shown, expires_ms=9)
+
+
+def answer(scope: str = "k1", created_ms: int = 10, command_id: str | None = None) -> IdempotencyRecord:
+    return IdempotencyRecord(scope=scope, fingerprint="f", status=202, headers={"Location": "/x"}, body=b"\x00{}",
+                             created_ms=created_ms, command_id=command_id)
+
+
+def runner(runner_id: str = "r1", token: str = "h1", **changes: Any) -> RunnerRecord:
+    return RunnerRecord(runner_id=runner_id, tenant_id=changes.pop("tenant_id", "t1"), token_sha256=token,
+                        device_name="desk", created_ms=1, last_seen_ms=2, **changes)
+
+
+def key(key_id: str = "k1", secret: str = "h1", **changes: Any) -> KeyRecord:
+    return KeyRecord(key_sha256=secret, key_id=key_id, tenant_id="t1", principal=Actor(type="user", id="u"),
+                     role="owner", created_ms=1, **changes)
+
+
+async def put(ledger: Ledger, *writes: Write) -> None:
+    await ledger.commit(Batch(writes))
+
+
+# --- streams (S-1) ---
+
+
+@pytest.mark.req("S-1", "D-1")
+async def test_numbers_are_gap_free_for_many_writers_of_one_stream(ledger: Ledger) -> None:
+    async def write(name: int) -> list[int]:
+        numbers: list[int] = []
+        for i in range(20):
+            receipt = await ledger.commit(Batch([append(body=b"%d/%d" % (name, i)), append(f"s/own{name}")]))
+            numbers.append(receipt.numbers[0])
+            assert receipt.numbers[1] == i + 1
+        return numbers
+
+    given = await asyncio.gather(*(write(name) for name in range(30)))
+    assert all(numbers == sorted(numbers) for numbers in given)
+    assert sorted(n for numbers in given for n in numbers) == list(range(1, 601))
+    assert await ledger.head("s/1") == 600
+    events = await ledger.events("s/1", 0, 1000)
+    assert [event.n for event in events] == list(range(1, 601))
+    for name, numbers in enumerate(given):
+        assert [events[n - 1].body for n in numbers] == [b"%d/%d" % (name, i) for i in range(20)]
+
+
+@pytest.mark.req("S-1")
+async def test_batches_take_effect_in_the_order_of_the_calls(ledger: Ledger) -> None:
+    commits = [asyncio.ensure_future(ledger.commit(Batch([append(body=b"%d" % i)]))) for i in range(200)]
+    receipts = await asyncio.gather(*commits)
+    assert [receipt.numbers for receipt in receipts] == [[i + 1] for i in range(200)]
+    assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in range(200)]
+
+
+@pytest.mark.req("S-1")
+async def test_a_batch_larger_than_any_step_keeps_its_order(ledger: Ledger) -> None:
+    receipt = await ledger.commit(Batch([append(f"s/{i % 3}", body=b"%d" % i) for i in range(331)]))
+    assert receipt.numbers == [i // 3 + 1 for i in range(331)]
+    events = await ledger.events("s/2", 100, 500)
+    assert [event.body for event in events] == [b"%d" % (3 * n + 2) for n in range(100, 110)]
+
+
+@pytest.mark.req("S-1")
+async def test_events_come_back_as_they_were_given_and_in_pages(ledger: Ledger) -> None:
+    kinds = ["C", "M", "notice", "refused", "status", "feed"]
+    await put(ledger, *(Append("s/1", kind, 7, b"\x00" + kind.encode(), f"m{kind}") for kind in kinds))  # pyright: ignore
+    assert await ledger.events("s/1", 2, 2) == [
+        Event(stream="s/1", n=3, kind="notice", at_ms=7, body=b"\x00notice", message_id="mnotice"),
+        Event(stream="s/1", n=4, kind="refused", at_ms=7, body=b"\x00refused", message_id="mrefused"),
+    ]
+    assert await ledger.events("s/1", 6, 10) == []
+    assert await ledger.events("s/none", 0, 10) == []
+    assert await ledger.head("s/none") == 0
+    assert [event.n for event in await ledger.events("s/1", 0, 100)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.req("D-1")
+async def test_recent_message_ids_are_those_of_received_frames(ledger: Ledger) -> None:
+    await put(ledger, append("s/0", message_id="other"))
+    for i in range(6):
+        await put(ledger, append(message_id=f"c{i}"), append(kind="M", message_id=f"m{i}"))
+    await put(ledger, append(kind="refused", message_id="r"), append("s/2", message_id="other"))
+    assert await ledger.recent_message_ids("s/1", 3) == ["c4", "c5", "r"]
+    assert await ledger.recent_message_ids("s/none", 3) == []
+
+
+# --- one transaction (C-4) ---
+
+
+@pytest.mark.req("C-4", "M-2")
+async def test_a_refused_batch_leaves_nothing_behind(ledger: Ledger) -> None:
+    await put(ledger, append(), Audit(draft()), PutIdempotency(answer()), PutSession(session()),
+              PutControl(ControlRecord(session_id="S1", seq=1, message_id="m", body=b"")),
+              PutTranscript(TranscriptLine(session_id="S1", entry_id="e1", line=b"1")),
+              PutTranscript(TranscriptLine(session_id="S1", entry_id="e2", line=b"2")))
+    with pytest.raises(Taken):
+        await put(ledger, append(), append("s/new"), Audit(draft()), Audit(draft(tenant_id="t2")),
+                  PutCommand(command()), PutSession(session(state="closed")), PutSession(session("S2")),
+                  PutApproval(approval()), DropControls("S1", 9), DropTranscript("S1", ("e1",)), PutRunner(runner()),
+                  PutKey(key()), PutIdempotency(answer("k2")), PutIdempotency(answer()))
+    assert await ledger.head("s/1") == 1
+    assert await ledger.head("s/new") == 0
+    assert (await ledger.audit_head("t1"))[0] == 1
+    assert await ledger.audit_head("t2") == (0, FIRST_PREV)
+    assert await ledger.audit_tenants() == ["t1"]
+    assert await ledger.session("S1") == session()
+    assert await ledger.session("S2") is None
+    assert await ledger.command("c1") is None
+    assert await ledger.approval("a1") is None
+    assert await ledger.idempotency("k2") is None
+    assert await ledger.runner("r1") is None
+    assert await ledger.key("h1") is None
+    assert len(await ledger.controls("S1", 0)) == 1
+    assert [line.entry_id for line in await ledger.transcript_pending()] == ["e1", "e2"]
+    receipt = await ledger.commit(Batch([append(), append("s/new"), Audit(draft())]))
+    assert receipt.numbers == [2, 1]
+    assert receipt.audit_seqs == [2]
+
+
+@pytest.mark.req("C-4", "S-1")
+async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
+    epoch = await ledger.take("lane")
+    await put(ledger, PutIdempotency(answer("taken")))
+
+    def batch(i: int) -> Batch:
+        if i % 5 == 1:
+            return Batch([append(), PutIdempotency(answer("taken"))])
+        if i % 5 == 3:
+            return Batch([append()], [("lane", epoch + 1)])
+        return Batch([append(body=b"%d" % i), Audit(draft())], [("lane", epoch)])
+
+    outcomes = await asyncio.gather(*(ledger.commit(batch(i)) for i in range(100)), return_exceptions=True)
+    good = [i for i in range(100) if i % 5 not in (1, 3)]
+    assert all(isinstance(outcomes[i], Taken) for i in range(100) if i % 5 == 1)
+    assert all(isinstance(outcomes[i], Fenced) for i in range(100) if i % 5 == 3)
+    assert [outcomes[i] for i in good] == [([n], [n]) for n in range(1, len(good) + 1)]
+    assert [event.body for event in await ledger.events("s/1", 0, 500)] == [b"%d" % i for i in good]
+    assert (await ledger.audit_head("t1"))[0] == len(good)
+
+
+@pytest.mark.req("M-2")
+async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger) -> None:
+    with pytest.raises(Taken):
+        await put(ledger, PutIdempotency(answer()), PutIdempotency(answer()))
+    assert await ledger.idempotency("k1") is None
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_taken_over_fences_its_former_owner(ledger: Ledger) -> None:
+    first = await ledger.take("s/1")
+    await ledger.commit(Batch([append()], [("s/1", first)]))
+    second = await ledger.take("s/1")
+    assert second > first
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append()], [("s/1", first)]))
+    assert (await ledger.commit(Batch([append()], [("s/1", second)]))).numbers == [2]
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append()], [("s/1", second), ("never taken", 1)]))
+    assert await ledger.take("s/2") == 1
+
+
+@pytest.mark.req("D-5")
+async def test_the_gateway_id_stays(ledger: Ledger) -> None:
+    assert await ledger.gateway_id() == await ledger.gateway_id() != ""
+
+
+async def test_a_closed_ledger_says_so(ledger: Ledger) -> None:
+    await ledger.close()
+    with pytest.raises(LedgerError, match="closed"):
+        await put(ledger, append())
+    with pytest.raises(LedgerError, match="closed"):
+        await ledger.head("s/1")
+    await ledger.close()
+
+
+async def test_an_empty_batch_commits(ledger: Ledger) -> None:
+    assert await ledger.commit(Batch([])) == ([], [])
+
+
+# --- sessions ---
+
+
+async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
+    await put(ledger, PutSession(session("S1", created_ms=1, updated_ms=50, deadline_ms=900)),
+              PutSession(session("S2", created_ms=2, updated_ms=40, deadline_ms=800)),
+              PutSession(session("S3", created_ms=2, updated_ms=60, session_key="other", state="closed")),
+              PutSession(session("T1", tenant_id="t2", runner_id="r2")))
+    assert await ledger.session("S1") == session("S1", created_ms=1, updated_ms=50, deadline_ms=900)
+    assert await ledger.session("none") is None
+    found = await ledger.session_by_key("t1", "k")
+    assert found is not None
+    assert found.session_id == "S2"
+    assert await ledger.session_by_key("t2", "other") is None
+    assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S3", "S1", "S2"]
+    assert [record.session_id for record in await ledger.sessions("t1", 1, before_ms=60)] == ["S1"]
+    assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
+    assert await ledger.due_sessions() == [("S2", 800), ("S1", 900)]
+    await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
+    assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
+    assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1"]
+    assert await ledger.due_sessions() == [("S1", 900)]
+
+
+async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: Ledger) -> None:
+    await put(ledger, PutSession(session("S1")))
+    await put(ledger, PutSession(session("S2")))
+    found = await ledger.session_by_key("t1", "k")
+    assert found is not None
+    assert found.session_id == "S2"
+    assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S1"]
+
+
+# --- commands and approvals ---
+
+
+@pytest.mark.req("C-4", "C-5", "P-2")
+async def test_a_command_comes_back_with_the_bytes_of_its_payload(ledger: Ledger) -> None:
+    record = command(remaining_ms=7, cancel_cause="timeout")
+    await put(ledger, PutCommand(record))
+    found = await ledger.command("c1")
+    assert found is not None
+    assert isinstance(found.command.payload, msgspec.Raw)
+    assert bytes(found.command.payload) == b'{"messages": [1e2],"b" :"\xc3\xa9"}'
+    assert msgspec.structs.replace(found, command=record.command) == record
+    assert msgspec.json.encode(found) == msgspec.json.encode(record)
+
+
+@pytest.mark.req("C-5")
+async def test_commands_are_filtered_and_paged_newest_first(ledger: Ledger) -> None:
+    for i in range(12):
+        await put(ledger, PutCommand(command(
+            f"c{i}", "running" if i % 2 else "queued", session_id=f"S{i % 3}", agent_id="goose" if i < 6 else "shell",
+            actor_id="u" if i % 4 else "v")))
+    await put(ledger, PutCommand(command("foreign", tenant_id="t2")))
+    await put(ledger, PutCommand(command("c3", "succeeded", session_id="S0", agent_id="goose", ended_at=iso(5))))
+
+    async def ids(**query: Any) -> list[str]:
+        return [record.command.id for record in await ledger.commands(CommandQuery("t1", **query))]
+
+    assert await ids() == [f"c{i}" for i in range(11, -1, -1)]
+    assert await ids(limit=5) == ["c11", "c10", "c9", "c8", "c7"]
+    assert await ids(before="c7", limit=3) == ["c6", "c5", "c4"]
+    assert await ids(before="c0") == []
+    assert await ids(before="foreign") == []
+    assert await ids(before="unknown") == []
+    assert await ids(state="running") == ["c11", "c9", "c7", "c5", "c1"]
+    assert await ids(state="running", agent_id="goose", before="c5") == ["c1"]
+    assert await ids(session_id="S1", actor_id="v") == ["c4"]
+    assert [record.command.id for record in await ledger.live_commands("S0")] == ["c0", "c6", "c9"]
+    assert await ledger.live_commands("none") == []
+
+
+@pytest.mark.req("P-2", "P-6")
+async def test_approvals_are_listed_newest_first_and_live_ones_by_session(ledger: Ledger) -> None:
+    for i, state in enumerate(["pending", "granted", "denied", "pending", "consumed"]):
+        await put(ledger, PutApproval(approval(f"a{i}", state)))
+    await put(ledger, PutApproval(approval("b", tenant_id="t2", session_id="S2")))
+    found = await ledger.approval("a0")
+    assert found is not None
+    assert bytes(found.approval.input) == b'{"a" : 1.0}'
+    assert msgspec.json.encode(found) == msgspec.json.encode(approval("a0"))
+
+    async def ids(state: str | None, before: str | None, limit: int = 10) -> list[str]:
+        return [record.approval.id for record in await ledger.approvals("t1", state, before, limit)]
+
+    assert await ids(None, None) == ["a4", "a3", "a2", "a1", "a0"]
+    assert await ids(None, "a3", 2) == ["a2", "a1"]
+    assert await ids("pending", None) == ["a3", "a0"]
+    assert await ids("pending", "a3") == ["a0"]
+    assert await ids(None, "b") == []
+    assert [record.approval.id for record in await ledger.live_approvals("S1")] == ["a0", "a1", "a3"]
+    await put(ledger, PutApproval(approval("a1", "consumed")))
+    assert [record.approval.id for record in await ledger.live_approvals("S1")] == ["a0", "a3"]
+    assert await ledger.approval("none") is None
+
+
+# --- the rest ---
+
+
+@pytest.mark.req("D-7")
+async def test_control_frames_are_kept_until_they_are_dropped(ledger: Ledger) -> None:
+    def frame(seq: int, body: bytes = b"x", session_id: str = "S1") -> ControlRecord:
+        return ControlRecord(session_id=session_id, seq=seq, message_id=f"m{seq}", body=body)
+
+    await put(ledger, *(PutControl(frame(seq)) for seq in (3, 1, 2)), PutControl(frame(1, session_id="S2")))
+    await put(ledger, PutControl(frame(2, b"no-op")))
+    assert await ledger.controls("S1", 1) == [frame(2, b"no-op"), frame(3)]
+    await put(ledger, DropControls("S1", 2))
+    assert await ledger.controls("S1", 0) == [frame(3)]
+    assert await ledger.controls("S2", 0) == [frame(1, session_id="S2")]
+
+
+@pytest.mark.req("M-1", "M-2")
+async def test_an_answer_is_kept_byte_by_byte_until_it_and_its_command_are_old(ledger: Ledger) -> None:
+    await put(ledger, PutIdempotency(answer("plain", 10)), PutIdempotency(answer("young", 100)),
+              PutIdempotency(answer("running", 10, "c1")), PutIdempotency(answer("ended", 10, "c2")),
+              PutIdempotency(answer("just ended", 10, "c3")), PutIdempotency(answer("gone", 10, "c9")),
+              PutCommand(command("c1")), PutCommand(command("c2", "failed", ended_at=iso(50))),
+              PutCommand(command("c3", "failed", ended_at=iso(150))))
+    assert await ledger.idempotency("ended") == answer("ended", 10, "c2")
+    assert await ledger.idempotency("none") is None
+    assert await ledger.prune_idempotency(100) == 3
+    left = [scope for scope in ("plain", "young", "running", "ended", "just ended", "gone")
+            if await ledger.idempotency(scope)]
+    assert left == ["young", "running", "just ended"]
+    assert await ledger.prune_idempotency(100) == 0
+    await put(ledger, PutIdempotency(answer("plain", 300)))
+
+
+@pytest.mark.req("M-2")
+async def test_pruning_takes_more_than_one_transaction_of_answers(ledger: Ledger) -> None:
+    await put(ledger, *(PutIdempotency(answer(f"k{i}")) for i in range(2_500)))
+    assert await ledger.prune_idempotency(11) == 2_500
+
+
+@pytest.mark.req("L-3")
+async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
+    await put(ledger, PutRunner(runner("r2", "h2")), PutRunner(runner("r1", "h1")),
+              PutRunner(runner("r3", "h3", tenant_id="t2")))
+    await put(ledger, PutRunner(runner("r2", "h2b", revoked=True)))
+    assert await ledger.runner("r2") == runner("r2", "h2b", revoked=True) == await ledger.runner_by_token("h2b")
+    assert await ledger.runner_by_token("h2") is None
+    assert [record.runner_id for record in await ledger.runners("t1")] == ["r2", "r1"]
+    with pytest.raises(Taken):
+        await put(ledger, PutRunner(runner("r9", "h1")))
+
+
+@pytest.mark.req("K-1")
+async def test_keys_are_found_by_their_hash(ledger: Ledger) -> None:
+    await put(ledger, PutKey(key()))
+    await put(ledger, PutKey(key(revoked=True)))
+    assert await ledger.key("h1") == key(revoked=True)
+    assert await ledger.key("h2") is None
+    with pytest.raises(Taken):
+        await put(ledger, PutKey(key("k2")))
+
+
+@pytest.mark.req("X-3")
+async def test_transcript_lines_wait_in_the_order_they_were_written(ledger: Ledger) -> None:
+    def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
+        return TranscriptLine(session_id=session_id, entry_id=entry_id, line=b"\xff" + entry_id.encode())
+
+    await put(ledger, PutTranscript(line("z")), PutTranscript(line("a", "S2")), PutTranscript(line("m")))
+    await put(ledger, PutTranscript(line("b")))
+    await put(ledger, PutTranscript(line("z")))
+    assert await ledger.transcript_pending() == [line("z"), line("a", "S2"), line("m"), line("b")]
+    await put(ledger, DropTranscript("S1", ("m", "z", "not there")), DropTranscript("S2", ("b",)))
+    assert await ledger.transcript_pending() == [line("a", "S2"), line("b")]
+
+
+@pytest.mark.req("U-1", "U-2")
+async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger) -> None:
+    receipt = await ledger.commit(Batch([Audit(draft()), Audit(draft(tenant_id="t2")), append(),
+                                         Audit(draft("start", command_id="c1", meta={"n": 1}))]))
+    assert receipt.audit_seqs == [1, 1, 2]
+    await asyncio.gather(*(put(ledger, Audit(draft("complete"))) for _ in range(20)))
+    log = await ledger.audit("t1", 0, 100)
+    assert [record.seq for record in log] == list(range(1, 23))
+    prev = FIRST_PREV
+    for record in log:
+        body = msgspec.json.decode(record.body)
+        assert (body["seq"], body["prev"], body["tenant_id"]) == (record.seq, prev, "t1")
+        prev = record.hash
+        assert prev == leaf_hash(record.body)
+    assert await ledger.audit_head("t1") == (22, prev)
+    assert await ledger.audit("t1", 20, 1) == log[20:21]
+    assert await ledger.audit("t3", 0, 10) == []
+    assert await ledger.audit_tenants() == ["t1", "t2"]
+
+
+@pytest.mark.req("U-1")
+@pytest.mark.parametrize("bad", [draft("invented"), draft(meta={"x": 0.5}), draft(meta={"x": object()})])
+async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: AuditDraft) -> None:
+    with pytest.raises(LedgerError, match="audit"):
+        await put(ledger, append(), Audit(draft()), Audit(bad))
+    assert await ledger.head("s/1") == 0
+    assert await ledger.audit_tenants() == []
+
+
+@pytest.mark.req("S-1", "C-4")
+async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> None:
+    dice = random.Random(7)
+
+    async def work(name: str) -> None:
+        for n in range(1, 30):
+            await ledger.commit(Batch([append(name), PutSession(session(name, updated_ms=n))]))
+            if dice.random() < 0.5:
+                assert await ledger.head(name) == n
+                assert len(await ledger.events(name, 0, 100)) == n
+                assert (await ledger.session(name)) == session(name, updated_ms=n)
+
+    await asyncio.gather(*(work(f"w{i}") for i in range(10)))
