@@ -32,7 +32,7 @@ KEEPER_WAIT_S = keeper.KILL_WAIT_S + 10
 STOP_ROUNDS = 10
 """`pause` looks so often for what was forked while it stopped the rest."""
 KILLED = Exit(None, signal.SIGKILL.value)
-"""What the kernel does to an agent whose keeper was killed."""
+"""What the kernel does to an agent whose keeper was killed; also told of an agent that is itself a survivor."""
 
 
 class AgentProcess:
@@ -75,7 +75,8 @@ class AgentProcess:
         except OSError as failed:
             control.close()
             raise AgentStartFailed(
-                f"{argv[0]} could not be started ({failed.strerror}); close other programs, then try again."
+                f"The process to watch over {argv[0]} could not be started ({failed.strerror}); check that "
+                f"{sys.executable} may be run and that the limit of processes is not reached."
             ) from failed
         finally:
             theirs.close()
