@@ -126,13 +126,14 @@ CREATE TABLE audit_head (
     last_hash TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- Without a rowid there is no second name by which INSERT OR REPLACE could push a record out.
 CREATE TABLE audit (
     tenant_id TEXT NOT NULL,
     seq       INTEGER NOT NULL,
     hash      TEXT NOT NULL,
     body      BLOB NOT NULL,
     PRIMARY KEY (tenant_id, seq)
-);
+) WITHOUT ROWID;
 CREATE TRIGGER audit_never_updated BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'an audit record is never changed');

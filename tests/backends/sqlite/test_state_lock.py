@@ -1,0 +1,46 @@
+"""One gateway per state directory (N-2)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.backends.sqlite.lock import LOCK_NAME, AlreadyRunning, lock_state
+
+HOLDER = """
+import sys
+from pathlib import Path
+from interlock.backends.sqlite.lock import lock_state
+lock = lock_state(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.req("N-2")
+def test_a_second_gateway_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+    lock = lock_state(tmp_path)
+    with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}\).*already works on.*--state"):
+        lock_state(tmp_path)
+    lock.release()
+    lock.release()
+    lock_state(tmp_path).release()
+    assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("N-2")
+def test_the_kernel_lets_the_lock_go_when_its_holder_is_killed(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(AlreadyRunning, match=str(holder.pid)):
+        lock_state(tmp_path)
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    lock_state(tmp_path).release()
