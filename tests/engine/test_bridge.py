@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from engine.conversation import OWNER, Table
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Target
-from engine.conversation import OWNER, Table
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import msgspec
 from interlock.command.approval import Ballot, count
 from interlock.command.policy import Policy
 from interlock.engine.bridge import approving, submitting
-from interlock.engine.bridge.lane import Lane, LaneState
+from interlock.engine.bridge.lane import Lane, LaneState, Limits
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
@@ -39,15 +39,14 @@ class Engine:
         clock: Clock,
         entropy: Entropy,
         policy: Policy,
-        limits: submitting.Limits,
+        limits: Limits,
     ) -> None:
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
         self.policy = policy
-        self.limits = limits
         self.presence = Presence()
-        self.lanes = Lanes(ledger, viewers, clock, entropy)
+        self.lanes = Lanes(ledger, viewers, clock, entropy, limits)
         self.lanes.link_of = self.presence.link_of
         self._router = Router(ledger, self.presence, clock, entropy)
 
@@ -66,15 +65,16 @@ class Engine:
         route = await self._route(principal, body)
         shell = await self._shell(route.session_id, route.fresh)
 
-        def decide(lane: Lane) -> Command:
+        def decide(lane: Lane) -> Command | Problem:
             offer = self._offer(lane.state)
             if offer is not None and lane.state.opening == "closed":
                 lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
             if body.type == "execute":
-                command = submitting.submit_execute(lane, principal, body, self.policy, self.limits)
+                command = submitting.submit_execute(lane, principal, body, self.policy)
             else:
-                command = submitting.submit_cancel(lane, principal, body, self.limits)
-            lane.out.writes.append(PutIdempotency(remember(command)))
+                command = submitting.submit_cancel(lane, principal, body)
+            if isinstance(command, Command):
+                lane.out.writes.append(PutIdempotency(remember(command)))
             return command
 
         return await shell.call(decide)

@@ -12,7 +12,7 @@ import structlog
 
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
-from interlock.engine.bridge.lane import Lane, LaneState
+from interlock.engine.bridge.lane import Lane, LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -239,7 +239,8 @@ class LaneShell:
 class Lanes:
     """All lanes of this gateway, read from the ledger when they are needed."""
 
-    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, entropy: Entropy, limits: Limits) -> None:
+        self.limits = limits
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
@@ -281,7 +282,7 @@ class Lanes:
         epoch = await self.ledger.take(session_id)
         if record is None:
             assert fresh is not None
-            begun = LaneShell(Lane(fresh, [], [], TurnFold(), self.entropy), RecentIds([]), epoch, self)
+            begun = LaneShell(Lane(fresh, [], [], TurnFold(), self.entropy, self.limits), RecentIds([]), epoch, self)
             begun.link = self.link_of(fresh.runner_id)
             fresh.attached = begun.link is not None
             return begun
@@ -292,7 +293,7 @@ class Lanes:
         approvals = await self.ledger.live_approvals(session_id)
         recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
         fold = await self._fold(state)
-        lane = Lane(state, commands, approvals, fold, self.entropy)
+        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits)
         for control in await self.ledger.controls(session_id, state.control_acked):
             lane.unconfirmed[control.seq] = control.body
         shell = LaneShell(lane, RecentIds(recent), epoch, self)

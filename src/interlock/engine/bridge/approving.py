@@ -12,7 +12,6 @@ from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
-from interlock.protocol.limits import QUEUE_TTL_MS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, GrantBody
@@ -83,7 +82,8 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
     if record is None or record.command.state != "pending_approval":
         return
     if allowed:
-        lane.move(record, "queued", who, {"approval": approval.id}, queue_deadline_ms=lane.now + QUEUE_TTL_MS)
+        deadline_ms = lane.now + lane.limits.queue_ttl_ms
+        lane.move(record, "queued", who, {"approval": approval.id}, queue_deadline_ms=deadline_ms)
     else:
         reason = f": {approval.comment}" if approval.comment else ""
         error = ("Forbidden", f"{approval.decided_by} did not allow it{reason}")

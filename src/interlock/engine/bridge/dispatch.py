@@ -8,7 +8,6 @@ from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import DETACH_TTL_MS
 from interlock.protocol.records import CommandRecord
 
 
@@ -84,4 +83,4 @@ def start_detach_clock(lane: Lane) -> None:
     """Bound how long a started command may be out of sight (C-7)."""
     record = lane.active
     if record is not None and record.detach_deadline_ms is None:
-        lane.keep(msgspec.structs.replace(record, detach_deadline_ms=lane.now + DETACH_TTL_MS))
+        lane.keep(msgspec.structs.replace(record, detach_deadline_ms=lane.now + lane.limits.detach_ttl_ms))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.command.machine import TERMINAL
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS, QUEUE_TTL_MS
+from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandState, Failure, Output, Result, StatusEvent
 
@@ -72,7 +72,7 @@ def requeue(lane: Lane, record: CommandRecord) -> None:
         fail(lane, record, "AgentLost", f"the runner refused the prompt {record.command.attempt} times")
     else:
         lane.move(record, "queued", SYSTEM, {"attempt": record.command.attempt}, prompt_id=None, prompt_seq=None,
-                  queue_deadline_ms=lane.now + QUEUE_TTL_MS, detach_deadline_ms=None)
+                  queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms, detach_deadline_ms=None)
 
 
 def _void_approvals(lane: Lane, command_id: str) -> None:

@@ -14,7 +14,6 @@ from interlock.engine.bridge.lane import SYSTEM, Ended, Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.limits import APPROVAL_TTL_MS
 from interlock.protocol.records import ApprovalRecord
 from interlock.protocol.resources import Notice, StatusEvent
 from interlock.session.turn import Refusal
@@ -139,7 +138,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         lane.audit("tool_call" if allow else "tool_denied", who,
                    {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
         return
-    ttl_ms = verdict.ttl_ms or APPROVAL_TTL_MS
+    ttl_ms = verdict.ttl_ms or lane.limits.approval_ttl_ms
     approval = open_approval(
         lane, door="tool", title=asked.title, input_bytes=input_bytes, rule=verdict.rule, required=verdict.required,
         ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,

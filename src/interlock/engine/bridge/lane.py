@@ -27,6 +27,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
+from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import Payload, StopReason
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -49,6 +50,15 @@ SYSTEM = {"id": "gateway", "role": "system"}
 """Who did what no person and no agent did."""
 
 _encoder = msgspec.json.Encoder()
+
+
+class Limits(NamedTuple):
+    """Clocks from the config, in milliseconds (C-1, C-7)."""
+
+    timeout_ms: int = TIMEOUT_DEFAULT_MS
+    approval_ttl_ms: int = APPROVAL_TTL_MS
+    queue_ttl_ms: int = QUEUE_TTL_MS
+    detach_ttl_ms: int = DETACH_TTL_MS
 
 
 class Ended(msgspec.Struct):
@@ -134,6 +144,7 @@ class Lane:
         live_approvals: list[ApprovalRecord],
         fold: TurnFold,
         entropy: Callable[[int], bytes],
+        limits: Limits,
     ) -> None:
         self.state = state
         self.commands = {record.command.id: record for record in live_commands}
@@ -143,6 +154,7 @@ class Lane:
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
         self.out = Out([], [], [])
+        self.limits = limits
         self._entropy = entropy
 
     # --- names and numbers ---

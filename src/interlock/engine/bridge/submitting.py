@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
 
 import msgspec
 
@@ -15,18 +14,10 @@ from interlock.engine.bridge.ending import end_canceled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.prompts import prompt_content, read_payload
 from interlock.protocol import payloads as p
-from interlock.protocol.limits import APPROVAL_TTL_MS, CANCEL_FORCE_MS, MAX_QUEUED_COMMANDS, QUEUE_TTL_MS
+from interlock.protocol.limits import CANCEL_FORCE_MS, MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Target
-
-
-class Limits(NamedTuple):
-    """Clocks from the config, in milliseconds (C-1)."""
-
-    timeout_ms: int
-    approval_ttl_ms: int = APPROVAL_TTL_MS
-    queue_ttl_ms: int = QUEUE_TTL_MS
 
 
 def who_is(principal: Principal) -> dict[str, str]:
@@ -34,8 +25,11 @@ def who_is(principal: Principal) -> dict[str, str]:
     return {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
 
 
-def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: Policy, limits: Limits) -> Command:
-    """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0). Raises Problem."""
+def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: Policy) -> Command | Problem:
+    """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
+
+    Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
+    """
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise Problem("InvalidPayload", "/payload: an execute needs a payload with messages")
@@ -49,22 +43,23 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
                 command_type="execute", allowed_tools=tools)
     )
     if verdict.effect == "deny":
-        raise Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+        lane.audit("reject", who_is(principal), {"rule": verdict.rule, "digest": hashlib.sha256(raw).hexdigest()})
+        return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
     asks = verdict.effect == "ask" or required > 0
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type="execute", target=_target(lane), priority=body.priority,
-        state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or limits.timeout_ms,
+        state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or lane.limits.timeout_ms,
         payload=msgspec.Raw(raw), payload_sha256=hashlib.sha256(raw).hexdigest(),
         idempotency_key=body.idempotency_key, reason=body.reason,
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
-                           queue_deadline_ms=None if asks else lane.now + limits.queue_ttl_ms)
+                           queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
         approval = open_approval(
             lane, door="command", title=f"run {lane.state.agent_id}", input_bytes=raw, rule=verdict.rule,
-            required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or limits.approval_ttl_ms,
+            required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             command_id=command.id, requested_by=principal.actor, self_approval=verdict.self_approval,
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
@@ -73,13 +68,13 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
     return kept.command
 
 
-def submit_cancel(lane: Lane, principal: Principal, body: CommandBody, limits: Limits) -> Command:
+def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Command:
     """Take a cancel: a command of its own, needs no approval (C-2). Raises Problem Conflict for one that has ended."""
     target = _cancel_target(lane, body.target.command_id)
     who = who_is(principal)
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
-        actor=principal.actor, type="cancel", state="queued", timeout_ms=limits.timeout_ms,
+        actor=principal.actor, type="cancel", state="queued", timeout_ms=lane.limits.timeout_ms,
         target=msgspec.structs.replace(_target(lane), command_id=target.command.id),
         idempotency_key=body.idempotency_key, reason=body.reason,
     )
