@@ -1,0 +1,165 @@
+"""The API as an ASGI callable: door, table, body, key, operation; every failure becomes problem+json (F-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from interlock.gateway.credentials import Credentials
+from interlock.gateway.rest import approvals, audit, commands, sessions, status
+from interlock.gateway.rest.answers import json_answer, problem_answer
+from interlock.gateway.rest.desk import Front
+from interlock.gateway.rest.guard import allow, bearer
+from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
+from interlock.gateway.rest.routes import (
+    Call,
+    Found,
+    Operation,
+    Table,
+    check_acceptable,
+    media_ranges,
+    unversioned,
+)
+from interlock.gateway.rest.strict import read_json, typed
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.limits import MAX_BODY_BYTES
+from interlock.protocol.problems import Place, Problem
+
+OPERATIONS: tuple[Operation, ...] = (
+    *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
+)
+
+log = structlog.get_logger("interlock.gateway")
+
+
+class RestApp:
+    """Answers every HTTP request. The host and origin were checked before (K-2)."""
+
+    def __init__(self, front: Front, credentials: Credentials) -> None:
+        self._front = front
+        self._credentials = credentials
+        self._table = Table(OPERATIONS)
+        self._once = Once(front.desk.ledger)
+        self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
+            operation.body: msgspec.json.Decoder(operation.body, strict=True)
+            for operation in OPERATIONS if operation.body is not None
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            answer = await self._answer(Request(scope, receive))
+            await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and told
+            problem = _as_problem(error, scope)
+            if started:
+                return  # The answer has begun: the connection's end is all that can still be said.
+            await problem_answer(problem, scope["path"])(scope, receive, send)
+
+    async def _answer(self, request: Request) -> ASGIApp:
+        path = request.scope["path"]
+        if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
+            return await self._health(path)
+        principal = await self._credentials.principal(bearer(request.scope["headers"]))
+        found = self._table.find(request.method, unversioned(path))
+        allow(principal, found.operation.roles)
+        check_acceptable(media_ranges(request.headers.getlist("accept")), found.operation.media)
+        _check_query(request, found.operation)
+        call = Call(self._front, principal, found.path, request)
+        if found.operation.body is None:
+            return await found.operation.answer(call)
+        return await self._changing(call, found)
+
+    async def _changing(self, call: Call, found: Found) -> ASGIApp:
+        """Read the body once and answer once: syntax, key, fingerprint, in flight, done (M-1)."""
+        kind = found.operation.body
+        assert kind is not None
+        raw = await read_body(call.request, found.operation.body_optional)
+        value = await read_json(raw)
+        body = typed(self._decoders[kind], raw)
+        key = key_of(call.request.headers.getlist("idempotency-key"), body)
+        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, value)
+        if "idempotency_key" in body.__struct_fields__:
+            body = msgspec.structs.replace(body, idempotency_key=key)
+        memory = Memory(claim, self._front.clock.now_ms())
+        ready = call._replace(body=body, memory=memory)
+        return await self._once.answer(claim, lambda: found.operation.answer(ready))
+
+    async def _health(self, path: str) -> Response:
+        if path == "/readyz":
+            await self._front.desk.ledger.gateway_id()
+        return json_answer({"ok": True})
+
+
+async def read_body(request: Request, optional: bool) -> bytes:
+    """Read the whole body. Raises Problem UnsupportedMediaType or PayloadTooLarge."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+        raise _too_large()
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > MAX_BODY_BYTES:
+            raise _too_large()
+    if not raw and optional:
+        return b"{}"
+    media, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+        raise Problem("UnsupportedMediaType", "The body is not declared as application/json in UTF-8.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem("UnsupportedMediaType", "The body is compressed, which is not taken here.",
+                      hint="Send it without Content-Encoding.")
+    return bytes(raw)
+
+
+def _too_large() -> Problem:
+    # The rest of the body is not read, so the connection cannot serve another request.
+    return Problem("PayloadTooLarge", f"The body is larger than {MAX_BODY_BYTES} bytes.",
+                   headers={"Connection": "close"})
+
+
+def _check_query(request: Request, operation: Operation) -> None:
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if name not in operation.query:
+            known = ", ".join(operation.query) or "none"
+            raise Problem("InvalidPayload", f"There is no query parameter `{name}` here; known: {known}.",
+                          errors=(Place(name, "not a known parameter"),))
+        if names.count(name) > 1:
+            raise Problem("InvalidPayload", f"The query parameter `{name}` stands twice.",
+                          errors=(Place(name, "stands twice"),))
+
+
+def _as_problem(error: Exception, scope: Scope) -> Problem:
+    """Turn any failure into a refusal; what was not foreseen is logged, and told without its inside (F-1)."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, LedgerError):
+        log.error("ledger_refused", path=scope["path"], error=str(error))
+        return Problem("Unavailable", "The ledger could not take it; nothing was changed.")
+    log.error("request_failed", path=scope["path"], method=scope["method"], exc_info=error)
+    return Problem("InternalError", "Something failed inside the gateway; its log has the details.")
+
+
+def _without_body(send: Send) -> Send:
+    async def head_only(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
+        await send(message)
+
+    return head_only

@@ -1,0 +1,76 @@
+"""Operations on approvals: one inbox for both doors (racp section 3)."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest import cursors
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import APPROVERS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord
+from interlock.protocol.resources import Approval, ApprovalState, GrantBody
+
+LIST = "list/approvals"
+
+
+class ApprovalPage(msgspec.Struct, frozen=True):
+    """A page of approvals, newest first."""
+
+    items: list[Approval]
+    next_cursor: str | None
+    has_more: bool
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /approvals: the inbox with `state=pending`, everything without."""
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    before = call.query("cursor")
+    records = await call.front.desk.ledger.approvals(
+        call.principal.tenant_id,
+        call.choice("state", get_args(ApprovalState)),
+        cursors.place(LIST, before, "cursor") if before else None,
+        limit + 1,
+    )
+    has_more = len(records) > limit
+    items = [record.approval for record in records[:limit]]
+    return json_answer(ApprovalPage(items, cursors.cursor(LIST, items[-1].id) if has_more else None, has_more))
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /approvals/{id}."""
+    return json_answer(await _find(call))
+
+
+async def vote(call: Call) -> ASGIApp:
+    """POST /approvals/{id}/grants: count a vote; the answer is the approval after it."""
+    memory = call.memory
+    assert memory is not None
+    approval_id = (await _find(call)).id
+
+    def remember(approval: Approval) -> IdempotencyRecord:
+        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
+
+    approval = await call.front.desk.vote(call.principal, approval_id, call.body, remember)
+    answer = memory.record or remember(approval)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def _find(call: Call) -> Approval:
+    approval_id = call.path["approval_id"]
+    record = await call.front.desk.ledger.approval(approval_id)
+    if record is None or record.approval.tenant_id != call.principal.tenant_id:
+        raise Problem("NotFound", f"There is no approval {approval_id}.", hint="List them with `GET /v1/approvals`.")
+    return record.approval
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit")),
+    Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS),
+    Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody),
+)

@@ -1,0 +1,171 @@
+"""Operations on commands and their status (racp sections 1 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.command.machine import TERMINAL
+from interlock.engine.viewers import Durable, Item
+from interlock.gateway.rest import cursors, streams
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import OPERATORS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import CommandQuery
+from interlock.protocol.identifiers import command_stream
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import CommandRecord, IdempotencyRecord
+from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState
+
+LIST = "list/commands"
+
+
+class CommandPage(msgspec.Struct, frozen=True):
+    """A page of commands, newest first, without their payloads (their digests stay)."""
+
+    items: list[Command]
+    next_cursor: str | None
+    has_more: bool
+
+
+class StatusPage(msgspec.Struct, frozen=True):
+    """A page of a command's status events (S-1)."""
+
+    events: list[msgspec.Raw]
+    next_cursor: str
+    has_more: bool
+    state: CommandState
+    terminal: bool
+    last_heartbeat_at: str | None
+
+
+async def find(call: Call) -> CommandRecord:
+    """Find the command of the path; another tenant's and a missing one are the same NotFound (K-1)."""
+    command_id = call.path["command_id"]
+    record = await call.front.desk.ledger.command(command_id)
+    if record is None or record.command.tenant_id != call.principal.tenant_id:
+        raise Problem("NotFound", f"There is no command {command_id}.", hint="List them with `GET /v1/commands`.")
+    return record
+
+
+async def submit(call: Call) -> ASGIApp:
+    """POST /commands: 202 and the command (C-0)."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(command: Command) -> IdempotencyRecord:
+        headers = {"Location": f"/v1/commands/{command.id}"}
+        return memory.keep(202, encode(command), headers, command.id)
+
+    command = await call.front.desk.submit(call.principal, call.body, remember)
+    answer = memory.record or remember(command)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /commands: newest first, filtered (C-5)."""
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    before = call.query("cursor")
+    query = CommandQuery(
+        call.principal.tenant_id,
+        call.choice("state", get_args(CommandState)),
+        call.query("agent"),
+        call.query("session"),
+        call.query("actor"),
+        cursors.place(LIST, before, "cursor") if before else None,
+        limit + 1,
+    )
+    records = await call.front.desk.ledger.commands(query)
+    has_more = len(records) > limit
+    items = [msgspec.structs.replace(record.command, payload=msgspec.UNSET) for record in records[:limit]]
+    return json_answer(CommandPage(items, cursors.cursor(LIST, items[-1].id) if has_more else None, has_more))
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /commands/{id}."""
+    return json_answer((await find(call)).command)
+
+
+async def approval(call: Call) -> ASGIApp:
+    """GET /commands/{id}/approval, in the seed's shape (racp section 3)."""
+    command = (await find(call)).command
+    held = await call.front.desk.ledger.approval(command.approval_id) if command.approval_id else None
+    if held is None:
+        return json_answer(CommandApproval(command_id=command.id, required=0, grants=[]))
+    votes = [vote for vote in held.approval.votes if vote.decision == "grant"]
+    grants = [{"by": vote.by, "at": vote.at, "method": vote.method} for vote in votes]
+    return json_answer(CommandApproval(command_id=command.id, required=held.approval.required, grants=grants))
+
+
+async def status(call: Call) -> ASGIApp:
+    """GET /commands/{id}/status, by poll or as server-sent events (S-1, S-2)."""
+    record = await find(call)
+    command_id = record.command.id
+    wanted = await streams.asked(call, command_stream(command_id), f"/v1/commands/{command_id}")
+    over = await _is_over(call, command_id, wanted.after)
+    if not wanted.sse:
+        return await _poll(call, command_id, wanted, over)
+    if over:
+        return streams.nothing_more()
+
+    async def finished(burst: Sequence[Item]) -> bool:
+        last = max((item.n for item in burst if isinstance(item, Durable)), default=wanted.after)
+        return await _is_over(call, command_id, last)
+
+    def beat() -> bytes:
+        heartbeat = call.front.desk.heartbeat(command_id)
+        return streams.event("heartbeat", encode(heartbeat)) if heartbeat else streams.KEEP_ALIVE
+
+    def render(item: Item) -> bytes | None:
+        if not isinstance(item, Durable):
+            return None
+        return streams.event(_name(item.body), item.body, cursors.cursor(wanted.stream, item.n))
+
+    joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
+    return streams.EventStream(joining, render, beat, call.front.heartbeat_s, finished)
+
+
+async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) -> ASGIApp:
+    page = await streams.page(call, wanted, wait=not over)
+    record = await call.front.desk.ledger.command(command_id)
+    assert record is not None
+    heartbeat = call.front.desk.heartbeat(command_id)
+    state = record.command.state
+    return json_answer(StatusPage(
+        [msgspec.Raw(item.body) for item in page.items if isinstance(item, Durable)],
+        page.next_cursor, page.has_more, state, state in TERMINAL, heartbeat.at if heartbeat else None,
+    ))
+
+
+async def _is_over(call: Call, command_id: str, after: int) -> bool:
+    """Tell whether the command has ended and nothing of its stream lies behind `after`."""
+    ledger = call.front.desk.ledger
+    record = await ledger.command(command_id)
+    return record is not None and record.command.state in TERMINAL and await ledger.head(
+        command_stream(command_id)) <= after
+
+
+class _Named(msgspec.Struct, frozen=True):
+    event: str = "state"
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _name(body: bytes) -> str:
+    return _named.decode(body).event
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody),
+    Operation("GET", "/commands", "listCommands", listing, READERS,
+              ("state", "agent", "session", "actor", "cursor", "limit")),
+    Operation("GET", "/commands/{command_id}", "getCommand", show, READERS),
+    Operation("GET", "/commands/{command_id}/status", "getStatus", status, READERS, streams.QUERY,
+              media=("application/json", streams.SSE)),
+    Operation("GET", "/commands/{command_id}/approval", "getCommandApproval", approval, READERS),
+)

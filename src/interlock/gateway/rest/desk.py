@@ -1,0 +1,62 @@
+"""What the REST API asks of the engine, and the few facts it shows of its gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from interlock.engine.viewers import Viewers
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Ledger
+from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+
+Remember = Callable[[Any], IdempotencyRecord]
+"""Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
+
+
+class Desk(Protocol):
+    """The engine as the API uses it. Whatever it refuses is a `Problem`; what it returns is durable."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def viewers(self) -> Viewers: ...
+
+    def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Awaitable[Command]: ...
+
+    def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
+             ) -> Awaitable[Approval]: ...
+
+    def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
+                      ) -> Awaitable[SessionRecord]: ...
+
+    def heartbeat(self, command_id: str) -> Heartbeat | None: ...
+
+    def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
+
+    def session_resource(self, record: SessionRecord) -> Session: ...
+
+
+class Facts(NamedTuple):
+    """What `GET /v1/status` tells of the gateway itself (N-3)."""
+
+    gateway_id: str
+    version: str
+    state_dir: str
+    store_path: str
+
+
+SignedHeadLine = Callable[[str], Awaitable[bytes | None]]
+"""Gives the newest signed head of a tenant's audit log as one line; None while none was signed."""
+
+
+class Front(NamedTuple):
+    """All that the operations share."""
+
+    desk: Desk
+    clock: Clock
+    facts: Facts
+    signed_head: SignedHeadLine
+    heartbeat_s: float

@@ -1,0 +1,112 @@
+"""Same key, same answer: the key's scope, the body's fingerprint, and what is in flight (M-1, M-2)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import rfc8785
+from starlette.responses import Response
+
+from interlock.gateway.rest.answers import raw_answer
+from interlock.ports.ledger import Ledger, Taken
+from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import IdempotencyRecord, Principal
+
+_KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
+
+
+class Claim(NamedTuple):
+    """One request under its key. `scope` names tenant, principal, method, path and key; both are SHA-256, hex."""
+
+    scope: str
+    fingerprint: str
+
+
+class Memory:
+    """Holds the answer of one request: the engine stores it in its transaction, and the request is answered with it."""
+
+    def __init__(self, claim: Claim, now_ms: int) -> None:
+        self._claim = claim
+        self._now_ms = now_ms
+        self.record: IdempotencyRecord | None = None
+
+    def keep(self, status: int, body: bytes, headers: dict[str, str], command_id: str | None = None
+             ) -> IdempotencyRecord:
+        """Write the row; the last one that was asked for is the answer."""
+        self.record = IdempotencyRecord(
+            scope=self._claim.scope, fingerprint=self._claim.fingerprint, status=status, headers=headers, body=body,
+            created_ms=self._now_ms, command_id=command_id,
+        )
+        return self.record
+
+
+def key_of(header_values: list[str], body: Any) -> str:
+    """Take the key from the header or the body. Raises Problem IdempotencyKeyMissing or InvalidPayload."""
+    in_body: str | None = getattr(body, "idempotency_key", None)
+    offered = {*header_values, *([in_body] if in_body is not None else [])}
+    if not offered:
+        raise Problem("IdempotencyKeyMissing", "This request changes state and carries no idempotency key.")
+    if len(offered) > 1:
+        raise Problem("InvalidPayload", "The idempotency keys of header and body differ.",
+                      errors=(Place("/idempotency_key", "differs from the header"),))
+    key = offered.pop()
+    if _KEY.fullmatch(key) is None:
+        raise Problem("InvalidPayload", "The idempotency key is not of the form asked for.",
+                      errors=(Place("/idempotency_key", "16 to 255 visible ASCII"),))
+    return key
+
+
+def claim_of(principal: Principal, method: str, path: str, key: str, body: Any) -> Claim:
+    """Name a request. `path` is the one asked for, without version: two resources never share an answer."""
+    actor = principal.actor
+    scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
+    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(rfc8785.dumps(body)).hexdigest())
+
+
+class Once:
+    """Answers a request once: repeats get the same bytes, or a refusal that says why not."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._in_flight: dict[str, str] = {}
+
+    async def answer(self, claim: Claim, make: Callable[[], Awaitable[Response]]) -> Response:
+        """Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse, and whatever `make` raises."""
+        running = self._in_flight.get(claim.scope)
+        if running is not None:
+            raise _in_use() if running == claim.fingerprint else _reused()
+        self._in_flight[claim.scope] = claim.fingerprint
+        try:
+            known = await self._ledger.idempotency(claim.scope)
+            if known is not None:
+                return _replayed(known, claim)
+            try:
+                return await make()
+            except Taken:
+                # Another gateway on the same ledger was quicker.
+                known = await self._ledger.idempotency(claim.scope)
+                if known is None:
+                    raise _in_use() from None
+                return _replayed(known, claim)
+        finally:
+            del self._in_flight[claim.scope]
+
+
+def _replayed(known: IdempotencyRecord, claim: Claim) -> Response:
+    if known.fingerprint != claim.fingerprint:
+        raise _reused()
+    return raw_answer(known.body, known.status, {**known.headers, "Idempotency-Replayed": "true"})
+
+
+def _in_use() -> Problem:
+    return Problem("IdempotencyKeyInUse", "A request with this idempotency key is being answered now.",
+                   headers={"Retry-After": "1"})
+
+
+def _reused() -> Problem:
+    return Problem("IdempotencyKeyReused", "This idempotency key was used with another body.")

@@ -1,0 +1,122 @@
+"""The form of an operation, and the table that finds one by method and path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest.desk import Front
+from interlock.gateway.rest.idempotency import Memory
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import Principal
+
+
+class Call(NamedTuple):
+    """One request that has passed the door: who asks, for what, with which body."""
+
+    front: Front
+    principal: Principal
+    path: Mapping[str, str]
+    request: Request
+    body: Any = None
+    memory: Memory | None = None
+    """Set where the operation changes state (M-1)."""
+
+    def query(self, name: str) -> str | None:
+        """Give a query parameter."""
+        return self.request.query_params.get(name)
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        """Give a query parameter as an integer between `low` and `high`. Raises Problem InvalidPayload."""
+        text = self.query(name)
+        if text is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not low <= int(text) <= high:
+            raise Problem("InvalidPayload", f"`{name}` is a whole number from {low} to {high}.",
+                          errors=(Place(name, f"{low} to {high}"),))
+        return int(text)
+
+    def choice(self, name: str, known: Sequence[str]) -> str | None:
+        """Give a query parameter that is one of `known`. Raises Problem InvalidPayload."""
+        text = self.query(name)
+        if text is not None and text not in known:
+            raise Problem("InvalidPayload", f"`{name}` is one of {', '.join(known)}.",
+                          errors=(Place(name, "not a known value"),))
+        return text
+
+
+class Operation(NamedTuple):
+    """One row of the route table. `path` stands without `/v1`; it answers with and without it (C-0)."""
+
+    method: str
+    path: str
+    name: str
+    answer: Callable[[Call], Awaitable[ASGIApp]]
+    roles: frozenset[str]
+    query: tuple[str, ...] = ()
+    body: type | None = None
+    body_optional: bool = False
+    media: tuple[str, ...] = ("application/json",)
+
+
+class Found(NamedTuple):
+    """A row with the values of its path."""
+
+    operation: Operation
+    path: dict[str, str]
+
+
+class Table:
+    """Finds operations; HEAD is found where GET is."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.operations = tuple(operations)
+        self._rows = [(_pattern(operation.path), operation) for operation in operations]
+
+    def find(self, method: str, path: str) -> Found:
+        """Raises Problem NotFound or MethodNotAllowed."""
+        fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
+        if not fits:
+            raise Problem("NotFound", f"There is no such path: {path}")
+        for found, operation in fits:
+            if operation.method == method or (method == "HEAD" and operation.method == "GET"):
+                return Found(operation, found.groupdict())
+        allowed = {operation.method for _, operation in fits}
+        allowed |= {"HEAD"} if "GET" in allowed else set()
+        raise Problem("MethodNotAllowed", f"{path} does not take {method}.",
+                      headers={"Allow": ", ".join(sorted(allowed))})
+
+
+def unversioned(path: str) -> str:
+    """Leave the version out: the seed's own paths answer too (C-0)."""
+    return path[3:] if path.startswith("/v1/") else path
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = (f"(?P<{part[1:-1]}>[^/]+)" if part.startswith("{") else re.escape(part) for part in path.split("/"))
+    return re.compile("/".join(parts))
+
+
+def media_ranges(accept: Sequence[str]) -> set[str]:
+    """Read `Accept`: the media ranges that are not refused with q=0; nothing said means everything."""
+    if not accept:
+        return {"*/*"}
+    ranges: set[str] = set()
+    for part in ",".join(accept).split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if name and not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters):
+            ranges.add(name)
+    return ranges
+
+
+def check_acceptable(ranges: set[str], media: Sequence[str]) -> None:
+    """Raises Problem NotAcceptable when none of `media` is accepted."""
+    for name in media:
+        if ranges & {name, name.split("/")[0] + "/*", "*/*"}:
+            return
+    raise Problem("NotAcceptable", f"The answer is {' or '.join(media)}, and neither is accepted."
+                  if len(media) > 1 else f"The answer is {media[0]}, which is not accepted.")

@@ -1,0 +1,159 @@
+"""Operations on sessions and their frames, and the tenant's feed."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.engine.viewers import Durable, Item
+from interlock.gateway.rest import cursors, streams
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.views import deliver
+from interlock.protocol.identifiers import session_stream, tenant_stream
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, SessionRecord
+from interlock.protocol.resources import Body, Session
+
+LIST = "list/sessions"
+VIEWS = ("delivered", "raw")
+
+
+class CloseBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/close`."""
+
+    reason: str = "asked for"
+    idempotency_key: str | None = None
+
+
+class SessionPage(msgspec.Struct, frozen=True):
+    """A page of sessions, newest activity first."""
+
+    items: list[Session]
+    next_cursor: str | None
+    has_more: bool
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """A page of a stream."""
+
+    events: list[msgspec.Raw]
+    next_cursor: str
+    has_more: bool
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /sessions: newest activity first."""
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    text = call.query("cursor")
+    before = int(cursors.place(LIST, text, "cursor")) if text else None
+    desk = call.front.desk
+    records = await desk.ledger.sessions(call.principal.tenant_id, limit + 1, before)
+    has_more = len(records) > limit
+    shown = records[:limit]
+    following = cursors.cursor(LIST, shown[-1].updated_ms) if has_more else None
+    return json_answer(SessionPage([desk.session_resource(record) for record in shown], following, has_more))
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /sessions/{id}."""
+    return json_answer(call.front.desk.session_resource(await _find(call)))
+
+
+async def close(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/close: end the agent; the session stays readable."""
+    memory = call.memory
+    assert memory is not None
+    desk = call.front.desk
+    known = await _find(call)
+
+    def remember(record: SessionRecord) -> IdempotencyRecord:
+        whole = msgspec.structs.replace(record, created_ms=known.created_ms)
+        location = {"Location": f"/v1/sessions/{known.session_id}"}
+        return memory.keep(200, encode(desk.session_resource(whole)), location)
+
+    closed = await desk.close_session(call.principal, known.session_id, call.body.reason, remember)
+    answer = memory.record or remember(closed)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def frames(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/frames: both directions, notices and deltas, in the delivered or the raw view (S-1, S-6)."""
+    view = call.choice("view", VIEWS) or "delivered"
+    if view == "raw":
+        allow(call.principal, RAW_VIEWERS)
+    session_id = (await _find(call)).session_id
+    wanted = await streams.asked(call, session_stream(session_id), f"/v1/sessions/{session_id}")
+    see = await streams.primed(call, deliver(view, wanted.stream), wanted)
+
+    def render(item: Item) -> bytes | None:
+        shown = see(item)
+        if shown is None:
+            return None
+        name = _sort(shown)
+        place = cursors.cursor(wanted.stream, shown.n) if isinstance(shown, Durable) else None
+        return streams.event(name, frame_event(shown), place)
+
+    if wanted.sse:
+        return _open(call, wanted, render)
+    page = await streams.page(call, wanted)
+    seen = [shown for item in page.items if (shown := see(item)) is not None]
+    return json_answer(EventPage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
+
+
+async def feed(call: Call) -> ASGIApp:
+    """GET /events: what changed in the tenant, and where to read it."""
+    wanted = await streams.asked(call, tenant_stream(call.principal.tenant_id), "/v1/commands")
+
+    def render(item: Item) -> bytes | None:
+        if not isinstance(item, Durable):
+            return None
+        return streams.event("feed", item.body, cursors.cursor(wanted.stream, item.n))
+
+    if wanted.sse:
+        return _open(call, wanted, render)
+    page = await streams.page(call, wanted)
+    bodies = [msgspec.Raw(item.body) for item in page.items if isinstance(item, Durable)]
+    return json_answer(EventPage(bodies, page.next_cursor, page.has_more))
+
+
+def frame_event(item: Item) -> bytes:
+    """Write one element of a session's stream as JSON: {n, kind, frame | notice}, the frame's bytes verbatim."""
+    if not isinstance(item, Durable):
+        return b'{"kind":"C","frame":' + item.body + b"}"
+    name = b"notice" if item.kind == "notice" else b"frame"
+    return b'{"n":%d,"kind":"%s","%s":%s}' % (item.n, item.kind.encode(), name, item.body)
+
+
+def _sort(item: Item) -> str:
+    if isinstance(item, Durable):
+        return item.kind if item.kind in ("notice", "refused") else "frame"
+    return "delta"
+
+
+def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:
+    joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
+    return streams.EventStream(joining, render, lambda: streams.KEEP_ALIVE, call.front.heartbeat_s, streams.never)
+
+
+async def _find(call: Call) -> SessionRecord:
+    session_id = call.path["session_id"]
+    record = await call.front.desk.ledger.session(session_id)
+    if record is None or record.tenant_id != call.principal.tenant_id:
+        raise Problem("NotFound", f"There is no session {session_id}.", hint="List them with `GET /v1/sessions`.")
+    return record
+
+
+_STREAMED = ("application/json", streams.SSE)
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit")),
+    Operation("GET", "/sessions/{session_id}", "getSession", show, READERS),
+    Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,
+              body_optional=True),
+    Operation("GET", "/sessions/{session_id}/frames", "getFrames", frames, READERS, (*streams.QUERY, "view"),
+              media=_STREAMED),
+    Operation("GET", "/events", "getFeed", feed, READERS, streams.QUERY, media=_STREAMED),
+)

@@ -1,0 +1,65 @@
+"""Operations that tell of the gateway itself and of its runners (N-3, L-6)."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest.answers import json_answer
+from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import CommandQuery
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Node
+
+COUNTED = ("pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling")
+"""The states of commands that are not at their end."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/status`. Each count stops at PAGE_MAX."""
+
+    gateway_id: str
+    version: str
+    state_dir: str
+    store_path: str
+    tenant_id: str
+    role: str
+    commands: dict[str, int]
+    approvals_pending: int
+    sessions: int
+    viewers: int
+    runners: list[Node]
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """`GET /v1/edge/nodes`."""
+
+    nodes: list[Node]
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /status."""
+    desk, facts, tenant = call.front.desk, call.front.facts, call.principal.tenant_id
+    counts: dict[str, int] = {}
+    for state in COUNTED:
+        if found := len(await desk.ledger.commands(CommandQuery(tenant, state=state, limit=PAGE_MAX))):
+            counts[state] = found
+    return json_answer(Status(
+        gateway_id=facts.gateway_id, version=facts.version, state_dir=facts.state_dir, store_path=facts.store_path,
+        tenant_id=tenant, role=call.principal.role, commands=counts,
+        approvals_pending=len(await desk.ledger.approvals(tenant, "pending", None, PAGE_MAX)),
+        sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),
+        viewers=desk.viewers.count(), runners=await desk.nodes(tenant),
+    ))
+
+
+async def nodes(call: Call) -> ASGIApp:
+    """GET /edge/nodes."""
+    return json_answer(NodeList(await call.front.desk.nodes(call.principal.tenant_id)))
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/status", "getStatusOfGateway", show, READERS),
+    Operation("GET", "/edge/nodes", "listNodes", nodes, READERS),
+)

@@ -1,0 +1,205 @@
+"""A stream as its readers get it: pages by poll, and server-sent events, from one cursor (S-1, S-2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+import anyio
+import structlog
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from interlock.engine.viewers import Behind, Durable, Item, Viewer
+from interlock.gateway.rest import cursors
+from interlock.gateway.rest.routes import Call, media_ranges
+from interlock.gateway.rest.views import PRIME_EVENTS, View, prime
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
+from interlock.protocol.problems import Problem
+
+SEND_STALL_S = 30
+"""A viewer that takes no byte for this long is let go: it resumes from its cursor (S-4)."""
+RETRY_MS = 1_000
+"""After a lost connection a browser reconnects this soon."""
+SSE = "text/event-stream"
+QUERY = ("since", "limit", "wait")
+KEEP_ALIVE = b": hb\n\n"
+BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; resume from your cursor."}\n\n'
+
+log = structlog.get_logger("interlock.gateway")
+
+
+Render = Callable[[Item], bytes | None]
+"""Writes one item as a server-sent event, or leaves it out."""
+
+
+class Asked(NamedTuple):
+    """Where and how a reader wants a stream."""
+
+    stream: str
+    after: int
+    limit: int
+    wait_s: int
+    sse: bool
+
+
+async def asked(call: Call, stream: str, snapshot: str) -> Asked:
+    """Read cursor and form from a request; Last-Event-ID beats `since` (S-1). Raises Problem InvalidPayload, or
+    CursorExpired with the path of the `snapshot` when the cursor lies behind what is kept."""
+    headers = call.request.headers
+    sse = call.request.method == "GET" and SSE in media_ranges(headers.getlist("accept"))
+    last = headers.get("last-event-id") if sse else None
+    since = last or call.query("since")
+    after = cursors.number(stream, since) if since else 0
+    head = await call.front.desk.ledger.head(stream)
+    if after > head:
+        raise Problem("InvalidPayload", "The cursor lies past the end of the stream.")
+    if after and after < head:
+        first = await call.front.desk.ledger.events(stream, after, 1)
+        if not first or first[0].n != after + 1:
+            raise Problem("CursorExpired", f"What follows the cursor is no longer kept; the snapshot is {snapshot}.",
+                          hint=f"Start again from {snapshot}.", headers={"Link": f'<{snapshot}>; rel="alternate"'})
+    return Asked(stream, after, call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX),
+                 call.number("wait", 0, 0, WAIT_MAX_S), sse)
+
+
+async def primed(call: Call, view: View, wanted: Asked) -> View:
+    """Let a view see what stands just before the cursor."""
+    if wanted.after:
+        start = max(0, wanted.after - PRIME_EVENTS)
+        events = await call.front.desk.ledger.events(wanted.stream, start, wanted.after - start)
+        prime(view, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
+    return view
+
+
+class Page(NamedTuple):
+    """A page by poll: transient items stand only at the end of the last page."""
+
+    items: list[Item]
+    next_cursor: str
+    has_more: bool
+
+
+async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
+    """Gather a page; with no durable event there, wait for the first one as long as asked (S-1)."""
+    items = await _gather(call, wanted)
+    if wait and wanted.wait_s and not _durables(items):
+        await _first_durable(call, wanted)
+        items = await _gather(call, wanted)
+    durables = _durables(items)
+    has_more = len(durables) > wanted.limit
+    if has_more:
+        items = [*durables[:wanted.limit]]
+    last = max((item.n for item in _durables(items)), default=wanted.after)
+    return Page(items, cursors.cursor(wanted.stream, last), has_more)
+
+
+async def _gather(call: Call, wanted: Asked) -> list[Item]:
+    """Take what there is now, up to one durable event more than a page."""
+    items: list[Item] = []
+    async with call.front.desk.viewers.join(wanted.stream, wanted.after, wanted.limit + 1) as viewer:
+        while len(_durables(items)) <= wanted.limit:
+            burst = await viewer.next(0)
+            if not burst:
+                break
+            items += burst
+    return items
+
+
+async def _first_durable(call: Call, wanted: Asked) -> None:
+    async with call.front.desk.viewers.join(wanted.stream, wanted.after) as viewer:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wanted.wait_s):
+                async for burst in viewer:
+                    if _durables(burst):
+                        return
+
+
+def _durables(items: Sequence[Item]) -> list[Durable]:
+    return [item for item in items if isinstance(item, Durable)]
+
+
+def event(name: str, data: bytes, cursor: str | None = None) -> bytes:
+    """Write one server-sent event. JSON holds line ends only between its tokens, so they may split data lines."""
+    lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
+    lead = f"id: {cursor}\nevent: {name}\ndata: " if cursor is not None else f"event: {name}\ndata: "
+    return lead.encode() + lines + b"\n\n"
+
+
+class EventStream:
+    """The answer that stays open. `render` writes one item or leaves it out (None); `beat` writes what is sent every
+    interval; `finished` says, after a burst, whether the server closes. A burst is one write (S-4)."""
+
+    def __init__(
+        self,
+        joining: AbstractAsyncContextManager[Viewer],
+        render: Render,
+        beat: Callable[[], bytes],
+        interval_s: float,
+        finished: Callable[[Sequence[Item]], Awaitable[bool]],
+    ) -> None:
+        self._joining = joining
+        self._render = render
+        self._beat = beat
+        self._interval_s = interval_s
+        self._finished = finished
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            try:
+                await self._send_all(send)
+            except TimeoutError:
+                log.info("viewer_stalled", path=scope["path"])
+            tasks.cancel_scope.cancel()
+
+    async def _send_all(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
+                   (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await _write(send, b"retry: %d\n\n" % RETRY_MS)
+        async with self._joining as viewer:
+            try:
+                await self._follow(viewer, send)
+            except Behind:
+                await _write(send, BEHIND)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _follow(self, viewer: Viewer, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        beat_at = loop.time() + self._interval_s
+        while not viewer.ended:
+            burst = await viewer.next(max(0, beat_at - loop.time()))
+            data = b"".join(part for item in burst if (part := self._render(item)) is not None)
+            if loop.time() >= beat_at:
+                data += self._beat()
+                beat_at = loop.time() + self._interval_s
+            if data:
+                await _write(send, data)
+            if burst and await self._finished(burst):
+                return
+
+
+async def _write(send: Send, data: bytes) -> None:
+    async with asyncio.timeout(SEND_STALL_S):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+def nothing_more() -> Response:
+    """Answer a reconnect past the end of a finished stream (S-2)."""
+    return Response(status_code=204)
+
+
+async def never(_burst: Sequence[Item]) -> bool:
+    """Say that a stream has no end of its own."""
+    return False

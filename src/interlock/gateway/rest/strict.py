@@ -1,0 +1,162 @@
+"""A request's body, read strictly: I-JSON, bounded depth, no key twice, and the typed form; every error has a place."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import math
+import re
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from interlock.protocol.limits import KIB, MAX_JSON_DEPTH
+from interlock.protocol.problems import Place, Problem
+
+MAX_SAFE_INTEGER = 2**53 - 1
+THREAD_BYTES = 256 * KIB
+"""A body above this is read on a thread, so that it does not hold up the loop."""
+MAX_ERRORS = 20
+"""Places that one answer names."""
+
+
+class _Twice(NamedTuple):
+    """Stands for an object in which a key stands twice."""
+
+    key: str
+
+
+async def read_json(raw: bytes) -> Any:
+    """Read a body as I-JSON (RFC 7493). Raises Problem InvalidPayload with the places that are not."""
+    return await asyncio.to_thread(parse_json, raw) if len(raw) > THREAD_BYTES else parse_json(raw)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Do what `read_json` does, at once."""
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object)
+    except UnicodeDecodeError as error:
+        raise _invalid(Place("", f"not UTF-8 at byte {error.start}")) from None
+    except json.JSONDecodeError as error:
+        raise _invalid(Place("", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")) from None
+    except RecursionError:
+        raise _invalid(_too_deep("")) from None
+    except ValueError:
+        # Python refuses to convert integers of thousands of digits.
+        raise _invalid(Place("", "an integer beyond 2^53")) from None
+    faults = _faults(value)
+    if faults:
+        raise _invalid(*faults)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Any:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return _Twice(key)
+        seen.add(key)
+    return found
+
+
+def _faults(top: Any) -> list[Place]:
+    """Walk a value without recursion and collect what I-JSON does not allow."""
+    faults: list[Place] = []
+    waiting: list[tuple[Any, str, int]] = [(top, "", 0)]
+    while waiting and len(faults) < MAX_ERRORS:
+        value, pointer, depth = waiting.pop()
+        if isinstance(value, _Twice):
+            faults.append(Place(f"{pointer}/{_escaped(value.key)}", "the key stands twice"))
+        elif isinstance(value, str):
+            if not _is_text(value):
+                faults.append(Place(pointer, "half of a surrogate pair"))
+        elif isinstance(value, bool):
+            continue
+        elif isinstance(value, int):
+            if abs(value) > MAX_SAFE_INTEGER:
+                faults.append(Place(pointer, "an integer beyond 2^53"))
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                faults.append(Place(pointer, "a number that is not finite"))
+        elif isinstance(value, dict | list):
+            if depth >= MAX_JSON_DEPTH:
+                faults.append(_too_deep(pointer))
+                continue
+            members = cast("dict[str, Any]", value).items() if isinstance(value, dict) else enumerate(
+                cast("list[Any]", value))
+            for key, member in members:
+                if isinstance(key, str) and not _is_text(key):
+                    faults.append(Place(pointer, "a key with half of a surrogate pair"))
+                    continue
+                waiting.append((member, f"{pointer}/{_escaped(str(key))}", depth + 1))
+    return faults
+
+
+def _too_deep(pointer: str) -> Place:
+    return Place(pointer, f"nested deeper than {MAX_JSON_DEPTH}")
+
+
+def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _invalid(*places: Place) -> Problem:
+    first = places[0]
+    where = f" at {first.pointer}" if first.pointer else ""
+    return Problem("InvalidPayload", f"The body is not taken: {first.detail}{where}.", errors=places)
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+
+
+def typed(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
+    """Decode a body that `read_json` has passed. Raises Problem InvalidPayload naming the place by JSON pointer."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).partition(" - at ")
+        raise _refused(sentence, pointer_of(path.strip("`")), decoder.type) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _invalid(Place("", str(error))) from None
+
+
+def pointer_of(path: str) -> str:
+    """Write msgspec's `$.a[0].b` as the JSON pointer `/a/0/b`."""
+    return "".join("/" + _escaped(name or index) for name, index in _STEP.findall(path.removeprefix("$")))
+
+
+def _refused(sentence: str, pointer: str, kind: Any) -> Problem:
+    hint = None
+    if unknown := _UNKNOWN.fullmatch(sentence):
+        pointer += "/" + _escaped(unknown[1])
+        near = difflib.get_close_matches(unknown[1], sorted(_names(kind)), 1)
+        sentence = "is not a known field"
+        hint = f"Did you mean `{near[0]}`?" if near else None
+    elif missing := _MISSING.fullmatch(sentence):
+        pointer += "/" + _escaped(missing[1])
+        sentence = "is missing"
+    where = f" at {pointer}" if pointer else ""
+    return Problem("InvalidPayload", f"The body is not of the form asked for{where}: {sentence}.",
+                   errors=(Place(pointer, sentence),), hint=hint)
+
+
+def _names(kind: Any) -> set[str]:
+    """Collect the field names of a struct and of the structs inside it."""
+    schema = msgspec.json.schema_components([kind])[1]
+    return {name for part in schema.values() for name in part.get("properties", {})}

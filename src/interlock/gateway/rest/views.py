@@ -1,0 +1,70 @@
+"""What a viewer is shown of a stream: `raw` is all of it, `delivered` what silence leaves (S-6, Q-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.engine.viewers import Durable, Item, Transient
+from interlock.protocol import frames
+from interlock.session.silence import Delivered
+
+View = Callable[[Item], Item | None]
+"""Gives what a viewer sees of an item, or None. Items must come in order, from the start of each open block."""
+
+PRIME_EVENTS = 64
+"""Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
+
+
+class _Peek(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+_peek = msgspec.json.Decoder(_Peek)
+
+
+def deliver(view: str, stream: str) -> View:
+    """Make the view of one viewer. Only a session's frames have two views."""
+    return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _whole
+
+
+def prime(view: View, items: Sequence[Item]) -> None:
+    """Let a view see what was given out before."""
+    for item in items:
+        view(item)
+
+
+def _whole(item: Item) -> Item | None:
+    return item
+
+
+class _SilencedFrames:
+    def __init__(self) -> None:
+        self._delivered = Delivered()
+
+    def __call__(self, item: Item) -> Item | None:
+        if isinstance(item, Durable):
+            return self._durable(item)
+        shown = self._delivered.delta(item.frame)
+        if shown is None or shown is item.frame:
+            return item if shown is not None else None
+        return Transient(frames.encode(shown), shown)
+
+    def _durable(self, item: Durable) -> Durable:
+        if item.kind != "C":
+            return item
+        kind = _peek.decode(item.body).type
+        if kind == "session.turn.end":
+            self._delivered.turn_ended()
+        if kind != "agent.text.done":
+            return item
+        frame = frames.decode(item.body, frames.Direction.C)
+        if not self._delivered.suppresses(frame.payload.block_id, frame.payload.text, frame.metadata):
+            return item
+        # The other fields, known or not, keep their place: only the text goes.
+        whole: dict[str, Any] = msgspec.json.decode(item.body)
+        whole["payload"]["text"] = ""
+        whole["metadata"] = {**whole.get("metadata", {}), "suppressed": True}
+        return item._replace(body=msgspec.json.encode(whole))

@@ -1,0 +1,149 @@
+"""The gateway's one listener: the API and the runners' endpoint behind one door, and how it starts and stops."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from interlock.config import GatewaySection
+from interlock.gateway.credentials import Credentials
+from interlock.gateway.rest.answers import encode, problem_answer, problem_document
+from interlock.gateway.rest.app import RestApp
+from interlock.gateway.rest.desk import Front
+from interlock.gateway.rest.guard import Door
+from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
+from interlock.protocol.problems import Problem
+
+RAWP_PATH = "/rawp"
+STOP_GRACE_S = 5
+"""Open answers are given this long to end after their streams were ended."""
+WS_QUEUE = 64
+BACKLOG = 512
+
+
+class BindRefused(Exception):
+    """The address cannot be listened on; the text is one sentence with its remedy."""
+
+
+def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
+    """Put the door before everything; `/rawp` stays a raw callable, all else is the API."""
+    door = Door(config.hosts, config.origins)
+    rest = RestApp(front, Credentials(front.desk.ledger, front.clock))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        try:
+            door.check(scope["headers"])
+            if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
+                raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
+        except Problem as problem:
+            await _refuse(problem, scope, receive, send)
+            return
+        await (rawp if scope["path"] == RAWP_PATH else rest)(scope, receive, send)
+
+    return app
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Nothing starts or stops here: the composition root does both."""
+    while (await receive())["type"] == "lifespan.startup":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        await problem_answer(problem, scope["path"])(scope, receive, send)
+        return
+    await receive()
+    body = encode(problem_document(problem, scope["path"]))
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": problem.kind.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind a loopback address; port 0 takes a free one. Raises BindRefused.
+
+    A public address would carry keys in clear (L-2), so it is refused before anything is bound.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise BindRefused(f"{host!r} is no address of this machine; set `gateway.host` to 127.0.0.1.") from None
+    family, kind, protocol, _, address = found[0]
+    if not all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found):
+        raise BindRefused(f"{host} is reachable from other machines, and keys would travel in clear; "
+                          "listen on 127.0.0.1 and put a TLS proxy in front.")
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise BindRefused(f"{host}:{port} cannot be listened on: {error.strerror}; is a gateway running already? "
+                          "Another port is set with `gateway.port`.") from None
+    listener.setblocking(False)
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    """Tell the port that was bound."""
+    return cast("tuple[Any, ...]", listener.getsockname())[1]
+
+
+class GatewayServer(uvicorn.Server):
+    """uvicorn waits for open answers when it stops, so the streams are ended first."""
+
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what streams, then stop as uvicorn does, within STOP_GRACE_S."""
+        self._on_stop()
+        await super().shutdown(sockets)
+
+
+def make_server(app: ASGIApp, on_stop: Callable[[], None]) -> GatewayServer:
+    """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
+
+    One ping is under way at a time: it goes out every PING_INTERVAL_S and must be answered within PING_TIMEOUT_S,
+    which is two intervals, so a dead link is noticed where two pings would have been missed (L-5). Setting
+    `should_exit` of the server stops it.
+    """
+    config = uvicorn.Config(
+        cast("Any", app), loop="auto", http="httptools", ws="websockets-sansio", ws_max_size=MAX_MESSAGE_BYTES,
+        ws_max_queue=WS_QUEUE, ws_ping_interval=PING_INTERVAL_S, ws_ping_timeout=PING_TIMEOUT_S,
+        ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,
+        date_header=True, proxy_headers=False, timeout_graceful_shutdown=STOP_GRACE_S, backlog=BACKLOG,
+    )
+    return GatewayServer(config, on_stop)
+
+
+async def serve(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    on_stop: Callable[[], None],
+    ready: Callable[[int], None] = lambda _port: None,
+) -> None:
+    """Listen until SIGINT or SIGTERM. `on_stop` ends the streams (`Viewers.close`); `ready` is told the port as soon
+    as connections are taken. Raises BindRefused."""
+    listener = listen(host, port)
+    server = make_server(app, on_stop)
+    # The socket listens already: what connects from here on waits in its backlog until the loop takes it.
+    ready(port_of(listener))
+    try:
+        await server.serve([listener])
+    finally:
+        listener.close()
