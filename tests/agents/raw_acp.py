@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ class RawAcp:
 
 
 @contextmanager
-def raw_acp(argv: list[str], env: dict[str, str], workspace: Path) -> Iterator[RawAcp]:
+def raw_acp(argv: list[str], env: dict[str, str], workspace: Path) -> Generator[RawAcp]:
     """Start an agent and talk to it; it is killed after the block, or when DEADLINE_SECONDS are over."""
     with (
         (workspace.parent / "agent.stderr").open("wb") as stderr,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ GONE_SECONDS = 10.0
 
 
 @pytest.fixture
-def acp(goose: ThirdParty) -> Iterator[RawAcp]:
+def acp(goose: ThirdParty) -> Generator[RawAcp]:
     """goose, started and not yet spoken to."""
     with raw_acp(goose.argv, goose.process_env, goose.workspace) as conversation:
         yield conversation

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -102,7 +102,7 @@ def claude_environment(home: Path, model_url: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def model_server() -> Iterator[ModelServer]:
+def model_server() -> Generator[ModelServer]:
     """A model server of the test's own."""
     with running_model_server() as server:
         yield server

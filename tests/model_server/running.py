@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ def listen(port: int = 0) -> tuple[socket.socket, str]:
 
 
 @contextmanager
-def running_model_server(port: int = 0) -> Iterator[ModelServer]:
+def running_model_server(port: int = 0) -> Generator[ModelServer]:
     """Serve until the block ends. The socket listens before the block begins, so no request comes too early."""
     recording = Recording()
     server = make_server(recording)
