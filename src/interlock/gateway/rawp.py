@@ -98,9 +98,10 @@ class RawpEndpoint:
             self._open.discard(outflow)
             await outflow.stop()
 
-    async def stop(self) -> None:
+    def end(self) -> None:
         """Close every link, so that runners reconnect as soon as a gateway listens again."""
-        await asyncio.gather(*(outflow.close(1001, "the gateway is stopping") for outflow in list(self._open)))
+        for outflow in list(self._open):
+            outflow.fail("the gateway is stopping")
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}

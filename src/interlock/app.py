@@ -1,0 +1,158 @@
+"""The composition root: the one file that names concrete backends and joins them into a gateway or a runner."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from interlock import __version__
+from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
+from interlock.backends.sqlite.lock import lock_state
+from interlock.command.audit import head_line
+from interlock.command.policy import Policy
+from interlock.config import Config
+from interlock.engine.bridge.lane import Limits
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.server import build_app, serve
+from interlock.gateway.signing import HeadSigner, load_or_make_key
+from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
+from interlock.protocol.records import RunnerRecord
+
+LOCAL_RUNNER = "local"
+"""The runner that `interlock up` starts and pairs by itself (G-3)."""
+ANNOUNCEMENT = "gateway.json"
+"""`{url, pid}` of the gateway that works on a state directory, for the verbs."""
+PRUNE_INTERVAL_S = 600
+
+
+class SystemClock:
+    """Wall and monotonic time of this machine."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back."""
+        return time.monotonic_ns() // 1_000_000
+
+
+async def run_gateway(
+    state: Path,
+    config: Config,
+    *,
+    ready: Callable[[str], None] = lambda _url: None,
+    local_runner_token: Path | None = None,
+) -> None:
+    """Run a gateway on a state directory until SIGTERM or SIGINT.
+
+    `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
+    runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
+    """
+    clock, entropy = SystemClock(), secrets.token_bytes
+    _outlive_the_server()
+    lock = lock_state(state)
+    try:
+        key = load_or_make_key(state)
+        ledger = await open_ledger(state / LEDGER_NAME, clock)
+        try:
+            signer = HeadSigner(ledger, key, state, clock)
+            await _serve(state, config, ledger, signer, ready, local_runner_token, clock, entropy)
+        finally:
+            await ledger.close()
+    finally:
+        lock.release()
+
+
+def _outlive_the_server() -> None:
+    """uvicorn raises the signal that stopped it once more when it has stopped; what is left to do here is to tidy up."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: None)
+
+
+async def _serve(
+    state: Path,
+    config: Config,
+    ledger: SqliteLedger,
+    signer: HeadSigner,
+    ready: Callable[[str], None],
+    local_runner_token: Path | None,
+    clock: SystemClock,
+    entropy: Callable[[int], bytes],
+) -> None:
+    viewers = Viewers(ledger)
+    limits = Limits(
+        timeout_ms=config.limits.timeout_ms, approval_ttl_ms=config.limits.approval_ttl_ms,
+        queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
+    )
+    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), limits)
+    await ensure_owner_key(state, ledger, clock, entropy)
+    if local_runner_token is not None:
+        await engine.pair(_local_runner(local_runner_token, clock))
+    gateway_id = await ledger.gateway_id()
+    rawp = RawpEndpoint(engine, gateway_id, entropy)
+    facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state), store_path=str(state / LEDGER_NAME))
+
+    async def signed_head(tenant_id: str) -> bytes | None:
+        return head_line(await signer.sign_tenant(tenant_id))
+
+    front = Front(desk=engine, clock=clock, facts=facts, signed_head=signed_head,
+                  heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000)
+
+    def announce(port: int) -> None:
+        host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
+        url = f"http://{host}:{port}"
+        _announce(state, url)
+        ready(url)
+
+    def end_streams() -> None:
+        rawp.end()
+        viewers.close()
+
+    stopping = asyncio.Event()
+    signing = asyncio.create_task(signer.run(stopping))
+    pruning = asyncio.create_task(_prune(ledger, clock))
+    try:
+        await engine.start()
+        await serve(build_app(front, config.gateway, rawp), config.gateway.host, config.gateway.port,
+                    on_stop=end_streams, ready=announce)
+    finally:
+        await engine.stop()
+        pruning.cancel()
+        stopping.set()
+        await asyncio.gather(signing, pruning, return_exceptions=True)
+        (state / ANNOUNCEMENT).unlink(missing_ok=True)
+
+
+async def _prune(ledger: SqliteLedger, clock: SystemClock) -> None:
+    """Forget old idempotency answers (M-2)."""
+    while True:
+        await asyncio.sleep(PRUNE_INTERVAL_S)
+        await ledger.prune_idempotency(clock.now_ms() - IDEMPOTENCY_TTL_MS)
+
+
+def _local_runner(token_file: Path, clock: SystemClock) -> RunnerRecord:
+    token = token_file.read_text("ascii").strip()
+    now = clock.now_ms()
+    return RunnerRecord(runner_id=LOCAL_RUNNER, tenant_id=OWNER_TENANT, device_name=os.uname().nodename,
+                        token_sha256=hashlib.sha256(token.encode()).hexdigest(), created_ms=now, last_seen_ms=now)
+
+
+def _announce(state: Path, url: str) -> None:
+    draft = state / (ANNOUNCEMENT + ".new")
+    draft.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid()}))
+    draft.chmod(0o600)
+    draft.replace(state / ANNOUNCEMENT)
