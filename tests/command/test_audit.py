@@ -1,0 +1,299 @@
+"""The audit log: sealing, export, the signed head, and every way of tampering named (U-1, U-2)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from interlock.command.audit import (
+    ACTIONS,
+    FIRST_PREV,
+    AuditRefused,
+    export_lines,
+    head_is_genuine,
+    head_line,
+    record_line,
+    seal,
+    sign_head,
+)
+from interlock.command.audit_check import Report, Tampering, verify, verify_records
+from interlock.protocol.clock import iso
+from interlock.protocol.records import AuditDraft, AuditRecord
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+PUBLIC = KEY.public_key()
+
+
+def draft(i: int, **changes: Any) -> AuditDraft:
+    fields: dict[str, Any] = {
+        "tenant_id": "t1", "at": iso(1_000 * i), "who": {"id": "user:é", "role": "owner"}, "action": "vote",
+        "command_id": f"cmd_{i}", "meta": {"decision": "grant", "n": i, "list": [True, {"b": "\n", "a": "😀"}]},
+    }  # fmt: skip
+    return AuditDraft(**{**fields, **changes})
+
+
+def log(count: int, **changes: Any) -> list[AuditRecord]:
+    return chained([draft(i, **changes) for i in range(1, count + 1)])
+
+
+def chained(drafts: list[AuditDraft]) -> list[AuditRecord]:
+    records: list[AuditRecord] = []
+    prev = FIRST_PREV
+    for seq, one in enumerate(drafts, 1):
+        records.append(seal(one, seq, prev))
+        prev = records[-1].hash
+    return records
+
+
+def head_of(records: list[AuditRecord], count: int | None = None) -> bytes:
+    last = records[: len(records) if count is None else count]
+    return head_line(sign_head(KEY, "t1", len(last), last[-1].hash if last else FIRST_PREV, iso(9_000)))
+
+
+def check(records: list[AuditRecord], head: bytes | None) -> Report:
+    return verify_records(records, head, PUBLIC)
+
+
+# --- sealing ---
+
+
+@pytest.mark.req("U-2")
+def test_a_record_is_canonical_json_under_its_rfc_6962_leaf_hash() -> None:
+    record = seal(draft(7, session_id="S"), 7, "ab" * 32)
+    body = msgspec.json.decode(record.body)
+    assert body == {
+        "id": "aud_0000000000000007", "tenant_id": "t1", "seq": 7, "prev": "ab" * 32, "at": iso(7_000),
+        "who": {"id": "user:é", "role": "owner"}, "action": "vote", "command_id": "cmd_7", "session_id": "S",
+        "meta": {"decision": "grant", "n": 7, "list": [True, {"b": "\n", "a": "😀"}]},
+    }  # fmt: skip
+    assert record.body == rfc8785.dumps(body)
+    assert record.hash == hashlib.sha256(b"\0" + record.body).hexdigest()
+    assert (record.tenant_id, record.seq) == ("t1", 7)
+
+
+@pytest.mark.req("U-1")
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_action_of_the_specification_can_be_sealed(action: str) -> None:
+    assert check([seal(draft(1, action=action), 1, FIRST_PREV)], None).records == 1
+
+
+@pytest.mark.req("U-1", "U-2")
+@pytest.mark.parametrize(("changes", "sentence"), [
+    ({"action": "approved"}, "knows no action 'approved'"),
+    ({"who": {"id": "u"}}, "exactly an id and a role"),
+    ({"who": {"id": "u", "role": "owner", "ip": "::1"}}, "exactly an id and a role"),
+    ({"meta": {"cost": 0.1}}, "float"),
+    ({"meta": {"ids": [None]}}, "NoneType"),
+])  # fmt: skip
+def test_what_the_log_does_not_know_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AuditRefused, match=sentence):
+        seal(draft(1, **changes), 1, FIRST_PREV)
+
+
+# --- a log that nobody touched ---
+
+
+@pytest.mark.req("U-2")
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_a_whole_log_is_found_whole(count: int) -> None:
+    records = log(count)
+    lines = list(export_lines(records, sign_head(KEY, "t1", count, records[-1].hash if count else FIRST_PREV, iso(0))))
+    report = verify(io.BytesIO(b"".join(lines)), PUBLIC)
+    assert report.ok
+    assert report.signature_checked
+    assert (report.tenant_id, report.records, report.not_yet_signed) == ("t1", count, 0)
+    assert report.kind is report.seq is None
+
+
+@pytest.mark.req("U-2")
+def test_records_past_the_head_are_not_yet_signed_which_is_no_failure() -> None:
+    records = log(9)
+    report = check(records, head_of(records, 6))
+    assert report.ok
+    assert (report.records, report.not_yet_signed) == (9, 3)
+    assert "last 3 not yet signed" in report.message
+    assert check(records, head_of(records, 0)).not_yet_signed == 9
+
+
+@pytest.mark.req("U-2")
+def test_without_a_public_key_the_report_says_what_was_not_checked() -> None:
+    records = log(3)
+    report = verify_records(records, head_of(records))
+    assert report.ok
+    assert not report.signature_checked
+    assert "not checked" in report.message
+
+
+# --- every byte ---
+
+
+@pytest.mark.req("U-2", "U-5")
+@pytest.mark.parametrize("flip", [0x01, 0x02, 0x20, 0x80, 0xFF])
+def test_every_byte_flipped_in_turn_is_found_and_its_record_named(flip: int) -> None:
+    records = log(5)
+    whole = b"".join(map(record_line, records)) + head_of(records)
+    line_of = [number for number, line in enumerate(io.BytesIO(whole), 1) for _ in line]
+    for place, number in enumerate(line_of):
+        flipped = bytearray(whole)
+        flipped[place] ^= flip
+        report = verify(io.BytesIO(bytes(flipped)), PUBLIC)
+        assert not report.ok, place
+        if number <= 5:
+            assert report.seq == number, place
+            assert report.kind in (Tampering.RECORD_CHANGED, Tampering.HASH_CHANGED), place
+        else:
+            assert (report.kind, report.seq) == (Tampering.BAD_SIGNATURE, None), place
+
+
+@pytest.mark.req("U-2", "U-5")
+def test_every_byte_made_a_line_end_or_a_blank_is_found() -> None:
+    records = log(3)
+    whole = b"".join(map(record_line, records)) + head_of(records)
+    for place, byte in enumerate(whole):
+        for new in b"\n\r \t":
+            if byte != new:
+                changed = whole[:place] + bytes([new]) + whole[place + 1 :]
+                assert not verify(io.BytesIO(changed), PUBLIC).ok, (place, new)
+
+
+@pytest.mark.req("U-2", "U-5")
+def test_every_byte_left_out_or_doubled_is_found() -> None:
+    records = log(3)
+    whole = b"".join(map(record_line, records)) + head_of(records)
+    for place in range(len(whole)):
+        assert not verify(io.BytesIO(whole[:place] + whole[place + 1 :]), PUBLIC).ok, place
+        assert not verify(io.BytesIO(whole[: place + 1] + whole[place:]), PUBLIC).ok, place
+        assert not verify(io.BytesIO(whole[:place]), PUBLIC).ok, place
+
+
+# --- every kind of tampering ---
+
+
+def resealed(record: AuditRecord, **changes: Any) -> AuditRecord:
+    """A record changed together with its own hash, as somebody who knows the format would do it."""
+    body = rfc8785.dumps({**msgspec.json.decode(record.body), **changes})
+    return AuditRecord(tenant_id="t1", seq=record.seq, hash=hashlib.sha256(b"\0" + body).hexdigest(), body=body)
+
+
+def with_body(record: AuditRecord, body: bytes) -> AuditRecord:
+    return msgspec.structs.replace(record, body=body)
+
+
+def edit(records: list[AuditRecord], place: int, record: AuditRecord) -> list[AuditRecord]:
+    return [*records[:place], record, *records[place + 1 :]]
+
+
+TAMPERED: dict[str, tuple[Callable[[list[AuditRecord]], list[AuditRecord]], Tampering, int]] = {
+    "body edited": (
+        lambda r: edit(r, 4, with_body(r[4], r[4].body.replace(b"grant", b"deny!"))), Tampering.RECORD_CHANGED, 5),
+    "last body edited": (
+        lambda r: edit(r, 9, with_body(r[9], r[9].body.replace(b"grant", b"deny!"))), Tampering.RECORD_CHANGED, 10),
+    "body written another way": (
+        lambda r: edit(r, 4, with_body(r[4], r[4].body.replace(b'":"', b'": "', 1))), Tampering.RECORD_CHANGED, 5),
+    "body and hash edited": (
+        lambda r: edit(r, 4, resealed(r[4], action="reject")), Tampering.RECORD_CHANGED, 5),
+    "first body and hash edited": (
+        lambda r: edit(r, 0, resealed(r[0], action="reject")), Tampering.RECORD_CHANGED, 1),
+    "prev and hash edited": (
+        lambda r: edit(r, 4, resealed(r[4], prev="ab" * 32)), Tampering.RECORD_CHANGED, 5),
+    "last record and hash edited": (
+        lambda r: edit(r, 9, resealed(r[9], action="reject")), Tampering.REWRITTEN, 10),
+    "hash edited": (
+        lambda r: edit(r, 4, msgspec.structs.replace(r[4], hash="00" * 32)), Tampering.HASH_CHANGED, 5),
+    "last hash edited": (
+        lambda r: edit(r, 9, msgspec.structs.replace(r[9], hash="00" * 32)), Tampering.HASH_CHANGED, 10),
+    "number beside the record edited": (
+        lambda r: edit(r, 4, msgspec.structs.replace(r[4], seq=6)), Tampering.RECORD_CHANGED, 5),
+    "first removed": (lambda r: r[1:], Tampering.REMOVED, 1),
+    "middle removed": (lambda r: r[:4] + r[5:], Tampering.REMOVED, 5),
+    "three removed": (lambda r: r[:4] + r[7:], Tampering.REMOVED, 5),
+    "record doubled": (lambda r: r[:5] + r[4:], Tampering.INSERTED, 5),
+    "later copy inserted": (lambda r: [*r[:4], r[7], *r[4:]], Tampering.INSERTED, 8),
+    "forged record inserted": (
+        lambda r: [*r[:4], seal(draft(5, action="approve"), 5, r[3].hash), *r[4:]], Tampering.INSERTED, 5),
+    "another tenant's record inserted": (
+        lambda r: [*r[:4], seal(draft(5, tenant_id="t2"), 5, r[3].hash), *r[5:]], Tampering.INSERTED, 5),
+    "neighbours swapped": (lambda r: [*r[:4], r[5], r[4], *r[6:]], Tampering.REORDERED, 5),
+    "far ones swapped": (lambda r: [*r[:2], r[8], *r[3:8], r[2], r[9]], Tampering.REORDERED, 3),
+    "reversed": (lambda r: r[::-1], Tampering.REORDERED, 1),
+    "tail cut": (lambda r: r[:-1], Tampering.CUT_TAIL, 10),
+    "long tail cut": (lambda r: r[:3], Tampering.CUT_TAIL, 4),
+    "all cut": (lambda r: [], Tampering.CUT_TAIL, 1),
+    "written anew": (lambda r: log(10, action="approve"), Tampering.REWRITTEN, 10),
+    "written anew and longer": (lambda r: log(12, action="approve"), Tampering.REWRITTEN, 10),
+}  # fmt: skip
+
+
+@pytest.mark.req("U-2", "U-5")
+@pytest.mark.parametrize("name", TAMPERED)
+def test_each_kind_of_tampering_is_named_with_its_record(name: str) -> None:
+    tamper, kind, seq = TAMPERED[name]
+    records = log(10)
+    report = check(tamper(records), head_of(records))
+    assert not report.ok
+    assert (report.kind, report.seq) == (kind, seq), report.message
+    assert report.message
+
+
+@pytest.mark.req("U-2")
+def test_a_missing_head_is_named() -> None:
+    report = check(log(4), None)
+    assert (report.ok, report.kind, report.records) == (False, Tampering.HEAD_MISSING, 4)
+    assert verify([], PUBLIC).kind is Tampering.HEAD_MISSING
+
+
+@pytest.mark.req("U-2")
+def test_a_head_of_another_key_tenant_or_purpose_is_a_bad_signature() -> None:
+    records = log(4)
+    stranger = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    last = records[-1].hash
+    good = sign_head(KEY, "t1", 4, last, iso(0))
+    assert head_is_genuine(good, PUBLIC)
+    unprefixed = KEY.sign(rfc8785.dumps({k: v for k, v in msgspec.to_builtins(good).items() if k != "signature"}))
+    for bad in (
+        sign_head(stranger, "t1", 4, last, iso(0)),
+        sign_head(KEY, "t2", 4, last, iso(0)),
+        msgspec.structs.replace(sign_head(stranger, "t1", 4, last, iso(0)), key_id=good.key_id),
+        msgspec.structs.replace(good, signature=good.signature.upper()),
+        msgspec.structs.replace(good, signature=""),
+        msgspec.structs.replace(good, signature=unprefixed.hex()),
+        msgspec.structs.replace(good, count=3, last_hash=records[2].hash),
+    ):
+        assert check(records, head_line(bad)).kind is Tampering.BAD_SIGNATURE
+    assert check(records, head_line(good) + b"{}\n").kind is Tampering.BAD_SIGNATURE
+    after = [*map(record_line, records), head_line(good), record_line(records[0])]
+    assert verify(after, PUBLIC).kind is Tampering.INSERTED
+
+
+@pytest.mark.req("U-2", "U-5")
+def test_random_tampering_is_always_found() -> None:
+    dice = random.Random(11)
+    records = log(12)
+    lines = [*map(record_line, records), head_of(records)]
+    for _ in range(1_500):
+        bad = list(lines)
+        place, other = dice.randrange(len(bad)), dice.randrange(len(bad))
+        match dice.randrange(5):
+            case 0:
+                bad[place], bad[other] = bad[other], bad[place]
+            case 1:
+                del bad[place : place + dice.randrange(1, 4)]
+            case 2:
+                bad.insert(other, bad[place])
+            case 3:
+                line = bytearray(bad[place])
+                for _ in range(dice.randrange(1, 4)):
+                    line[dice.randrange(len(line))] = dice.randrange(256)
+                bad[place] = bytes(line)
+            case _:
+                bad[place] = bad[place][: dice.randrange(len(bad[place]))]
+        if bad != lines:
+            assert not verify(io.BytesIO(b"".join(bad)), PUBLIC).ok
