@@ -95,7 +95,7 @@ def verify_records(
     records: Iterable[AuditRecord], head: bytes | None, public_key: Ed25519PublicKey | None = None
 ) -> Report:
     """Check rows as a store holds them against the line of a signed head, None when there is none."""
-    return verify(chain(map(record_line, records), () if head is None else (head,)), public_key)
+    return _Check(public_key, head).run(chain(map(record_line, records), () if head is None else (head,)))
 
 
 class _Found(Exception):
@@ -108,8 +108,10 @@ class _Found(Exception):
 
 
 class _Check:
-    def __init__(self, public_key: Ed25519PublicKey | None) -> None:
+    def __init__(self, public_key: Ed25519PublicKey | None, head: bytes | None = None) -> None:
         self._key = public_key
+        self._given_head = head
+        """A line known to be the head, whatever is left of it."""
         self._tenant: str | None = None
         self._count = 0
         self._prev = FIRST_PREV
@@ -135,7 +137,7 @@ class _Check:
         line = next(lines, None)
         while line is not None:
             following = next(lines, None)
-            if _looks_like_head(line, last=following is None):
+            if line is self._given_head or _looks_like_head(line, last=following is None):
                 signed = self._check_head(line)
                 if following is not None:
                     raise _Found(Tampering.INSERTED, self._count + 1, "Lines follow the signed head.")
