@@ -18,14 +18,15 @@ DEADLINE_SECONDS = 60.0
 class RawAcp:
     """One conversation with one agent; `heard` keeps every message of the agent in order.
 
-    A permission request is answered with the option of the kind that `decide` holds, at once.
+    A permission request is answered at once with the option of the kind that `decide` holds; with None it stays open
+    until `answer_cancelled`.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._next_id = 1
         self.heard: list[Message] = []
-        self.decide = "reject_once"
+        self.decide: str | None = "reject_once"
 
     def open_session(self, workspace: Path) -> str:
         """Initialize, make a session in `workspace`, and return its id."""
@@ -64,11 +65,15 @@ class RawAcp:
         for line in self._process.stdout:
             message = json.loads(line)
             self.heard.append(message)
-            if message.get("method") == "session/request_permission":
+            if message.get("method") == "session/request_permission" and self.decide is not None:
                 self._decide(message)
             if found(message):
                 return message
         raise EOFError("the agent closed its output")
+
+    def answer_cancelled(self, request: Message) -> None:
+        """Answer a permission request as ACP wants it answered after a cancel."""
+        self._send({"id": request["id"], "result": {"outcome": {"outcome": "cancelled"}}})
 
     def updates(self, kind: str) -> list[Message]:
         """The session updates of a kind that were heard."""

@@ -100,6 +100,24 @@ def test_goose_ends_a_running_tool_when_it_is_cancelled(goose: ThirdParty, acp: 
     assert acp.updates("tool_call_update")[-1]["status"] == "in_progress"
 
 
+def test_goose_forgets_an_open_question_when_it_is_cancelled_but_not_the_prompt(goose: ThirdParty, acp: RawAcp) -> None:
+    acp.decide = None
+    session = acp.open_session(goose.workspace)
+
+    prompt = acp.start_prompt(session, "[[tool:touch late.txt]]")
+    question = acp.read_until(lambda message: message.get("method") == "session/request_permission")
+    acp.notify("session/cancel", sessionId=session)
+    # Without this answer goose never ends the turn.
+    acp.answer_cancelled(question)
+
+    assert acp.answer_of(prompt)["result"]["stopReason"] == "cancelled"
+    assert acp.prompt(session, "again [[chunks:1]]")["result"]["stopReason"] == "end_turn"
+    assert acp.texts() == list(chunk_texts(1))
+    assert not (goose.workspace / "late.txt").exists()
+    # The model hears the cancelled prompt once more, in front of the new one.
+    assert goose.model.recording.turns()[-1].asked.prompt.startswith("[[tool:touch late.txt]]\n\nagain")
+
+
 def test_goose_answers_a_prompt_with_an_error_when_its_credentials_are_refused(goose: ThirdParty, acp: RawAcp) -> None:
     answer = acp.prompt(acp.open_session(goose.workspace), "[[fail:401]]")
 

@@ -9,6 +9,9 @@
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
 | `[[overflow]]`    | answers that the prompt does not fit the context, in the provider's words                   |
 
+Only the last paragraph of a prompt steers: an agent may send a cancelled prompt again, in front of the next one and a
+blank line between them. A blank line inside a word is part of the word.
+
 Without a word the answer is one short text. When every tool call has its result, the answer is `AFTER_TOOL`.
 """
 
@@ -24,6 +27,7 @@ NO_TOOL = "No shell tool was offered."
 MAX_CHUNKS = 100_000
 MAX_DELAY_MS = 60_000
 
+_PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
 _TOOL = re.compile(r"\[\[tool:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
@@ -44,6 +48,7 @@ class Script:
 
 def read_script(prompt: str) -> Script:
     """Read the words of a prompt; numbers above the named limits are cut to them, unknown words are passed over."""
+    prompt = _PARAGRAPH.split(prompt)[-1]
     chunks, delay, fail = _CHUNKS.search(prompt), _DELAY.search(prompt), _FAIL.search(prompt)
     return Script(
         commands=tuple(command.strip() for command in _TOOL.findall(prompt)),

@@ -143,6 +143,13 @@ def test_only_the_last_prompt_steers(model_server: ModelServer, form: Form) -> N
 
 
 @every_form
+def test_only_the_last_paragraph_steers_and_a_command_may_have_several(model_server: ModelServer, form: Form) -> None:
+    answer = ask(model_server, form, "[[fail:500]]\n\nnow [[tool:echo one\n\necho two]]")
+
+    assert form.called(answer.json())[1] == {"command": "echo one\n\necho two"}
+
+
+@every_form
 def test_a_failure_has_the_status_that_was_asked_for(model_server: ModelServer, form: Form) -> None:
     answer = ask(model_server, form, "[[fail:429]]", stream=True)
 
