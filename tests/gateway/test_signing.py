@@ -64,6 +64,13 @@ async def check(state: Path) -> Report:
     return await asyncio.to_thread(verify_ledger_file, state)
 
 
+async def seen(condition: Callable[[], bool]) -> None:
+    """Wait until the file system shows it; each look is a turn of the thread pool, where the signer writes too."""
+    async with asyncio.timeout(10):
+        while not await asyncio.to_thread(condition):
+            pass
+
+
 def with_triggers_dropped(state: Path, *statements: str) -> None:
     database = sqlite3.connect(state / LEDGER_NAME)
     for name in ("audit_never_updated", "audit_never_deleted", "audit_never_replaced"):
@@ -111,8 +118,7 @@ async def test_heads_are_signed_at_the_start_and_at_shutdown(tmp_path: Path, led
     await write(ledger, 2, "../other tenant")
     stopping = asyncio.Event()
     running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
-    while not head_path(tmp_path, "t1").exists() or not head_path(tmp_path, "../other tenant").exists():
-        await asyncio.to_thread(lambda: None)
+    await seen(lambda: head_path(tmp_path, "t1").exists() and head_path(tmp_path, "../other tenant").exists())
     await write(ledger, 3)
     assert (await check(tmp_path)).not_yet_signed == 3
     stopping.set()
@@ -136,8 +142,8 @@ async def test_heads_follow_the_log_while_the_gateway_runs(
     running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
     for count in (1, 2, 3):
         await write(ledger, 1)
-        while b'"count":%d,' % count not in (signing.read_head(head_path(tmp_path, "t1")) or b""):
-            await asyncio.to_thread(lambda: None)
+        wanted = b'"count":%d,' % count
+        await seen(lambda wanted=wanted: wanted in (signing.read_head(head_path(tmp_path, "t1")) or b""))
     stopping.set()
     await running
 

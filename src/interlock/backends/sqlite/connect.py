@@ -19,7 +19,10 @@ BUSY_TIMEOUT_MS = 5_000
 """A reader of another process (a backup, a check) may hold a lock so long before a batch fails."""
 CHECKPOINT_PAGES = 4_000
 """The write-ahead log is folded into the file about this often (16 MB)."""
+LOG_BYTES = 64 * 1024 * 1024
+"""A write-ahead log that has grown past this, behind a long read, is cut back to it when it is folded in."""
 CACHED_STATEMENTS = 128
+"""Prepared statements kept per connection; more than there are queries."""
 QUICK_CHECK_BYTES = 32 * 1024 * 1024
 """A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
 
@@ -55,6 +58,7 @@ def open_writer(path: Path) -> Database:
                              "on a local disk.")
         connection.pragma("synchronous", "FULL")
         connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        connection.pragma("journal_size_limit", LOG_BYTES)
         migrate(connection, path)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from interlock.ports.ledger import Fenced, Full, LedgerError, Taken
+from interlock.ports.ledger import Full, LedgerError, Taken
 
 
 class NotALedger(LedgerError):
@@ -51,4 +51,4 @@ def translate(error: Exception) -> LedgerError:
 
 def concerns_one_batch(error: Exception) -> bool:
     """Tell whether the others of a group could commit without the batch that raised this."""
-    return isinstance(error, apsw.ConstraintError | Taken | Fenced) or not isinstance(error, apsw.Error)
+    return not isinstance(error, (*_CANNOT_TAKE, apsw.CorruptError, apsw.NotADBError))

@@ -1,0 +1,43 @@
+"""No query reads a whole table or sorts one: the cost of a page does not grow with what lies behind it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from interlock.backends.sqlite import queries
+from interlock.backends.sqlite.connect import open_writer
+
+WHOLE_BY_INTENT = {"TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DUE_SESSIONS", "LAST_STREAM_ID"}
+"""These give all there is, each from an index in its order (or one end of it)."""
+
+NAMED = {name: sql for name, sql in vars(queries).items() if name.isupper() and isinstance(sql, str) and " " in sql
+         and not name.endswith("COLUMNS")}
+COLUMNS = ("state", "agent_id", "session_id", "actor_id")
+MADE = {
+    **{f"commands({'+'.join(filters)}{', paged' if paged else ''})": queries.commands(filters, paged=paged)
+       for size in range(5) for filters in combinations(COLUMNS, size) for paged in (False, True)},
+    **{f"approvals({by_state}, {paged})": queries.approvals(by_state=by_state, paged=paged)
+       for by_state in (False, True) for paged in (False, True)},
+    "put_streams": queries.put_streams(64),
+    "add_events": queries.add_events(64),
+}  # fmt: skip
+
+
+def test_all_are_looked_at() -> None:
+    assert len(NAMED) > 35
+
+
+@pytest.mark.parametrize("name", [*NAMED, *MADE])
+def test_the_plan_uses_an_index(tmp_path: Path, name: str) -> None:
+    sql = {**NAMED, **MADE}[name]
+    database = open_writer(tmp_path / "ledger.db")
+    numbered = [int(mark) for mark in "123" if f"?{mark}" in sql]
+    bindings = [None] * (max(numbered) if numbered else sql.count("?"))
+    plan = [str(row[3]) for row in database.execute("EXPLAIN QUERY PLAN " + sql, bindings).fetchall()]
+    database.close()
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+    scans = [step for step in plan if step.startswith("SCAN") and "CONSTANT ROW" not in step and "VALUES" not in step]
+    assert not scans or name in WHOLE_BY_INTENT, plan
