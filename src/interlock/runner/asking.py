@@ -192,7 +192,7 @@ class Interactions:
 
 
 def once(options: list[Option], kind: p.OptionKind, named: str | None = None) -> str | None:
-    """The option of this kind that was named, else the first of it, else None. Always-options are never chosen (A-9)."""
+    """The option of this kind that was named, else its first, else None. Always-options are never chosen (A-9)."""
     ids = [option.option_id for option in options if option.kind == kind]
     if named in ids:
         return named

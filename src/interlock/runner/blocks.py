@@ -11,16 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_DELTA_BYTES, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.payloads import Truncated
+from interlock.protocol.sizes import json_size, split_text
 
 Kind = Literal["text", "thinking"]
 PREFIXES: dict[Kind, str] = {"text": "txt_", "thinking": "thk_"}
 """A block's id tells its kind, so that a restarted runner can close what it finds in the outbox (D-6)."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 def sound(text: str) -> str:
@@ -32,37 +29,19 @@ def sound(text: str) -> str:
     return text
 
 
-def encoded_size(text: str) -> int:
-    """Bytes of the text as it stands in JSON, without the quotes."""
-    return len(_encode(text)) - 2
-
-
 def fit(text: str, budget: int) -> int:
     """How many code points from the start of `text` take at most `budget` bytes as JSON."""
     text = text[: max(budget, 0)]
-    if encoded_size(text) <= budget:
+    if json_size(text) <= budget:
         return len(text)
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if encoded_size(text[:middle]) <= budget:
+        if json_size(text[:middle]) <= budget:
             low = middle
         else:
             high = middle - 1
     return low
-
-
-def split(text: str, budget: int = MAX_DELTA_BYTES) -> list[str]:
-    """The text in neighbours of at most `budget` bytes each, as JSON."""
-    parts: list[str] = []
-    at = 0
-    while at < len(text):
-        # A slice of `budget` code points holds more than fits, or all that is left.
-        piece = text[at : at + budget]
-        piece = piece[: fit(piece, budget)]
-        parts.append(piece)
-        at += len(piece)
-    return parts
 
 
 class Delta(NamedTuple):
@@ -101,7 +80,7 @@ class Blocks:
         steps: list[Delta | Done] = []
         if text and self._block_id is not None and kind != self._kind:
             steps += self.close()
-        for piece in split(text):
+        for piece in split_text(text, MAX_DELTA_BYTES):
             at = 0
             while at < len(piece):
                 count = fit(piece[at:], MAX_BLOCK_BYTES - self._bytes)
@@ -134,7 +113,7 @@ class Blocks:
         delta = Delta(kind, self._block_id, self._offset, text, self._continues)
         self._parts.append(text)
         self._offset += len(text)
-        self._bytes += encoded_size(text)
+        self._bytes += json_size(text)
         return delta
 
 
@@ -157,15 +136,15 @@ class Kept:
         raw = text.encode()
         self._bytes_total += len(raw)
         self._hash.update(raw)
-        for piece in split(text):
+        for piece in split_text(text, MAX_DELTA_BYTES):
             rest = piece
             if not self._tail:
                 count = fit(piece, self.HALF - self._head_bytes)
                 self._head.append(piece[:count])
-                self._head_bytes += encoded_size(piece[:count])
+                self._head_bytes += json_size(piece[:count])
                 rest = piece[count:]
             if rest:
-                self._tail.append((rest, encoded_size(rest)))
+                self._tail.append((rest, json_size(rest)))
                 self._tail_bytes += self._tail[-1][1]
                 self._trim()
 
@@ -177,7 +156,7 @@ class Kept:
             over = self._tail_bytes + size - self.HALF
             if over < size:
                 kept = text[_fit_end(text, size - over) :]
-                self._tail.appendleft((kept, encoded_size(kept)))
+                self._tail.appendleft((kept, json_size(kept)))
                 self._tail_bytes += self._tail[0][1]
 
     def result(self) -> tuple[str, Truncated | None]:
@@ -195,7 +174,7 @@ def _fit_end(text: str, budget: int) -> int:
     low, high = 0, len(text)
     while low < high:
         middle = (low + high) // 2
-        if encoded_size(text[middle:]) <= budget:
+        if json_size(text[middle:]) <= budget:
             high = middle
         else:
             low = middle + 1

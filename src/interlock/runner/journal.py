@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Protocol
 
 from interlock.ports.clock import Clock, Entropy
@@ -20,7 +19,8 @@ MAX_NAME_CHARS = 256
 
 
 class Flow(Protocol):
-    """What leads to the outbox and from there to the link. Order of calls is order of writes.
+    """What leads to the outbox and from there to the link. Order of calls is order of writes: a call takes what it is
+    given before it waits, so one that is cancelled while it waits loses nothing.
 
     `emit` takes what must be in one write; `emit_delta` a transient frame with its text, and waits while the outbox is
     too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable.
@@ -42,8 +42,6 @@ class Journal:
         self._flow = flow
         self._clock = clock
         self._entropy = entropy
-        # State and frames go out in one order, also where two tasks write and the flow lets one wait.
-        self._order = asyncio.Lock()
 
     @property
     def now_ms(self) -> int:
@@ -67,12 +65,12 @@ class Journal:
         )
 
     async def write(self, *writes: Frame | CloseBlock) -> None:
-        """Write durable frames, and the state after them, in one step."""
-        async with self._order:
-            for write in writes:
-                if isinstance(write, Frame):
-                    self.state.take(write)
-            await self._flow.emit(*writes, PutState(self.session_id, encode_state(self.state)))
+        """Write durable frames, and the state after them, in one step. The flow takes them before it waits, so state
+        and frames go out in the order of the calls, also where it lets one caller wait."""
+        for write in writes:
+            if isinstance(write, Frame):
+                self.state.take(write)
+        await self._flow.emit(*writes, PutState(self.session_id, encode_state(self.state)))
 
     async def keep(self) -> None:
         """Write the state alone."""
@@ -80,8 +78,7 @@ class Journal:
 
     async def delta(self, frame: Frame, block: str, offset: int, text: str) -> None:
         """Write text of an open block, then let it be sent (D-6)."""
-        async with self._order:
-            await self._flow.emit_delta(frame, Piece(self.session_id, block, offset, text))
+        await self._flow.emit_delta(frame, Piece(self.session_id, block, offset, text))
 
     async def durable(self) -> None:
         """Wait until all that was written before survives power loss."""

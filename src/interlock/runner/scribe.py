@@ -1,4 +1,4 @@
-"""What an adapter writes a turn with: its calls become frames, in order and within bounds (`ports.agent.Scribe`)."""
+"""What an adapter writes a turn with: calls become frames, in order and within bounds (`ports.agent.Scribe`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_DELTA_BYTES
+from interlock.protocol.sizes import split_text
 from interlock.runner.asking import Interactions, once
-from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound, split
+from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
 
 
 class TurnScribe:
-    """One turn's scribe. After `finish` nothing that is said reaches a frame any more (agents speak after their end)."""
+    """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
 
     def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions) -> None:
         self._journal = journal
@@ -94,7 +96,7 @@ class TurnScribe:
             call = self._calls.get(invocation_id)
             if call is None or self._finished:
                 return
-            for part in split(sound(text)):
+            for part in split_text(sound(text), MAX_DELTA_BYTES):
                 span = call.stream(channel, part)
                 payload = p.ToolStream(
                     invocation_id=invocation_id, channel=channel, offset=span.offset, text=span.text
@@ -182,7 +184,8 @@ class TurnScribe:
 
 def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:
     """Field by field, the newer figure where there is one."""
-    return TurnUsage(*(old if new is None else new for old, new in zip(older, newer, strict=True)))
+    told = {name: figure for name, figure in newer._asdict().items() if figure is not None}
+    return older._replace(**told)
 
 
 def _continues(step: Delta | Done) -> dict[str, Any] | None:

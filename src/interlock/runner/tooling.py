@@ -9,7 +9,8 @@ import msgspec
 
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_TOOL_INPUT_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_INPUT_HEAD_BYTES
-from interlock.runner.blocks import Kept, encoded_size, fit, sound
+from interlock.protocol.sizes import json_size
+from interlock.runner.blocks import Kept, fit, sound
 
 _encode = msgspec.json.Encoder().encode
 
@@ -81,4 +82,4 @@ def clean(output: Any) -> Any:
 
 
 def _size(output: Any) -> int:
-    return encoded_size(output) if isinstance(output, str) else len(_encode(output))
+    return json_size(output) if isinstance(output, str) else len(_encode(output))

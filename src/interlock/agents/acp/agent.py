@@ -1,0 +1,274 @@
+"""Any Agent Client Protocol agent over stdio, as the runner drives it (A-7). Files and terminals are not offered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+import msgspec
+
+import interlock
+from interlock.agents.acp import wire
+from interlock.agents.acp.outcome import answered, died, failed
+from interlock.agents.acp.rpc import PeerLost, Request, Rpc, RpcError
+from interlock.agents.acp.updates import Updates
+from interlock.ports.agent import AgentStartFailed, Answer, Exit, Opening, Prompt, Scribe, Started, TurnOutcome
+from interlock.ports.process import Process, Spawn
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import CANCEL_GRACE_MS
+from interlock.protocol.payloads import Features
+
+START_TIMEOUT_S = 60.0
+"""`initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
+MAX_OPEN_QUESTIONS = 64
+"""Permissions asked at once; one more is answered no."""
+DRAIN_S = 5.0
+"""After its end, what an agent wrote last may take so long to be taken in."""
+STDERR_SHOWN_CHARS = 2_000
+_CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+class AcpAgent:
+    """One agent process with one ACP session."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._process: Process | None = None
+        self._rpc: Rpc | None = None
+        self._updates: Updates | None = None
+        self._acp_session = ""
+        self._features = Features(adapter_type="process")
+        self._cancelled = False
+        self._prompting = False
+        self._aside: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._over = asyncio.Event()
+        self._exit = Exit(0, None)
+        self._malformed = 0
+
+    # --- its start ---
+    async def open(self, opening: Opening) -> Started:
+        """Start the program, greet it, open a session in the workspace. Raises AgentStartFailed."""
+        spec = opening.spec
+        process = self._process = await self._spawn(
+            [spec.command, *spec.args], opening.environment, opening.workspace
+        )
+        rpc = self._rpc = Rpc(process, self._notified, self._asked)
+        self._tasks = [asyncio.create_task(self._read(process, rpc)), asyncio.create_task(self._bury(process))]
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                return await self._greet(opening)
+        except BaseException as error:
+            await self.close()
+            sentence = self._why(error)
+            if sentence is None:
+                raise
+            raise AgentStartFailed(sentence) from error
+
+    async def _greet(self, opening: Opening) -> Started:
+        rpc = self._connected()
+        hello = {
+            "protocolVersion": wire.PROTOCOL_VERSION,
+            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+            "clientInfo": {"name": "interlock", "version": interlock.__version__},
+        }
+        told = wire.INITIALIZED.decode(await rpc.request("initialize", hello))
+        if told.protocol_version != wire.PROTOCOL_VERSION:
+            raise AgentStartFailed(
+                f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
+                f"{wire.PROTOCOL_VERSION}; update the older of the two."
+            )
+        asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": []}
+        session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
+        self._acp_session = session.session_id
+        self._updates = Updates(session.session_id)
+        self._features = Features(
+            adapter_type="process", permission="asks", pause="signal", thinking=True,
+            images=told.agent_capabilities.prompt_capabilities.image,
+        )
+        info = told.agent_info or wire.Implementation()
+        return Started(
+            self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
+            session.models.current_model_id if session.models else None,
+        )
+
+    def _why(self, error: BaseException) -> str | None:
+        """The sentence for a start that failed; None for what is not the agent's doing."""
+        match error:
+            case AgentStartFailed():
+                said = str(error)
+            case RpcError():
+                said = f"The agent refused to start a session: {error}"
+            case TimeoutError():
+                said = f"The agent did not answer within {START_TIMEOUT_S:.0f} s."
+            case PeerLost():
+                said = f"The agent ended before it was ready ({_ended(self._exit)})."
+            case msgspec.MsgspecError():
+                said = f"The agent's answer is not the Agent Client Protocol's: {error}."
+            case _:
+                return None
+        shown = self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
+        return f"{said}\n{shown}" if shown else said
+
+    # --- what it says ---
+    async def _read(self, process: Process, rpc: Rpc) -> None:
+        try:
+            await rpc.run()
+        finally:
+            # An agent that closed its output can say nothing more, so it is as good as dead.
+            self._exit = await process.terminate()
+            self._over.set()
+
+    async def _bury(self, process: Process) -> None:
+        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        await process.exited()
+        await process.terminate()
+
+    async def _notified(self, method: str, params: bytes) -> None:
+        if method != "session/update" or self._updates is None:
+            return
+        try:
+            await self._updates.take(params)
+        except msgspec.MsgspecError:
+            self._malformed += 1
+
+    async def _asked(self, request: Request) -> None:
+        rpc = self._connected()
+        if request.method != "session/request_permission":
+            await rpc.refuse(request)
+            return
+        if self._updates is None or self._cancelled or len(self._aside) >= MAX_OPEN_QUESTIONS:
+            await rpc.answer(request, _CANCELLED)
+            return
+        try:
+            found = await self._updates.question(request.params)
+        except msgspec.MsgspecError:
+            self._malformed += 1
+            found = None
+        if found is None:
+            await rpc.answer(request, _CANCELLED)
+            return
+        question, scribe = found
+        # A person takes their time: what else the agent says must be heard meanwhile.
+        self._begin(self._answer(request, scribe.ask(question)))
+
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(doing)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _answer(self, request: Request, asking: Awaitable[Answer]) -> None:
+        answer = await asking
+        if answer.option_id is None:
+            # ACP has no bare "no": an agent without a once-option to refuse with hears `cancelled` (A-9).
+            await self._connected().answer(request, _CANCELLED)
+            return
+        chosen = {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
+        await self._connected().answer(request, chosen)
+
+    # --- its turns ---
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """Send the prompt and tell what comes until it is answered, or the agent is gone."""
+        rpc, updates = self._connected(), self._updates
+        assert updates is not None, "open comes first"
+        content = [_block(block) for block in prompt.content]
+        if not self._features.images and any(block["type"] == "image" for block in content):
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
+        garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
+        updates.begin(scribe)
+        try:
+            return await self._ask_agent(rpc, {"sessionId": self._acp_session, "prompt": content})
+        finally:
+            self._prompting = False
+            updates.end()
+            await self._report_garbage(scribe, rpc.garbage + self._malformed - garbage)
+
+    async def _ask_agent(self, rpc: Rpc, params: dict[str, Any]) -> TurnOutcome:
+        rpc.too_long = None
+        rpc.overflowed.clear()
+        asking = asyncio.create_task(rpc.request("session/prompt", params))
+        overflow = asyncio.create_task(rpc.overflowed.wait())
+        try:
+            await asyncio.wait([asking, overflow], return_when=asyncio.FIRST_COMPLETED)
+            if rpc.too_long is not None:
+                await self._stop_after_overflow(asking)
+                return TurnOutcome("error", error=(Code.FRAME_TOO_LARGE, str(rpc.too_long)))
+            return answered(wire.PROMPTED.decode(await asking))
+        except RpcError as error:
+            return TurnOutcome("cancelled") if self._cancelled else failed(error)
+        except PeerLost:
+            return died(await self.gone())
+        except msgspec.MsgspecError as error:
+            return TurnOutcome("error", error=(Code.INTERNAL, f"The agent's answer cannot be read: {error}."))
+        finally:
+            overflow.cancel()
+            asking.cancel()
+
+    async def _stop_after_overflow(self, asking: asyncio.Task[bytes]) -> None:
+        """The turn has failed: the agent must not go on with it. One that does not listen is ended."""
+        await self.cancel()
+        await asyncio.wait([asking], timeout=CANCEL_GRACE_MS / 1000)
+        if not asking.done() and self._process is not None:
+            await self._process.terminate()
+
+    async def _report_garbage(self, scribe: Scribe, count: int) -> None:
+        if count > 0:
+            lines = "line" if count == 1 else "lines"
+            await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock could not read.")
+
+    async def cancel(self) -> None:
+        """ACP's `session/cancel`; from now on every permission of this prompt is answered no."""
+        if self._prompting and not self._cancelled:
+            self._cancelled = True
+            # An agent that reads nothing would hold us at a full pipe; the runner's grace ends that.
+            self._begin(self._connected().notify("session/cancel", {"sessionId": self._acp_session}))
+
+    # --- its process ---
+    async def pause(self) -> None:
+        """Stop the process tree (C-6)."""
+        if self._process is not None:
+            self._process.pause()
+
+    async def resume(self) -> None:
+        """Let it go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    async def close(self) -> Exit | None:
+        """End it and all its descendants (A-4)."""
+        if self._process is None:
+            return None
+        ended = await self._process.terminate()
+        # What it wrote last may still be on its way to an outbox that is full: that is not waited for without end.
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_S)
+        for task in [*self._tasks, *self._aside]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._aside, return_exceptions=True)
+        self._exit = ended
+        return ended
+
+    async def gone(self) -> Exit:
+        """Wait until the process and its output have ended."""
+        await self._over.wait()
+        return self._exit
+
+    def stderr_tail(self) -> str:
+        """The last lines of standard error (A-8)."""
+        return self._process.stderr_tail() if self._process is not None else ""
+
+    def _connected(self) -> Rpc:
+        assert self._rpc is not None, "open comes first"
+        return self._rpc
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        media_type = block.get("mimeType") or block.get("media_type") or "image/png"
+        return {"type": "image", "mimeType": media_type, "data": block.get("data", "")}
+    return {"type": "text", "text": str(block.get("text", ""))}
+
+
+def _ended(ended: Exit) -> str:
+    return f"exit code {ended.code}" if ended.signal is None else f"signal {ended.signal}"

@@ -1,0 +1,179 @@
+"""Pure: what is remembered of each ACP tool call, whose pieces arrive in a different order from each agent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Any, cast
+
+import msgspec
+
+from interlock.agents.acp.wire import ToolCall
+from interlock.protocol.payloads import Channel, OutputType
+
+MAX_CLOSED_CALLS = 1_024
+"""Ids of finished calls remembered, so that a late update opens nothing anew; the oldest are forgotten."""
+MAX_ID_CHARS = 200
+ENDED = frozenset({"completed", "failed"})
+STARTED = ENDED | {"in_progress"}
+_BY_KIND: dict[str, OutputType] = {"read": "file_content", "fetch": "web_content"}
+_SUBAGENTS = frozenset({"Task", "Agent"})
+_EMPTY = (b"", b"null", b"{}", b"[]", b'""')
+
+
+class Call:
+    """One tool call, as far as it is known."""
+
+    def __init__(self, call_id: str) -> None:
+        self.invocation_id = call_id if len(call_id) <= MAX_ID_CHARS else hashlib.sha256(call_id.encode()).hexdigest()
+        self.kind: str | None = None
+        self.title: str | None = None
+        self.parent: str | None = None
+        self.input_json = b"{}"
+        self.announced = False
+        self.streamed = False
+        self.cut = False
+        """The agent said that what it streamed is not the whole."""
+        self._vendor_name: str | None = None
+        self._shown = ""
+        self._content: list[dict[str, Any]] = []
+        self._raw_output = b""
+
+    @property
+    def name(self) -> str:
+        """The vendor's name, else ACP's kind, else `unknown`."""
+        return self._vendor_name or self.kind or "unknown"
+
+    def merge(self, update: ToolCall) -> None:
+        """Take what an update says; what it does not say stays."""
+        self.kind = update.kind or self.kind
+        self.title = update.title or self.title
+        raw_input = bytes(update.raw_input)
+        if raw_input.replace(b" ", b"") not in _EMPTY:
+            self.input_json = raw_input
+        if bytes(update.raw_output) not in _EMPTY:
+            self._raw_output = bytes(update.raw_output)
+        if update.content:
+            self._content = update.content
+        meta = update.meta or {}
+        self._vendor_name = _name_in(meta) or self._vendor_name
+        parent = _at(meta, "claudeCode", "parentToolUseId")
+        self.parent = parent if isinstance(parent, str) else self.parent
+
+    def ready(self, status: str | None) -> bool:
+        """Whether enough is known to announce it, short of a permission being asked."""
+        return self.input_json != b"{}" or status in STARTED
+
+    def live(self, update: ToolCall) -> list[tuple[Channel, str]]:
+        """Output in this update that was not streamed yet."""
+        meta = update.meta or {}
+        spans = _own_stream(meta) + self._goose_stream(meta)
+        if not spans and update.status not in ENDED:
+            spans = self._content_stream()
+        self.streamed = self.streamed or bool(spans)
+        return spans
+
+    def _goose_stream(self, meta: dict[str, Any]) -> list[tuple[Channel, str]]:
+        if _at(meta, "toolNotification", "type") != "live_output":
+            return []
+        self.cut = self.cut or _at(meta, "toolNotification", "params", "truncated") is True
+        chunks = _at(meta, "toolNotification", "params", "chunks")
+        spans: list[tuple[Channel, str]] = []
+        for chunk in cast("list[Any]", chunks) if isinstance(chunks, list) else []:
+            text = _at(chunk, "output")
+            if isinstance(text, str) and text:
+                spans.append(("stderr" if _at(chunk, "stream") == "stderr" else "stdout", text))
+        return spans
+
+    def _content_stream(self) -> list[tuple[Channel, str]]:
+        # ACP replaces a call's content: what grew is new, anything else waits for the result.
+        text = _text_of(self._content)
+        if len(text) <= len(self._shown) or not text.startswith(self._shown):
+            return []
+        grown = text[len(self._shown) :]
+        self._shown = text
+        return [("stdout", grown)]
+
+    def output(self) -> tuple[OutputType, Any]:
+        """The result's type and output; None is "what was streamed"."""
+        diffs = [_diff(item) for item in self._content if item.get("type") == "diff"]
+        if diffs:
+            return "diff", diffs
+        if self.streamed and not self.cut and self._shown in ("", _text_of(self._content)):
+            return "text", None
+        kind = "agent_result" if self.name in _SUBAGENTS else _BY_KIND.get(self.kind or "", "text")
+        raw: Any = _json(self._raw_output)
+        text = raw if isinstance(raw, str) else _text_of(self._content)
+        if text:
+            return kind, text
+        return ("empty", "") if raw is None else ("structured", raw)
+
+
+class Calls:
+    """The calls of one agent's session."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Call] = {}
+        self._closed: OrderedDict[str, None] = OrderedDict()
+
+    def find(self, update: ToolCall) -> Call | None:
+        """The call with what the update adds; None when it has ended already."""
+        if update.tool_call_id in self._closed:
+            return None
+        call = self._open.get(update.tool_call_id)
+        if call is None:
+            call = self._open[update.tool_call_id] = Call(update.tool_call_id)
+        call.merge(update)
+        return call
+
+    def end(self, call_id: str) -> None:
+        """The call has its result."""
+        self._open.pop(call_id, None)
+        self._closed[call_id] = None
+        while len(self._closed) > MAX_CLOSED_CALLS:
+            self._closed.popitem(last=False)
+
+    def end_all(self) -> None:
+        """The turn is over, and with it every call in it."""
+        for call_id in list(self._open):
+            self.end(call_id)
+
+
+def _at(value: Any, *path: str) -> Any:
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(name)
+    return value
+
+
+def _name_in(meta: dict[str, Any]) -> str | None:
+    for path in (("claudeCode", "toolName"), ("goose", "toolCall", "toolName"), ("interlock", "toolName")):
+        name = _at(meta, *path)
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
+def _own_stream(meta: dict[str, Any]) -> list[tuple[Channel, str]]:
+    stream = _at(meta, "interlock", "stream")
+    text, channel = _at(stream, "text"), _at(stream, "channel")
+    if not isinstance(text, str) or not text:
+        return []
+    return [("stderr" if channel == "stderr" else "stdout", text)]
+
+
+def _text_of(content: list[dict[str, Any]]) -> str:
+    texts = [_at(item, "content", "text") for item in content if item.get("type") == "content"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _diff(item: dict[str, Any]) -> dict[str, Any]:
+    return {"path": item.get("path"), "old_text": item.get("oldText"), "new_text": item.get("newText")}
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw) if raw else None
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,61 @@
+"""Pure: how a prompt ended, from what ACP says of it (agents.md) to a TurnOutcome (A-2)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from interlock.agents.acp.rpc import RpcError
+from interlock.agents.acp.wire import Prompted
+from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
+from interlock.protocol.codes import Code
+from interlock.protocol.payloads import StopReason
+
+_STOPS: dict[str, StopReason] = {
+    "end_turn": "end_turn",
+    "max_tokens": "max_tokens",
+    "max_turn_requests": "max_tokens",
+    "refusal": "end_turn",
+    "cancelled": "cancelled",
+}
+_REFUSED = ("AgentRefused", "The agent refused to go on with this prompt.")
+
+
+def answered(result: Prompted) -> TurnOutcome:
+    """The prompt was answered."""
+    stop = _STOPS.get(result.stop_reason)
+    notice = _REFUSED if result.stop_reason == "refusal" else None
+    if stop is None:
+        notice = ("UnknownStopReason", f"The agent ended its turn with {result.stop_reason[:100]!r}.")
+    return TurnOutcome(stop or "end_turn", _usage(result), exit_code=_exit_code(result.meta), notice=notice)
+
+
+def failed(error: RpcError) -> TurnOutcome:
+    """The prompt was answered with an error: what our own agent ran has failed, or the agent itself."""
+    exit_code = _exit_code(error.data)
+    code = Code.UPSTREAM_ERROR if exit_code is None else Code.PROCESS_EXIT
+    return TurnOutcome("error", error=(code, str(error)), exit_code=exit_code)
+
+
+def died(ended: Exit) -> TurnOutcome:
+    """The process ended in mid-turn (A-2)."""
+    clean = ended.code == 0
+    return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
+
+
+def _usage(result: Prompted) -> TurnUsage:
+    told = result.usage
+    if told is None:
+        return TurnUsage()
+    return TurnUsage(
+        input_tokens=told.input_tokens, output_tokens=told.output_tokens, cache_read_tokens=told.cached_read_tokens,
+        cache_write_tokens=told.cached_write_tokens, thinking_tokens=told.thought_tokens,
+    )
+
+
+def _exit_code(holder: Any) -> int | None:
+    """`interlock.exit_code` of an error's data or a result's `_meta`."""
+    if not isinstance(holder, dict):
+        return None
+    ours = cast("dict[str, Any]", holder).get("interlock")
+    code = cast("dict[str, Any]", ours).get("exit_code") if isinstance(ours, dict) else None
+    return code if isinstance(code, int) else None

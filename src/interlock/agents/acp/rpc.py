@@ -1,0 +1,184 @@
+"""JSON-RPC 2.0 over an agent's standard input and output, one message a line.
+
+The SDK's own connection starts a task for every message: it reads without bound, and a prompt's answer can overtake the
+updates before it. Here messages are taken one after another, so whoever takes them slowly slows the agent down (D-3),
+and what stood before an answer has been dealt with when the answer is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.ports.process import LineTooLong, Process
+
+METHOD_NOT_FOUND = -32601
+INTERNAL_ERROR = -32603
+MAX_ERROR_CHARS = 2_000
+"""What is shown of an error's data."""
+
+_encoder = msgspec.json.Encoder()
+_NOTHING = msgspec.Raw(b"")
+
+
+class RpcError(Exception):
+    """The agent answered with an error; the text is its message and what its data says."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(_sentence(message, data))
+        self.code = code
+        self.data = data
+
+
+class PeerLost(Exception):
+    """The agent neither answered nor can answer any more."""
+
+
+class _Error(msgspec.Struct):
+    code: int = INTERNAL_ERROR
+    message: str = "The agent gave no reason"
+    data: Any = None
+
+
+class _Message(msgspec.Struct):
+    method: str | None = None
+    id: int | str | float | None = None
+    params: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    error: _Error | None = None
+
+
+class Request(NamedTuple):
+    """Something the agent asks of us, to be answered by its id."""
+
+    request_id: int | str | float
+    method: str
+    params: bytes
+
+
+Notify = Callable[[str, bytes], Awaitable[None]]
+Ask = Callable[[Request], Awaitable[None]]
+_decoder = msgspec.json.Decoder(_Message)
+
+
+class Rpc:
+    """One connection. `run` reads until the agent's output ends; callbacks are awaited in the order of the lines."""
+
+    def __init__(self, process: Process, notified: Notify, asked: Ask) -> None:
+        self._process = process
+        self._notified = notified
+        self._asked = asked
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._next_id = 0
+        self._lost = False
+        self.garbage = 0
+        """Lines that were not JSON-RPC: passed over, and counted (A-8)."""
+        self.too_long: LineTooLong | None = None
+        """The last line above the cap; whoever deals with it sets it back."""
+        self.overflowed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Read to the end, then fail whatever still waits for an answer."""
+        try:
+            await self._read()
+        finally:
+            self._lost = True
+            for future in self._pending.values():
+                if not future.done():
+                    future.set_exception(PeerLost())
+            self._pending.clear()
+
+    async def _read(self) -> None:
+        lines = self._process.lines()
+        while True:
+            try:
+                line = await anext(lines)
+            except StopAsyncIteration:
+                return
+            except LineTooLong as error:
+                self.too_long = error
+                self.overflowed.set()
+                continue
+            await self._take(line)
+
+    async def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.garbage += 1
+            return
+        if message.method is None:
+            self._answered(message)
+        elif message.id is None:
+            await self._notified(message.method, bytes(message.params))
+        else:
+            await self._asked(Request(message.id, message.method, bytes(message.params)))
+
+    def _answered(self, message: _Message) -> None:
+        future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
+        if future is None:
+            self.garbage += 1
+        elif message.error is not None:
+            future.set_exception(RpcError(message.error.code, message.error.message, message.error.data))
+        else:
+            future.set_result(bytes(message.result) or b"null")
+
+    async def request(self, method: str, params: Any) -> bytes:
+        """Ask the agent; its result as JSON. Raises RpcError for its error, PeerLost when it is gone."""
+        if self._lost:
+            raise PeerLost
+        self._next_id += 1
+        request_id = self._next_id
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._pending[request_id] = future
+        try:
+            await self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            return await future
+        finally:
+            self._pending.pop(request_id, None)
+            # Whatever was set after we stopped waiting must not be reported as never looked at.
+            if future.done() and not future.cancelled():
+                future.exception()
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Tell the agent; one that is gone hears nothing."""
+        try:
+            await self._send({"jsonrpc": "2.0", "method": method, "params": params})
+        except PeerLost:
+            return
+
+    async def answer(self, request: Request, result: Any) -> None:
+        """Answer what the agent asked."""
+        await self._reply({"jsonrpc": "2.0", "id": request.request_id, "result": result})
+
+    async def refuse(self, request: Request) -> None:
+        """Say that we do not have the method."""
+        error = {"code": METHOD_NOT_FOUND, "message": f"Interlock does not offer {request.method}"}
+        await self._reply({"jsonrpc": "2.0", "id": request.request_id, "error": error})
+
+    async def _reply(self, message: dict[str, Any]) -> None:
+        try:
+            await self._send(message)
+        except PeerLost:
+            return
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        try:
+            await self._process.write(_encoder.encode(message) + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            raise PeerLost from None
+
+
+def _sentence(message: str, data: Any) -> str:
+    detail: Any = data
+    if isinstance(data, dict):
+        known: dict[str, Any] = data  # pyright: ignore[reportUnknownVariableType]
+        detail = next((known[name] for name in ("details", "message", "reason") if name in known), None)
+    if not isinstance(detail, str) or not detail or detail in message:
+        return message
+    return f"{message}: {detail[:MAX_ERROR_CHARS]}"

@@ -1,0 +1,114 @@
+"""What an ACP agent says during a prompt, told to the scribe in the order in which it was said."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from interlock.agents.acp import wire
+from interlock.agents.acp.calls import ENDED, Call, Calls
+from interlock.ports.agent import Option, Question, Scribe, TurnUsage
+
+_KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
+
+
+class Updates:
+    """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._calls = Calls()
+        self._scribe: Scribe | None = None
+        self._cost = 0.0
+        self._cost_before = 0.0
+
+    def begin(self, scribe: Scribe) -> None:
+        """A prompt starts."""
+        self._scribe = scribe
+        self._cost_before = self._cost
+
+    def end(self) -> None:
+        """It has been answered: what is said later belongs to no turn."""
+        self._scribe = None
+        self._calls.end_all()
+
+    async def take(self, params: bytes) -> None:
+        """One `session/update`. Raises msgspec.DecodeError where it is not one."""
+        update = wire.UPDATE.decode(params)
+        if update.session_id != self._session_id:
+            return
+        match wire.KIND.decode(update.update).session_update:
+            case "agent_message_chunk":
+                await self._chunk(update.update, "text")
+            case "agent_thought_chunk":
+                await self._chunk(update.update, "thinking")
+            case "tool_call" | "tool_call_update":
+                await self._tool(wire.TOOL_CALL.decode(update.update))
+            case "usage_update":
+                await self._usage(wire.USAGE_UPDATE.decode(update.update))
+            case _:
+                # The user's own message, plans, modes, commands, and whatever a vendor adds: nothing for a turn.
+                return
+
+    async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
+        text = wire.CHUNK.decode(raw).content.get("text")
+        if self._scribe is None or not isinstance(text, str) or not text:
+            return
+        if kind == "text":
+            await self._scribe.text(text)
+        else:
+            await self._scribe.thinking(text)
+
+    async def _tool(self, update: wire.ToolCall) -> None:
+        call = self._calls.find(update) if self._scribe is not None else None
+        if call is None or self._scribe is None:
+            return
+        if call.ready(update.status):
+            await self._announce(call)
+        if not call.announced:
+            return
+        for channel, text in call.live(update):
+            await self._scribe.tool_output(call.invocation_id, channel, text)
+        if update.status in ENDED:
+            output_type, output = call.output()
+            status = "ok" if update.status == "completed" else "error"
+            self._calls.end(update.tool_call_id)
+            await self._scribe.tool_result(call.invocation_id, status, output_type, output)
+
+    async def _announce(self, call: Call) -> None:
+        if not call.announced and self._scribe is not None:
+            call.announced = True
+            await self._scribe.tool_request(
+                call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
+            )
+
+    async def _usage(self, update: wire.UsageUpdate) -> None:
+        if update.cost is not None and update.cost.currency == "USD":
+            self._cost = update.cost.amount
+        if self._scribe is not None:
+            cost = self._cost - self._cost_before if update.cost is not None else None
+            await self._scribe.usage(
+                TurnUsage(context_used=update.used, context_capacity=update.size, cost_usd=cost)
+            )
+
+    async def question(self, params: bytes) -> tuple[Question, Scribe] | None:
+        """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask.
+
+        Raises msgspec.DecodeError where it is not one.
+        """
+        asked = wire.PERMISSION.decode(params)
+        if asked.session_id != self._session_id or self._scribe is None:
+            return None
+        scribe = self._scribe
+        call = self._calls.find(asked.tool_call)
+        if call is None:
+            return None
+        await self._announce(call)
+        options = [
+            Option(option.option_id, option.name or option.option_id, option.kind)
+            for option in asked.options
+            if option.kind in _KINDS
+        ]
+        title = call.title or call.name
+        return Question(call.invocation_id, call.name, title, call.input_json, options, call.kind), scribe

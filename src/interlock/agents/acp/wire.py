@@ -1,0 +1,135 @@
+"""The shapes of ACP that the adapter reads, as tolerant as agents are different: what it does not read may be anything.
+
+The SDK's own models (pydantic) refuse a message for one unknown word in it, and cost ten times as much to read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+_RAW = msgspec.Raw(b"")
+
+
+class Implementation(msgspec.Struct):
+    name: str = ""
+    title: str | None = None
+    version: str | None = None
+
+
+class PromptCapabilities(msgspec.Struct):
+    image: bool = False
+
+
+class AgentCapabilities(msgspec.Struct, rename="camel"):
+    load_session: bool = False
+    prompt_capabilities: PromptCapabilities = msgspec.field(default_factory=PromptCapabilities)
+
+
+class Initialized(msgspec.Struct, rename="camel"):
+    """Result of `initialize`."""
+
+    protocol_version: int
+    agent_capabilities: AgentCapabilities = msgspec.field(default_factory=AgentCapabilities)
+    agent_info: Implementation | None = None
+
+
+class Models(msgspec.Struct, rename="camel"):
+    current_model_id: str | None = None
+
+
+class NewSession(msgspec.Struct, rename="camel"):
+    """Result of `session/new`."""
+
+    session_id: str
+    models: Models | None = None
+
+
+class Usage(msgspec.Struct, rename="camel"):
+    """`usage` in the result of a prompt."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+    thought_tokens: int | None = None
+
+
+class Prompted(msgspec.Struct, rename={"stop_reason": "stopReason", "meta": "_meta"}):
+    """Result of `session/prompt`."""
+
+    stop_reason: str = "end_turn"
+    usage: Usage | None = None
+    meta: dict[str, Any] | None = None
+
+
+class Cost(msgspec.Struct):
+    """Cumulative over the agent's session."""
+
+    amount: float = 0.0
+    currency: str = "USD"
+
+
+class ToolCall(msgspec.Struct, rename={
+    "tool_call_id": "toolCallId", "raw_input": "rawInput", "raw_output": "rawOutput", "meta": "_meta"
+}):
+    """`tool_call`, `tool_call_update` and the `toolCall` of a permission: every field but the id may be missing."""
+
+    tool_call_id: str
+    title: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    raw_input: msgspec.Raw = _RAW
+    raw_output: msgspec.Raw = _RAW
+    content: list[dict[str, Any]] | None = None
+    meta: dict[str, Any] | None = None
+
+
+class Chunk(msgspec.Struct):
+    """`agent_message_chunk`, `agent_thought_chunk`."""
+
+    content: dict[str, Any]
+
+
+class UsageUpdate(msgspec.Struct):
+    used: int | None = None
+    size: int | None = None
+    cost: Cost | None = None
+
+
+class _Kind(msgspec.Struct, rename="camel"):
+    session_update: str
+
+
+class Update(msgspec.Struct, rename="camel"):
+    """Params of `session/update`; the update is read again by its kind."""
+
+    session_id: str
+    update: msgspec.Raw
+
+
+class PermissionOption(msgspec.Struct, rename="camel"):
+    option_id: str
+    name: str = ""
+    kind: str = ""
+
+
+class Permission(msgspec.Struct, rename="camel"):
+    """Params of `session/request_permission`."""
+
+    session_id: str
+    tool_call: ToolCall
+    options: list[PermissionOption] = []
+
+
+INITIALIZED = msgspec.json.Decoder(Initialized)
+NEW_SESSION = msgspec.json.Decoder(NewSession)
+PROMPTED = msgspec.json.Decoder(Prompted)
+UPDATE = msgspec.json.Decoder(Update)
+KIND = msgspec.json.Decoder(_Kind)
+CHUNK = msgspec.json.Decoder(Chunk)
+TOOL_CALL = msgspec.json.Decoder(ToolCall)
+USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
+PERMISSION = msgspec.json.Decoder(Permission)

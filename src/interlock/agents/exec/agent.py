@@ -1,0 +1,155 @@
+"""Any command-line program: one process a turn, its standard output as text, no questions (A-3, A-7, A-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+
+from interlock.ports.agent import AgentStartFailed, Exit, Opening, Prompt, Scribe, Started, TurnOutcome
+from interlock.ports.process import Process, Spawn
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import KIB
+from interlock.protocol.payloads import Features
+
+PLACEHOLDER = "{prompt}"
+"""Stands in the configured arguments where the prompt goes; without one it is the last argument."""
+MAX_ARGUMENT_BYTES = 96 * KIB
+"""A longer prompt goes to standard input: the kernel takes 128 KiB in one argument."""
+DRAIN_S = 5.0
+"""After its end, what a program wrote last may take so long to be taken in."""
+
+
+class ExecAgent:
+    """One configured program. Between two prompts nothing of it runs."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._opening: Opening | None = None
+        self._process: Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[Exit] | None = None
+        self._cancelled = False
+        self._last_stderr = ""
+
+    async def open(self, opening: Opening) -> Started:
+        """Nothing starts before a prompt does (A-3). Raises AgentStartFailed where there is no command."""
+        if not opening.spec.command:
+            raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
+        self._opening = opening
+        features = Features(adapter_type="process", pause="signal", single_turn_process=True)
+        return Started(features, opening.spec.name or opening.agent_id)
+
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """Run the program once. Its exit code is the turn's: 0 completes it, all else is A-2."""
+        opening = self._opening
+        assert opening is not None, "open comes first"
+        if any(block.get("type") != "text" for block in prompt.content):
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent takes text only."))
+        self._cancelled = False
+        text = "\n".join(str(block.get("text", "")) for block in prompt.content)
+        arguments, on_input = command_line(opening.spec.args, text)
+        try:
+            process = self._process = await self._spawn(
+                [opening.spec.command, *arguments], opening.environment, opening.workspace
+            )
+        except AgentStartFailed as error:
+            return TurnOutcome("error", error=(Code.AGENT_START_FAILED, str(error)))
+        if self._cancelled:
+            self._terminate(process)
+        return self._outcome(await self._run(process, scribe, on_input))
+
+    async def _run(self, process: Process, scribe: Scribe, on_input: str) -> Exit:
+        reading = self._reading = asyncio.create_task(_tell(process, scribe))
+        writing = asyncio.create_task(_feed(process, on_input))
+        try:
+            ended = await process.exited()
+            # What it left behind could hold its output open for ever: the turn is over when the program is.
+            await process.terminate()
+            await asyncio.wait([reading])
+            return ended
+        finally:
+            await self._settle(process, reading, writing)
+
+    async def _settle(self, process: Process, *tasks: asyncio.Task[None]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await process.terminate()
+        self._last_stderr = process.stderr_tail()
+        self._process = self._reading = None
+
+    def _outcome(self, ended: Exit) -> TurnOutcome:
+        if self._cancelled:
+            return TurnOutcome("cancelled", exit_code=ended.code)
+        if ended.code == 0:
+            return TurnOutcome("end_turn", exit_code=0)
+        return TurnOutcome("error", exit_code=ended.code, process=ended)
+
+    async def cancel(self) -> None:
+        """A program has no other cancel than its end: SIGTERM, then SIGKILL after the grace (A-4)."""
+        self._cancelled = True
+        if self._process is not None:
+            self._terminate(self._process)
+
+    def _terminate(self, process: Process) -> None:
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(process.terminate())
+
+    async def pause(self) -> None:
+        """Stop the process tree (C-6)."""
+        if self._process is not None:
+            self._process.pause()
+
+    async def resume(self) -> None:
+        """Let it go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    async def close(self) -> Exit | None:
+        """End the running program and all its descendants; None where none ran."""
+        process, reading = self._process, self._reading
+        if process is None:
+            return None
+        self._cancelled = True
+        ended = await process.terminate()
+        if reading is not None:
+            await asyncio.wait([reading], timeout=DRAIN_S)
+            reading.cancel()
+        return ended
+
+    async def gone(self) -> Exit:
+        """Never returns: a program's end is its turn's end, told by `prompt`."""
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nothing sets that future")
+
+    def stderr_tail(self) -> str:
+        """The last lines of standard error of the running, or the last, program (A-8)."""
+        return self._process.stderr_tail() if self._process is not None else self._last_stderr
+
+
+def command_line(configured: list[str], prompt: str) -> tuple[list[str], str]:
+    """The arguments and the standard input for a prompt: in its place, as the last argument, or on the input where it
+    is too long for an argument or holds a NUL."""
+    fits = len(prompt.encode()) <= MAX_ARGUMENT_BYTES and "\0" not in prompt
+    if not fits:
+        return [argument for argument in configured if argument != PLACEHOLDER], prompt
+    if any(PLACEHOLDER in argument for argument in configured):
+        return [argument.replace(PLACEHOLDER, prompt) for argument in configured], ""
+    return [*configured, prompt], ""
+
+
+async def _tell(process: Process, scribe: Scribe) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    async for chunk in process.chunks():
+        await scribe.text(decoder.decode(chunk))
+    await scribe.text(decoder.decode(b"", final=True))
+
+
+async def _feed(process: Process, text: str) -> None:
+    try:
+        if text:
+            await process.write(text.encode())
+    except BrokenPipeError:
+        return
+    finally:
+        process.close_input()

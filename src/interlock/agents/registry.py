@@ -1,0 +1,59 @@
+"""Which adapter drives which kind of agent (A-7): names and features only, nothing is imported before one opens."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed
+from interlock.ports.process import Spawn
+from interlock.protocol.payloads import AgentOffer
+
+
+class Adapter(NamedTuple):
+    """One line: where its class is, made with a `Spawn`, and what hello tells of its agents (L-4)."""
+
+    place: str
+    adapter_type: Literal["process", "sdk"]
+    permission: Literal["asks", "never"]
+    context_owner: Literal["agent", "gateway"]
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "acp": Adapter("interlock.agents.acp.agent:AcpAgent", "process", "asks", "agent"),
+    "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent"),
+}
+
+SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
+"""Our own agent without a model: always there, unless the config names another `shell`."""
+
+
+def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
+    """The configured agents and `shell`."""
+    return {"shell": SHELL, **agents}
+
+
+def offers(agents: Mapping[str, AgentSpec]) -> list[AgentOffer]:
+    """What hello says of each agent; one with an adapter that is not known is not offered."""
+    found: list[AgentOffer] = []
+    for agent_id, spec in agents.items():
+        adapter = ADAPTERS.get(spec.adapter)
+        if adapter is not None:
+            found.append(AgentOffer(
+                agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
+                permission=adapter.permission, context_owner=adapter.context_owner, trusted_kinds=spec.trusted_kinds,
+            ))
+    return found
+
+
+def make_agent(spec: AgentSpec, spawn: Spawn) -> Agent:
+    """Import the adapter and make one of it. Raises AgentStartFailed where there is none of that name."""
+    adapter = ADAPTERS.get(spec.adapter)
+    if adapter is None:
+        known = ", ".join(sorted(ADAPTERS))
+        raise AgentStartFailed(f"There is no adapter {spec.adapter!r}; choose one of: {known}.")
+    module, _, name = adapter.place.partition(":")
+    made: Any = getattr(importlib.import_module(module), name)
+    return made(spawn)

@@ -1,0 +1,107 @@
+"""The frames that end things: a turn, its usage, a process, an opening (A-2, T-2, T-3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.runner.exits import ExitKind, kind_of, sentence_of
+from interlock.runner.journal import Journal
+from interlock.runner.state import TurnState
+
+STDERR_LINES = 20
+STDERR_CHARS = 4_000
+"""What of an agent's standard error stands in the error that tells of its failure (A-8)."""
+
+
+def with_stderr(sentence: str, stderr: str) -> str:
+    """The sentence, and under it the last lines that the agent wrote on standard error."""
+    lines = stderr.strip().splitlines()[-STDERR_LINES:]
+    shown = "\n".join(lines)[-STDERR_CHARS:]
+    return f"{sentence}\n{shown}" if shown else sentence
+
+
+def exit_error(journal: Journal, ended: Exit, stderr: str, turn_id: str | None, *, expected: bool) -> list[Frame]:
+    """`agent.error` for an exit that was not 0 (A-2); `expected` marks one that we asked for."""
+    kind = kind_of(ended)
+    if kind is ExitKind.OK:
+        return []
+    code = Code.SIGNAL_EXIT if kind is ExitKind.SIGNAL else Code.PROCESS_EXIT
+    sentence = sentence_of(ended) if expected else with_stderr(sentence_of(ended), stderr)
+    return [journal.agent_error("fatal", code, sentence, turn_id, {"expected": True} if expected else None)]
+
+
+def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id: str) -> list[Frame]:
+    """What must be said of a turn's end before its end: an error, a notice."""
+    frames: list[Frame] = []
+    if outcome.notice is not None:
+        frames.append(journal.agent_error("warning", *outcome.notice, turn_id))
+    if outcome.error is not None:
+        code, sentence = outcome.error
+        shown = sentence if outcome.exit_code is not None else with_stderr(sentence, stderr)
+        frames.append(journal.agent_error("error", code, shown, turn_id))
+    return frames
+
+
+def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome) -> Frame:
+    """`session.turn.end`."""
+    metadata: dict[str, Any] = {}
+    exit_code = outcome.exit_code
+    if exit_code is None and outcome.process is not None:
+        exit_code = outcome.process.code
+    if exit_code is not None:
+        metadata["exit_code"] = exit_code
+    if outcome.unanswered:
+        metadata["unanswered"] = True
+    payload = p.TurnEnd(
+        turn_id=turn.turn_id, stop_reason=outcome.stop_reason, tool_invocation_count=turn.tool_count
+    )
+    return journal.frame("session.turn.end", payload, metadata)
+
+
+def usage(journal: Journal, turn_id: str, told: TurnUsage, *, crashed: bool) -> Frame:
+    """The usage that the turn owes (T-2). What the agent did not say counts 0, marked where a crash is the reason."""
+    state = journal.state
+    if told.cost_usd is not None:
+        state.cost_usd += told.cost_usd
+    payload = p.Usage(
+        turn_id=turn_id,
+        token_usage=p.TokenUsage(
+            input_tokens=told.input_tokens or 0, output_tokens=told.output_tokens or 0,
+            cache_read_tokens=told.cache_read_tokens, cache_write_tokens=told.cache_write_tokens,
+            thinking_tokens=told.thinking_tokens,
+        ),
+        cost_usage=p.Quota(limit=-1, used=state.cost_usd, unit="USD"),
+        message_usage=p.Quota(limit=-1, used=state.messages, unit="COUNT"),
+        context_window=_window(told),
+        time_to_reset=month_end(journal.now_ms),
+    )
+    estimated = crashed and told.input_tokens is None
+    return journal.frame("session.usage", payload, {"estimated": True} if estimated else None)
+
+
+def _window(told: TurnUsage) -> p.ContextWindow:
+    utilization = None
+    if told.context_capacity and told.context_used is not None:
+        utilization = min(max(told.context_used / told.context_capacity, 0.0), 1.0)
+    return p.ContextWindow(capacity=told.context_capacity, used=told.context_used, utilization=utilization)
+
+
+def month_end(now_ms: int) -> str:
+    """The end of the current UTC month: the first instant of the next."""
+    now = datetime.fromtimestamp(now_ms // 1000, UTC)
+    year, month = divmod(now.year * 12 + now.month, 12)
+    return iso(int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp()) * 1000)
+
+
+def closed(journal: Journal, reason: str, ended: Exit | None) -> list[Frame]:
+    """The agent is over: its last state and `session.closed`."""
+    payload = p.SessionClosed(
+        reason=reason, exit_code=ended.code if ended else None, signal=ended.signal if ended else None
+    )
+    return [*journal.state_changed("terminated"), journal.frame("session.closed", payload)]

@@ -1,0 +1,139 @@
+"""The runner: outbox, outflow, link and sessions joined, from its start to SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from interlock.agents.registry import offers, with_builtin
+from interlock.ports.agent import AgentSpec
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
+from interlock.protocol.payloads import Hello
+from interlock.runner.asking import Presence
+from interlock.runner.link import Link, LinkState
+from interlock.runner.outflow import Outflow
+from interlock.runner.process import AgentProcess
+from interlock.runner.reaper import reap_leftovers
+from interlock.runner.sessions import Sessions
+from interlock.runner.surroundings import Graces, Surroundings
+
+OUTBOX_NAME = "outbox.db"
+STOPPING_TIMEOUT_S = 20.0
+"""SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. What is not told by then is
+told at the next start (D-6)."""
+
+log = structlog.get_logger()
+
+
+class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runner needs. `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
+
+    url: str
+    token: str
+    runner_id: str
+    state_dir: Path
+    roots: list[str]
+    agents: dict[str, AgentSpec] = {}
+    device_name: str = ""
+    outbox_bytes: int = OUTBOX_BYTES
+    agent_idle_ms: int = AGENT_IDLE_MS
+
+
+class _Clock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+async def run_runner(config: RunnerConfig) -> None:
+    """Run until SIGTERM or SIGINT, then end the agents cleanly and return.
+
+    Raises TokenRefused (the gateway does not accept the token), UnsafeUrl, OutboxError, each with one sentence.
+    """
+    # The one place that names the backend: nothing else of the runner knows where the outbox lies.
+    from interlock.backends.outbox.sqlite import SqliteOutbox
+
+    stopping = _stop_signals()
+    config.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    outbox = SqliteOutbox(config.state_dir / OUTBOX_NAME, limit_bytes=config.outbox_bytes)
+    # The outbox's lock is ours, so whatever still runs under this runner's name is left over from its last life.
+    await reap_leftovers(config.runner_id)
+    clock = _Clock()
+    outflow = Outflow(outbox, clock=clock, entropy=secrets.token_bytes, outbox_bytes=config.outbox_bytes)
+    presence = Presence()
+    agents = with_builtin(config.agents)
+    around = Surroundings(
+        flow=outflow, clock=clock, entropy=secrets.token_bytes, presence=presence, spawn=AgentProcess.start,
+        agents=agents, roots=config.roots, runner_id=config.runner_id, environment=os.environ,
+        graces=Graces(idle_s=config.agent_idle_ms / 1000),
+    )
+    sessions = Sessions(around, outbox)
+    boot_id = uuid4(secrets.token_bytes(16))
+
+    async def hello() -> Hello:
+        return Hello(
+            versions=[DPS_VERSION], runner_id=config.runner_id, boot_id=boot_id, agents=offers(agents),
+            sessions=await sessions.hello_sessions(), device_name=config.device_name, roots=config.roots,
+        )
+
+    def changed(state: LinkState) -> None:
+        if state.kind != "notice":
+            presence.set(state.kind == "attached")
+        log.info("link", state=state.kind, sentence=state.sentence)
+
+    link = Link(
+        url=config.url, token=config.token, outbox=outbox, outflow=outflow, hello=hello, control=sessions.control,
+        vouch=sessions.vouch, clock=clock, entropy=secrets.token_bytes, on_state=changed,
+    )
+    flowing = asyncio.create_task(outflow.run(), name="outflow")
+    try:
+        await sessions.recover()
+        await _until(stopping, asyncio.create_task(link.run(), name="link"), flowing, sessions)
+    finally:
+        await _end(flowing)
+        await outbox.close()
+
+
+async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
+                 sessions: Sessions) -> None:
+    """Live until a signal, or until link or outflow fail; then close the agents. Raises what failed."""
+    told = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([told, linking, flowing], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            async with asyncio.timeout(STOPPING_TIMEOUT_S):
+                await sessions.close_all("the runner is stopping")
+        except TimeoutError:
+            log.warning("not every agent could be told of within the time; the next start tells the rest")
+    finally:
+        told.cancel()
+        failures = [task for task in (linking, flowing) if task.done()]
+        await _end(linking)
+    for task in failures:
+        task.result()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+def _stop_signals() -> asyncio.Event:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    return stopping

@@ -1,0 +1,94 @@
+"""At the runner's start: close what its last life left open, from what the outbox says (D-6, D-7)."""
+
+from __future__ import annotations
+
+from interlock.ports.agent import TurnOutcome, TurnUsage
+from interlock.ports.outbox import CloseBlock, Outbox, Piece
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import Direction, InvalidFrame, decode
+from interlock.runner import endings
+from interlock.runner.blocks import PREFIXES
+from interlock.runner.journal import Journal
+from interlock.runner.state import TurnState
+from interlock.runner.tooling import ToolCall
+
+SENTENCE = "The runner was restarted while the agent worked."
+_CHANNELS: frozenset[str] = frozenset({"stdout", "stderr", "progress", "agent"})
+
+
+async def recover(journal: Journal, outbox: Outbox) -> None:
+    """Close one session's turn and opening, and answer every stored prompt that never started."""
+    writes: list[Frame | CloseBlock] = []
+    state = journal.state
+    unanswered = await _unanswered(journal, outbox)
+    if state.turn is not None:
+        writes += await _end_turn(journal, outbox, state.turn)
+    for frame in unanswered:
+        fatal = isinstance(frame.payload, p.SessionOpen)
+        sentence = "The runner was restarted before it started the agent." if fatal else (
+            "The runner was restarted before the prompt was started.")
+        writes.append(journal.session_error(Code.RUNNER_RESTARTED, sentence, fatal, frame.message_id))
+    opened = any(isinstance(frame.payload, p.SessionOpen) for frame in unanswered)
+    if state.opening != "closed" or opened:
+        writes += endings.closed(journal, "the runner was restarted", None)
+    if writes:
+        await journal.write(*writes)
+
+
+async def _unanswered(journal: Journal, outbox: Outbox) -> list[Frame]:
+    """The prompts and opens among the stored control frames that nothing in the outbox answers."""
+    found: list[Frame] = []
+    for record in await outbox.controls(journal.session_id, journal.state.control_seq):
+        journal.state.control_seq = max(journal.state.control_seq, record.seq)
+        try:
+            frame = decode(record.body, Direction.M)
+        except InvalidFrame:
+            continue  # It was refused when it came.
+        if isinstance(frame.payload, p.PromptRequest | p.SessionOpen):
+            found.append(frame)
+    return found
+
+
+async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[Frame | CloseBlock]:
+    owed = endings.usage(journal, turn.turn_id, TurnUsage(), crashed=True)
+    if turn.usage_owed:
+        return [owed]
+    writes: list[Frame | CloseBlock] = []
+    calls = {name: ToolCall(name, started_ms) for name, started_ms in turn.tools.items()}
+    for piece in await outbox.pieces(journal.session_id):
+        writes += _close_piece(journal, turn, calls, piece)
+    for name, call in calls.items():
+        result = call.result("cancelled", "text", None, journal.now_ms)
+        writes.append(journal.frame("tool.invoke.result", result, {"partial": True}))
+        writes += [CloseBlock(journal.session_id, f"{name}/{channel}") for channel in sorted(_CHANNELS)]
+    for interaction_id in turn.interactions:
+        resolved = p.InteractionResolved(
+            interaction_id=interaction_id, outcome="void", by="runner", decided_at=journal.at
+        )
+        writes.append(journal.frame("x-interlock.interaction.resolved", resolved))
+    writes.append(journal.agent_error("fatal", Code.RUNNER_RESTARTED, SENTENCE, turn.turn_id))
+    writes.append(endings.turn_end(journal, turn, TurnOutcome("error")))
+    writes.append(owed)
+    return writes
+
+
+def _close_piece(journal: Journal, turn: TurnState, calls: dict[str, ToolCall], piece: Piece
+                 ) -> list[Frame | CloseBlock]:
+    """`.done` with the text so far for a block; a tool's text goes into its call, which is closed afterwards."""
+    invocation_id, slash, channel = piece.block.rpartition("/")
+    if slash and channel in _CHANNELS:
+        call = calls.get(invocation_id)
+        if call is not None:
+            call.stream(_channel(channel), piece.text)
+        return []
+    kind = "thinking" if piece.block.startswith(PREFIXES["thinking"]) else "text"
+    payload = p.TextDone(turn_id=turn.turn_id, block_id=piece.block, text=piece.text)
+    frame = journal.frame(f"agent.{kind}.done", payload, {"partial": True})
+    return [frame, CloseBlock(journal.session_id, piece.block)]
+
+
+def _channel(name: str) -> p.Channel:
+    channels: dict[str, p.Channel] = {"stdout": "stdout", "stderr": "stderr", "progress": "progress", "agent": "agent"}
+    return channels[name]

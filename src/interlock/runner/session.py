@@ -1,0 +1,323 @@
+"""One session on the runner: control frames in, an agent driven, frames out (rawp sections 4 to 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from interlock.agents.registry import make_agent
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Prompt, Started
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.runner import endings
+from interlock.runner.asking import Interactions
+from interlock.runner.environment import environment
+from interlock.runner.journal import Journal
+from interlock.runner.state import SessionState, TurnState
+from interlock.runner.surroundings import Surroundings
+from interlock.runner.turning import Turn
+from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+
+UNSUPPORTED = {
+    "control.session.compact": "context_compaction",
+    "control.mode.switch": "plan_mode",
+    "control.session.release": "control_release",
+    "agent.file.transfer": "file_transfer",
+}
+"""Control frames that no adapter of ours can obey, and the feature that would (A-6)."""
+
+log = structlog.get_logger()
+
+
+class _Refused(Exception):
+    """The open cannot be done: code and sentence."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class RunnerSession:
+    """A session over all its openings. `control` is called with one frame after another; turns run beside it."""
+
+    def __init__(self, around: Surroundings, session_id: str, state: SessionState) -> None:
+        self.session_id = session_id
+        self.journal = Journal(session_id, state, around.flow, around.clock, around.entropy)
+        self._around = around
+        self._agent: Agent | None = None
+        self._started: Started | None = None
+        self._starting: asyncio.Task[Started] | None = None
+        self._interactions = Interactions(self.journal, around.presence, around.waits)
+        self._turn: Turn | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> SessionState:
+        """What is remembered of it."""
+        return self.journal.state
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is accepted or runs (T-1)."""
+        return self._working is not None and not self._working.done()
+
+    async def control(self, frame: Frame) -> None:
+        """Act on one stored control frame; returns when the next may be acted on. An unknown one changes nothing."""
+        payload = frame.payload
+        match payload:
+            case p.SessionOpen():
+                await self._open(frame, payload)
+            case p.PromptRequest():
+                await self._prompt(frame, payload)
+            case p.TurnCancel():
+                await self._cancel(frame, payload)
+            case p.TurnPause() | p.TurnResume():
+                await self._pause(frame, pause=isinstance(payload, p.TurnPause))
+            case p.InteractionResponse():
+                self._interactions.respond(payload)
+            case p.InteractionTimeout():
+                self._interactions.timeout(payload)
+            case p.InteractionHeld():
+                self._interactions.held(payload)
+            case p.SessionClose():
+                await self.close(payload.reason)
+            case p.SessionError() if payload.fatal:
+                await self.close(payload.message)
+            case p.SessionError() | p.Capabilities() | p.Usage():
+                pass
+            case _:
+                feature = UNSUPPORTED.get(frame.type, frame.type)
+                await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
+        if self.state.control_seq < (frame.seq or 0):
+            self._handled(frame)
+            await self.journal.keep()
+
+    def _handled(self, frame: Frame) -> None:
+        """From the next write on, the frame counts as answered: a restart does not answer it again (D-7)."""
+        self.state.control_seq = max(self.state.control_seq, frame.seq or 0)
+
+    async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
+        self._handled(frame)
+        await self.journal.write(self.journal.session_error(code, sentence, fatal, frame.message_id))
+
+    # --- opening ---
+    async def _open(self, frame: Frame, payload: p.SessionOpen) -> None:
+        if self._agent is not None and self._started is not None:
+            await self._tell_capabilities(frame, self._started)
+            return
+        state = self.state
+        state.opening, state.agent_id, state.workspace = "opening", payload.agent_id, payload.workspace
+        await self.journal.keep()
+        try:
+            agent, opening = self._prepare(payload)
+            self._started = await self._start(agent, opening)
+        except (_Refused, AgentStartFailed) as error:
+            code = error.code if isinstance(error, _Refused) else Code.AGENT_START_FAILED
+            self._handled(frame)
+            await self.journal.write(
+                self.journal.session_error(code, str(error), True, frame.message_id),
+                *endings.closed(self.journal, "the agent could not be started", None),
+            )
+            return
+        self._agent = agent
+        await self._tell_capabilities(frame, self._started)
+        self._watching = asyncio.create_task(self._watch(agent))
+        self._rest()
+
+    def _prepare(self, payload: p.SessionOpen) -> tuple[Agent, Opening]:
+        """The agent to start, and where. Raises _Refused and AgentStartFailed."""
+        around = self._around
+        spec = around.agents.get(payload.agent_id)
+        if spec is None:
+            known = ", ".join(sorted(around.agents))
+            raise AgentStartFailed(f"This runner has no agent {payload.agent_id!r}; it has: {known}.")
+        workspace = str(self._workspace(spec, payload.workspace))
+        self.state.workspace = workspace
+        variables = environment(
+            around.environment, session_id=self.session_id, workspace=workspace, runner_id=around.runner_id,
+            extra=spec.env,
+        )
+        opening = Opening(self.session_id, payload.agent_id, spec, workspace, variables)
+        return make_agent(spec, around.spawn), opening
+
+    def _workspace(self, spec: AgentSpec, asked: str) -> Path:
+        roots = spec.roots or self._around.roots
+        try:
+            return resolve_workspace(asked or roots[0], roots)
+        except WorkspaceRefused as error:
+            raise _Refused(Code.WORKSPACE_REFUSED, str(error)) from None
+
+    async def _start(self, agent: Agent, opening: Opening) -> Started:
+        starting = self._starting = asyncio.create_task(agent.open(opening))
+        try:
+            await asyncio.wait([starting])
+        except asyncio.CancelledError:
+            starting.cancel()
+            await asyncio.wait([starting])
+            raise
+        finally:
+            self._starting = None
+        if starting.cancelled():
+            raise AgentStartFailed("The runner is stopping.")
+        return starting.result()
+
+    async def _tell_capabilities(self, frame: Frame, started: Started) -> None:
+        features: dict[str, Any] = msgspec.to_builtins(started.features)
+        payload = p.Capabilities(
+            dps_version=DPS_VERSION, features=features,
+            agent=p.AgentIdentity(
+                agent_id=self.state.agent_id, name=started.name, version=started.version, model=started.model
+            ),
+        )
+        self._handled(frame)
+        told = self.journal.frame("session.capabilities", payload, {"in_reply_to": frame.message_id})
+        idle = self.journal.state_changed("idle") if not self.busy else []
+        await self.journal.write(told, *idle)
+
+    # --- turns ---
+    async def _prompt(self, frame: Frame, payload: p.PromptRequest) -> None:
+        if self.busy:
+            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt.")
+            return
+        agent, started = self._agent, self._started
+        if agent is None or started is None:
+            await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
+            return
+        self._rest(cancel=True)
+        journal, state = self.journal, self.state
+        turn = state.turn = TurnState(journal.new_uuid(), payload.prompt_id, journal.now_ms)
+        start = p.TurnStart(turn_id=turn.turn_id, turn_index=state.next_turn_index, mode=payload.mode)
+        self._turn = Turn(agent, journal, turn, self._interactions, self._around.graces,
+                          single_process=started.features.single_turn_process)
+        self._handled(frame)
+        prompt = Prompt(payload.prompt_id, turn.turn_id, content_of(payload), payload.timeout_ms)
+        await journal.write(
+            *journal.state_changed("running"),
+            journal.frame("session.turn.start", start, {"prompt_id": payload.prompt_id}),
+        )
+        self._working = asyncio.create_task(self._work(self._turn, prompt), name=f"turn {turn.turn_id}")
+        self._working.add_done_callback(_report)
+
+    async def _work(self, turn: Turn, prompt: Prompt) -> None:
+        # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
+        await self.journal.durable()
+        over = await turn.run(prompt)
+        self._turn = None
+        if over:
+            await self._forget_agent()
+        else:
+            self._rest()
+
+    async def _cancel(self, frame: Frame, payload: p.TurnCancel) -> None:
+        if "replaces" in frame.metadata:
+            return  # The no-op in the place of a prompt that never came (D-7).
+        turn = self.state.turn
+        if payload.turn_id is not None and (turn is None or turn.turn_id != payload.turn_id):
+            await self._refuse(frame, Code.UNKNOWN_TURN, f"The turn {payload.turn_id} is not open.")
+        elif self._turn is not None:
+            self._turn.cancel(payload.reason)
+
+    async def _pause(self, frame: Frame, *, pause: bool) -> None:
+        agent, started = self._agent, self._started
+        if agent is None or started is None or not self.busy:
+            await self._refuse(frame, Code.UNKNOWN_TURN, "There is no turn to pause or resume.")
+            return
+        if started.features.pause == "none":
+            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, "This agent does not offer pause.")
+            return
+        self._handled(frame)
+        if pause:
+            await agent.pause()
+            await self.journal.write(*self.journal.state_changed("paused"))
+        else:
+            await agent.resume()
+            state = "waiting_approval" if self._interactions.waiting else "running"
+            await self.journal.write(*self.journal.state_changed(state))
+
+    # --- ending ---
+    async def close(self, reason: str) -> None:
+        """End the turn as cancelled, the agent, and this opening (A-4). Nothing where none is open."""
+        async with self._closing:
+            self._rest(cancel=True)
+            if self._turn is not None:
+                self._turn.cancel(reason)
+            if self._working is not None:
+                await asyncio.wait([self._working])
+            agent = self._agent
+            if agent is None:
+                return
+            ended = await agent.close()
+            if self._agent is not agent:
+                return
+            errors = endings.exit_error(self.journal, ended, "", None, expected=True) if ended else []
+            await self._end_opening(agent, [*errors, *endings.closed(self.journal, reason, ended)])
+
+    async def stop(self, reason: str) -> None:
+        """The runner ends: also break off a start that is under way."""
+        if self._starting is not None:
+            self._starting.cancel()
+        await self.close(reason)
+        self._interactions.close()
+
+    async def _watch(self, agent: Agent) -> None:
+        """Notice an agent that ends by itself (A-2); one that ends in a turn is told of by its turn."""
+        ended = await agent.gone()
+        if self._working is not None:
+            await asyncio.wait([self._working])
+        if self._agent is not agent or self._closing.locked():
+            return
+        stderr = agent.stderr_tail()
+        errors = endings.exit_error(self.journal, ended, stderr, None, expected=False)
+        await self._end_opening(agent, [*errors, *endings.closed(self.journal, "the agent's process ended", ended)])
+        await agent.close()
+
+    async def _end_opening(self, agent: Agent, frames: list[Frame]) -> None:
+        if self._agent is agent:
+            watching = self._watching
+            self._agent = self._started = self._watching = None
+            self._rest(cancel=True)
+            await self.journal.write(*frames)
+            if watching is not None and watching is not asyncio.current_task():
+                watching.cancel()
+
+    async def _forget_agent(self) -> None:
+        """The turn's end has told that the opening is over."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._agent = self._started = self._watching = None
+
+    def _rest(self, *, cancel: bool = False) -> None:
+        """Start, or stop, the clock of an agent without a turn."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if not cancel and self._agent is not None:
+            self._idle = asyncio.get_running_loop().call_later(self._around.graces.idle_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        if not self.busy:
+            task = asyncio.create_task(self.close("the agent had nothing to do for too long"))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+def _report(working: asyncio.Task[None]) -> None:
+    """A turn that could not be written to its end: the outbox is gone, and the next start recovers it (D-6)."""
+    if not working.cancelled() and (error := working.exception()) is not None:
+        log.error("a turn could not be finished", exc_info=error)
+
+
+def content_of(payload: p.PromptRequest) -> list[dict[str, Any]]:
+    """The prompt as blocks."""
+    if payload.input_type == "blocks" and payload.content is not None:
+        return payload.content
+    return [{"type": "text", "text": payload.text or ""}]

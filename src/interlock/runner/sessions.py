@@ -1,0 +1,80 @@
+"""All sessions of one runner, as the link sees them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock.ports.outbox import Outbox
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.runner.recovery import recover
+from interlock.runner.session import RunnerSession
+from interlock.runner.state import SessionState, decode_state
+from interlock.runner.surroundings import Surroundings
+
+
+class Sessions:
+    """Made empty; `recover` comes before the link. `control` is called with stored frames, in order per session."""
+
+    def __init__(self, around: Surroundings, outbox: Outbox) -> None:
+        self._around = around
+        self._outbox = outbox
+        self._sessions: dict[str, RunnerSession] = {}
+        self._stopping = False
+
+    async def recover(self) -> None:
+        """Close what the last life left open (D-6), in the outbox before this returns."""
+        for row in await self._outbox.sessions():
+            session = self._sessions[row.session_id] = RunnerSession(
+                self._around, row.session_id, decode_state(row.state)
+            )
+            await recover(session.journal, self._outbox)
+        await self._around.flow.flushed()
+
+    async def control(self, frame: Frame, raw: bytes) -> None:
+        """Act on one control frame. While the runner stops, none is acted on: what is stored is answered at its next
+        start (D-7)."""
+        if self._stopping or frame.session_id is None:
+            return
+        session = await self._session(frame.session_id)
+        await session.control(frame)
+
+    async def _session(self, session_id: str) -> RunnerSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            row = await self._outbox.open_session(session_id, self._around.clock.now_ms(), b"")
+            state = decode_state(row.state) if row.state else SessionState()
+            session = self._sessions.setdefault(session_id, RunnerSession(self._around, session_id, state))
+        return session
+
+    async def hello_sessions(self) -> list[p.HelloSession]:
+        """Every session that the outbox holds, for hello (L-4)."""
+        told: list[p.HelloSession] = []
+        for row in await self._outbox.sessions():
+            session = self._sessions.get(row.session_id)
+            state = session.state if session is not None else decode_state(row.state)
+            turn = state.turn
+            told.append(p.HelloSession(
+                session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
+                state=state.state if state.opening == "open" else "terminated",
+                refused=state.refused, turn_id=turn.turn_id if turn else None,
+                prompt_id=turn.prompt_id if turn else None,
+            ))
+        return told
+
+    def vouch(self) -> list[p.LiveAgent]:
+        """Every agent that is up (L-5)."""
+        return [
+            p.LiveAgent(
+                session_id=session_id, agent_id=session.state.agent_id, state=session.state.state,
+                turn_id=session.state.turn.turn_id if session.state.turn else None,
+            )
+            for session_id, session in self._sessions.items()
+            if session.state.opening == "open"
+        ]
+
+    async def close_all(self, reason: str) -> None:
+        """End every turn as cancelled and every agent; what that says is in the outbox when this returns."""
+        self._stopping = True
+        await asyncio.gather(*(session.stop(reason) for session in self._sessions.values()))
+        await self._around.flow.flushed()

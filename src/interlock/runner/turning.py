@@ -1,0 +1,131 @@
+"""One turn of one session: the prompt's way to the agent, its cancel, its end (T-1 … T-3, A-4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from interlock.ports.agent import Agent, Exit, Prompt, TurnOutcome
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.payloads import AgentState
+from interlock.runner import endings
+from interlock.runner.asking import Interactions
+from interlock.runner.journal import Journal
+from interlock.runner.scribe import TurnScribe, merge_usage
+from interlock.runner.state import TurnState
+from interlock.runner.surroundings import Graces
+
+STANDING: frozenset[AgentState] = frozenset({"paused", "waiting_approval", "waiting_input"})
+"""While a person is waited for, the timeout's clock stands (C-1)."""
+TICK_S = 1.0
+"""The backstop looks so often whether its clock runs."""
+
+log = structlog.get_logger()
+
+
+class Turn:
+    """A started turn. `run` returns when its end and its usage are written."""
+
+    def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
+                 *, single_process: bool) -> None:
+        self._agent = agent
+        self._journal = journal
+        self._turn = turn
+        self._graces = graces
+        self._single_process = single_process
+        self._scribe = TurnScribe(journal, turn, interactions)
+        self._cancelled = asyncio.Event()
+        self._reason = ""
+        self._terminated: Exit | None = None
+
+    def cancel(self, reason: str) -> None:
+        """Ask for its end; the first reason counts."""
+        if not self._cancelled.is_set():
+            self._reason = reason
+            self._cancelled.set()
+
+    async def run(self, prompt: Prompt) -> bool:
+        """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
+        backstop = asyncio.create_task(self._backstop(prompt.timeout_ms))
+        try:
+            outcome = await self._drive(prompt)
+        finally:
+            backstop.cancel()
+        return await self._end(outcome)
+
+    async def _drive(self, prompt: Prompt) -> TurnOutcome:
+        asking = asyncio.create_task(self._agent.prompt(prompt, self._scribe))
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        try:
+            await asyncio.wait([asking, cancelled], return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return _outcome(asking)
+            await self._stop(asking)
+            told = _outcome(asking)
+            return TurnOutcome("cancelled", told.usage, exit_code=told.exit_code,
+                               process=self._terminated or told.process)
+        finally:
+            cancelled.cancel()
+            asking.cancel()
+
+    async def _stop(self, asking: asyncio.Task[TurnOutcome]) -> None:
+        """A-4: the agent's own cancel, then the end of its process; the adapter must return in either case."""
+        await self._agent.resume()
+        await self._scribe.void("The turn was cancelled.")
+        await self._agent.cancel()
+        grace_s = self._graces.cancel_s + (self._graces.end_s if self._single_process else 0)
+        await asyncio.wait([asking], timeout=grace_s)
+        if asking.done():
+            return
+        self._terminated = await self._agent.close()
+        await asyncio.wait([asking], timeout=self._graces.drain_s)
+        asking.cancel()
+        await asyncio.wait([asking])
+
+    async def _end(self, outcome: TurnOutcome) -> bool:
+        """Close what is open, say what went wrong, end the turn; and the opening, where the process is gone."""
+        journal, turn_id, ended = self._journal, self._turn.turn_id, outcome.process
+        stderr = self._agent.stderr_tail()
+        writes = await self._scribe.finish(self._reason or "The turn ended.")
+        exit_frames: list[Frame] = []
+        if ended is not None:
+            await self._agent.close()
+            expected = self._cancelled.is_set()
+            exit_frames = endings.exit_error(journal, ended, stderr, turn_id, expected=expected)
+        before = exit_frames if outcome.stop_reason != "cancelled" else []
+        after = exit_frames if outcome.stop_reason == "cancelled" else []
+        if ended is None or outcome.error is not None:
+            before = [*endings.outcome_errors(journal, outcome, stderr, turn_id), *before]
+        told = merge_usage(self._scribe.told, outcome.usage)
+        end = endings.turn_end(journal, self._turn, outcome)
+        owed = endings.usage(journal, turn_id, told, crashed=ended is not None)
+        if ended is None:
+            await journal.write(*writes, *before, end, owed, *journal.state_changed("idle"))
+            return False
+        reason = self._reason if self._terminated else "the agent's process ended"
+        await journal.write(*writes, *before, end, owed, *after, *endings.closed(journal, reason, ended))
+        return True
+
+    async def _backstop(self, timeout_ms: int | None) -> None:
+        """Cancel a turn that outlives its timeout, where the gateway, whose clock decides, did not."""
+        if timeout_ms is None:
+            return
+        left_s = timeout_ms / 1000 + self._graces.backstop_s
+        while left_s > 0:
+            await asyncio.sleep(min(TICK_S, left_s))
+            if self._journal.state.state not in STANDING:
+                left_s -= TICK_S
+        self.cancel("the prompt's timeout has passed")
+
+
+def _outcome(asking: asyncio.Task[TurnOutcome]) -> TurnOutcome:
+    """What the adapter returned. One that raised has a mistake in it, and the turn must end all the same (T-3)."""
+    if asking.cancelled():
+        return TurnOutcome("error", error=(Code.INTERNAL, "The agent's adapter did not return."))
+    error = asking.exception()
+    if error is None:
+        return asking.result()
+    log.error("the adapter of an agent failed", exc_info=error)
+    return TurnOutcome("error", error=(Code.INTERNAL, f"Interlock's adapter for this agent failed: {error!r}."))
