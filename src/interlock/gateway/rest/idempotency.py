@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import rfc8785
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import raw_answer
 from interlock.ports.ledger import Ledger, Taken
@@ -75,7 +76,7 @@ class Once:
         self._ledger = ledger
         self._in_flight: dict[str, str] = {}
 
-    async def answer(self, claim: Claim, make: Callable[[], Awaitable[Response]]) -> Response:
+    async def answer(self, claim: Claim, make: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
         """Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse, and whatever `make` raises."""
         running = self._in_flight.get(claim.scope)
         if running is not None:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-import anyio
 import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -78,21 +77,21 @@ async def primed(call: Call, view: View, wanted: Asked) -> View:
 class Page(NamedTuple):
     """A page by poll: transient items stand only at the end of the last page."""
 
-    items: list[Item]
+    items: Sequence[Item]
     next_cursor: str
     has_more: bool
 
 
 async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
     """Gather a page; with no durable event there, wait for the first one as long as asked (S-1)."""
-    items = await _gather(call, wanted)
+    items: Sequence[Item] = await _gather(call, wanted)
     if wait and wanted.wait_s and not _durables(items):
         await _first_durable(call, wanted)
         items = await _gather(call, wanted)
     durables = _durables(items)
     has_more = len(durables) > wanted.limit
     if has_more:
-        items = [*durables[:wanted.limit]]
+        items = durables[:wanted.limit]
     last = max((item.n for item in _durables(items)), default=wanted.after)
     return Page(items, cursors.cursor(wanted.stream, last), has_more)
 
@@ -149,19 +148,18 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
-        async with anyio.create_task_group() as tasks:
-
-            async def watch() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(watch)
-            try:
-                await self._send_all(send)
-            except TimeoutError:
-                log.info("viewer_stalled", path=scope["path"])
-            tasks.cancel_scope.cancel()
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_disconnect(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        except TimeoutError:
+            log.info("viewer_stalled", path=scope["path"])
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send_all(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
@@ -188,6 +186,11 @@ class EventStream:
                 await _write(send, data)
             if burst and await self._finished(burst):
                 return
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _write(send: Send, data: bytes) -> None:

@@ -1,0 +1,1 @@
+"""A gateway's listener over a small desk, for the tests of the API."""

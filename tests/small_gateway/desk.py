@@ -1,0 +1,160 @@
+"""A desk over the memory ledger: enough of an engine for the API to be driven, and knobs for what tests await."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.engine.viewers import Viewers
+from interlock.gateway.rest.desk import Remember
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    Batch,
+    PutApproval,
+    PutCommand,
+    PutIdempotency,
+    PutSession,
+    Receipt,
+)
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord, Event, Principal, SessionRecord
+from interlock.protocol.resources import (
+    Approval,
+    Command,
+    CommandBody,
+    GrantBody,
+    Heartbeat,
+    Node,
+    Session,
+    StatusEvent,
+    Vote,
+)
+
+NOW = 1_800_000_000_000
+
+
+class SmallDesk:
+    """Commands become queued at once, votes decide at once."""
+
+    def __init__(self) -> None:
+        self.ledger = MemoryLedger()
+        self.viewers = Viewers(self.ledger)
+        self.gate: asyncio.Event | None = None
+        self.entered = asyncio.Event()
+        self.beating: set[str] = set()
+        self.failure: Exception | None = None
+        self.made = 0
+
+    def now_ms(self) -> int:
+        return NOW
+
+    def monotonic_ms(self) -> int:
+        return NOW
+
+    async def commit(self, writes: list[Any]) -> Receipt:
+        """Commit, then tell: what the lanes do."""
+        receipt = await self.ledger.commit(Batch(writes))
+        appends = [write for write in writes if isinstance(write, Append)]
+        for write, n in zip(appends, receipt.numbers, strict=True):
+            self.viewers.publish(write.stream, [Event(stream=write.stream, n=n, kind=write.kind, at_ms=write.at_ms,
+                                                      body=write.body)])
+        return receipt
+
+    async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
+        self.entered.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.made += 1
+        command = Command(
+            id=f"cmd_{self.made:026d}", created_at=iso(NOW), updated_at=iso(NOW), tenant_id=principal.tenant_id,
+            actor=principal.actor, type=body.type, target=body.target, state="queued", timeout_ms=1000,
+            payload=body.payload, payload_sha256="ab", idempotency_key=body.idempotency_key,
+        )
+        record = CommandRecord(command=command, session_id="s1", created_ms=NOW + self.made)
+        await self.commit([PutCommand(record), self.status(command.id, event="state", state="queued"),
+                           PutIdempotency(remember(command))])
+        return command
+
+    def status(self, command_id: str, **fields: Any) -> Append:
+        event = StatusEvent(command_id=command_id, at=iso(NOW), **fields)
+        return Append(command_stream(command_id), "status", NOW, msgspec.json.encode(event))
+
+    async def finish(self, command_id: str) -> None:
+        record = await self.ledger.command(command_id)
+        assert record is not None
+        ended = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state="succeeded"))
+        await self.commit([PutCommand(ended), self.status(command_id, event="state", state="succeeded"),
+                           self.status(command_id, event="result", ok=True)])
+
+    async def add_approval(self, approval_id: str, tenant: str = "default", **fields: Any) -> Approval:
+        approval = Approval(
+            id=approval_id, tenant_id=tenant, door="command", created_at=iso(NOW), expires_at=iso(NOW + 1),
+            title="run it", agent_id="shell", session_id="s1", digest="00", input=msgspec.Raw(b"{}"), rule="ask",
+            **{"state": "pending", **fields},
+        )
+        await self.commit([PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW + 1))])
+        return approval
+
+    async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
+        record = await self.ledger.approval(approval_id)
+        assert record is not None
+        if record.approval.state != "pending":
+            raise Problem("Conflict", "This approval is decided already.")
+        vote = Vote(by=principal.actor.id, at=iso(NOW), decision=body.decision, method=body.method)
+        state = "granted" if body.decision == "grant" else "denied"
+        approval = msgspec.structs.replace(record.approval, state=state, votes=[vote])
+        await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
+                           PutIdempotency(remember(approval))])
+        return approval
+
+    async def add_session(self, session_id: str = "s1", tenant: str = "default", updated_ms: int = NOW) -> None:
+        record = SessionRecord(
+            session_id=session_id, tenant_id=tenant, session_key=f"agent:shell:run:{session_id}", agent_id="shell",
+            runner_id="r1", workspace="/w", state="idle", created_ms=NOW, updated_ms=updated_ms, deadline_ms=None,
+            machine=b"", usage={},
+        )
+        await self.commit([PutSession(record)])
+
+    async def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
+                            ) -> SessionRecord:
+        record = await self.ledger.session(session_id)
+        assert record is not None
+        closed = msgspec.structs.replace(record, state="closed", usage={"reason": reason})
+        await self.commit([PutSession(closed), PutIdempotency(remember(closed))])
+        return closed
+
+    async def frame(self, frame: Frame, kind: str = "C") -> None:
+        await self.commit([Append(session_stream("s1"), kind, NOW, encode(frame))])  # type: ignore[arg-type]
+
+    async def feed(self, body: bytes) -> None:
+        await self.commit([Append(tenant_stream("default"), "feed", NOW, body)])
+
+    async def audit(self, count: int) -> None:
+        draft = AuditDraft(tenant_id="default", at=iso(NOW), who={"id": "owner", "role": "owner"}, action="enqueue")
+        await self.commit([Audit(draft) for _ in range(count)])
+
+    def heartbeat(self, command_id: str) -> Heartbeat | None:
+        if command_id not in self.beating:
+            return None
+        return Heartbeat(event="heartbeat", command_id=command_id, agent_id="shell", at=iso(NOW), state="running")
+
+    async def nodes(self, tenant_id: str) -> list[Node]:
+        return [Node(node_id="r1", device_name="desk", status="online", last_seen=iso(NOW), capabilities=[],
+                     active_sessions_count=0, config_versions={})]
+
+    def session_resource(self, record: SessionRecord) -> Session:
+        return Session(
+            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
+            agent_id=record.agent_id, state=record.state, created_at=iso(record.created_ms),
+            updated_at=iso(record.updated_ms),
+        )

@@ -1,0 +1,112 @@
+"""A gateway's listener on a free loopback port, over a small desk, and a way to ask it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from small_gateway.desk import NOW, SmallDesk
+
+from interlock.config import GatewaySection
+from interlock.gateway.credentials import digest
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.server import build_app, listen, make_server, port_of
+from interlock.ports.ledger import Batch, PutKey
+from interlock.protocol.records import KeyRecord
+from interlock.protocol.resources import Actor
+
+
+class Gateway:
+    """A running gateway: `desk` behind it, `http` in front of it as the owner."""
+
+    def __init__(self, desk: SmallDesk, port: int) -> None:
+        self.desk = desk
+        self.port = port
+        self.base = f"http://127.0.0.1:{port}"
+        self.http = self.as_role("owner")
+        self.server: Any = None
+        self.keys = 0
+
+    def as_role(self, role: str, tenant: str = "default") -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(base_url=self.base, headers={"Authorization": f"Bearer ilk_{tenant}_{role}"},
+                                  timeout=20)
+
+    async def post(self, path: str, body: Any = None, key: str | None = None, **more: Any) -> httpx2.Response:
+        """Post with a fresh idempotency key, or with the one given ("" for none)."""
+        self.keys += 1
+        key = f"test-key-number-{self.keys:04d}" if key is None else key
+        headers = {**({"Idempotency-Key": key} if key else {}), **more.pop("headers", {})}
+        kind = {"json": body} if not isinstance(body, bytes) else {"content": body}
+        if isinstance(body, bytes):
+            headers.setdefault("Content-Type", "application/json")
+        return await self.http.post(path, headers=headers, **kind, **more)
+
+    async def execute(self, **fields: Any) -> str:
+        answer = await self.post("/v1/commands", {"type": "execute", "target": {"agent_id": "shell"}, **fields})
+        assert answer.status_code == 202, answer.text
+        return answer.json()["id"]
+
+    @asynccontextmanager
+    async def sse(self, path: str, **headers: str) -> AsyncIterator["Sse"]:
+        async with self.http.stream("GET", path, headers={"Accept": "text/event-stream", **headers}) as answer:
+            yield Sse(answer)
+
+
+class Sse:
+    """Reads server-sent events as (id, event, data); comments as (None, "comment", text)."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.answer = answer
+        self._chunks = answer.aiter_text()
+        self._text = ""
+
+    async def next(self) -> tuple[str | None, str, str] | None:
+        while True:
+            while "\n\n" not in self._text:
+                try:
+                    self._text += await asyncio.wait_for(anext(self._chunks), 10)
+                except StopAsyncIteration:
+                    return None
+            block, self._text = self._text.split("\n\n", 1)
+            if block.startswith("retry:"):
+                continue
+            if block.startswith(":"):
+                return None, "comment", block[1:].strip()
+            fields = [line.split(": ", 1) for line in block.split("\n")]
+            data = "\n".join(value for name, value in fields if name == "data")
+            found = {name: value for name, value in fields}
+            return found.get("id"), found["event"], data
+
+
+@asynccontextmanager
+async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
+    """Start a gateway's listener; end it with its streams."""
+    desk = SmallDesk()
+    for tenant in ("default", "other"):
+        for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):
+            await desk.ledger.commit(Batch([PutKey(KeyRecord(
+                key_sha256=digest(f"ilk_{tenant}_{role}"), key_id=f"{tenant}-{role}", tenant_id=tenant, role=role,
+                principal=Actor(type="user", id=role), created_ms=NOW,
+            ))]))
+
+    async def signed_head(tenant: str) -> bytes | None:
+        return b'{"count":0}\n' if tenant == "default" else None
+
+    async def rawp(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": 4401})
+
+    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s)
+    app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
+    listener = listen("127.0.0.1", 0)
+    server = make_server(app, desk.viewers.close)
+    serving = asyncio.ensure_future(server.serve([listener]))
+    there = Gateway(desk, port_of(listener))
+    there.server = server
+    yield there
+    server.should_exit = True
+    await serving
+    await there.http.aclose()
+    listener.close()
