@@ -244,6 +244,36 @@ def test_each_kind_of_tampering_is_named_with_its_record(name: str) -> None:
 
 
 @pytest.mark.req("U-2")
+@pytest.mark.parametrize("members", [
+    b'"meta":' + b"[" * 20_000 + b"]" * 20_000,
+    b'"meta":{"a":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001,
+    b'"meta":{"cost":0.5}',
+    b'"meta":{"none":null}',
+    b'"meta":{"n":9007199254740992}',
+    b'"meta":{"n":' + b"9" * 6_000 + b"}",
+    b'"meta":{"b":1,"a":2}',
+    b'"meta":{"a":1,"a":2}',
+    b'"meta":{"a":"\\ud800"}',
+    b'"meta":{"a":"\xff"}',
+    b'"meta":{"a":"\\u0041"}',
+    b'"meta":{},"more":1',
+    b'"meta":{},"session_id":null',
+])  # fmt: skip
+def test_a_record_outside_the_schema_is_found_even_under_its_right_hash(members: bytes) -> None:
+    records = log(3)
+    before, after = records[1].body.split(b'"meta":', 1)
+    after = after[after.index(b',"prev":') :]
+
+    def forged(members: bytes) -> AuditRecord:
+        body = before + members + after
+        return AuditRecord(tenant_id="t1", seq=2, hash=hashlib.sha256(b"\0" + body).hexdigest(), body=body)
+
+    assert check([records[0], forged(b'"meta":{"a":1,"b":2}')], None).records == 2
+    report = check([records[0], forged(members)], None)
+    assert (report.kind, report.seq) == (Tampering.RECORD_CHANGED, 2)
+
+
+@pytest.mark.req("U-2")
 def test_a_missing_head_is_named() -> None:
     report = check(log(4), None)
     assert (report.ok, report.kind, report.records) == (False, Tampering.HEAD_MISSING, 4)

@@ -162,6 +162,15 @@ async def test_an_export_with_its_head_verifies_with_the_public_key_alone(tmp_pa
 
 
 @pytest.mark.req("U-2")
+async def test_two_who_ask_for_a_head_at_once_both_get_a_good_one(tmp_path: Path, ledger: SqliteLedger) -> None:
+    await write(ledger, 7)
+    both = signer(ledger, tmp_path)
+    heads = await asyncio.gather(*(both.sign_tenant("t1") for _ in range(5)))
+    assert {head.count for head in heads} == {7}
+    assert (await check(tmp_path)).not_yet_signed == 0
+
+
+@pytest.mark.req("U-2")
 async def test_a_head_is_never_signed_over_a_log_that_was_rolled_back(tmp_path: Path, ledger: SqliteLedger) -> None:
     await write(ledger)
     await signer(ledger, tmp_path).sign()

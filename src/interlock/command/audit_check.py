@@ -25,7 +25,7 @@ from interlock.command.audit import (
     record_id,
     record_line,
 )
-from interlock.command.canonical import NotCanonical, is_plain
+from interlock.command.canonical import MAX_INTEGER, NotCanonical, is_plain
 from interlock.protocol.records import AuditRecord
 
 
@@ -223,12 +223,16 @@ def _parse(line: bytes) -> tuple[ExportLine, RecordBody] | None:
         shown = _line.decode(line)
         raw = bytes(shown.record)
         body = _body.decode(raw)
-        if _encode(body) != raw or not is_plain(body.meta) or not 0 < body.seq < 2**53:
+        if _encode(body) != raw or not _within_schema(body):
             return None
         written = record_line(AuditRecord(tenant_id=body.tenant_id, seq=shown.seq, hash=shown.hash, body=raw))
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     return (shown, body) if written == line else None
+
+
+def _within_schema(body: RecordBody) -> bool:
+    return body.who.keys() == {"id", "role"} and 0 < body.seq <= MAX_INTEGER and is_plain(body.meta)
 
 
 def _parse_head(line: bytes) -> SignedHead | None:

@@ -120,6 +120,7 @@ class HeadSigner:
         self._clock = clock
         self._signed: dict[str, SignedHead] = {}
         self._refused: set[str] = set()
+        self._turn = asyncio.Lock()  # An export may ask for a head while the round is under way.
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Sign until `stopping` is set, and then a last time; the ledger must stay open until this returns."""
@@ -152,6 +153,10 @@ class HeadSigner:
 
         Raises HeadRefused, LedgerError, OSError.
         """
+        async with self._turn:
+            return await self._sign_next(tenant_id)
+
+    async def _sign_next(self, tenant_id: str) -> SignedHead:
         before = self._signed.get(tenant_id) or await asyncio.to_thread(self._last_signed, tenant_id)
         count, last_hash = await self._ledger.audit_head(tenant_id)
         if before is not None:
