@@ -25,10 +25,12 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
-from interlock.gateway.server import build_app, serve
+from interlock.gateway.server import RAWP_PATH, build_app, serve
 from interlock.gateway.signing import HeadSigner, load_or_make_key
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 from interlock.protocol.records import RunnerRecord
+from interlock.runner.main import RunnerConfig
+from interlock.runner.main import run_runner as _run_runner
 
 LOCAL_RUNNER = "local"
 """The runner that `interlock up` starts and pairs by itself (G-3)."""
@@ -76,8 +78,24 @@ async def run_gateway(
         lock.release()
 
 
+async def run_runner(state: Path, config: Config, url: str, token: str, *, roots: list[str] | None = None) -> None:
+    """Run the local runner of a state directory until SIGTERM or SIGINT, with its outbox under `<state>/runner`.
+
+    `url` is the gateway's, http or ws. Without roots, in the config or here, workspaces lie where it was started (A-1).
+    Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
+    """
+    await _run_runner(
+        RunnerConfig(
+            url=url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url, token=token,
+            runner_id=LOCAL_RUNNER, state_dir=state / "runner", roots=roots or config.runner.roots or [str(Path.cwd())],
+            agents=config.agents, device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
+            agent_idle_ms=config.runner.agent_idle_ms,
+        )
+    )
+
+
 def _outlive_the_server() -> None:
-    """uvicorn raises the signal that stopped it once more when it has stopped; what is left to do here is to tidy up."""
+    """uvicorn raises the signal that stopped it once more when it has stopped; here it then only means: tidy up."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: None)
