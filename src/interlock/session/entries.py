@@ -1,0 +1,158 @@
+"""The words of a transcript, version 3 (sessions.md section 4): a header line, then entries that form a tree.
+
+These structs are what this program writes. What others wrote is read as plain objects (`session.context`), so that an
+entry type that is not known here keeps every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any, Literal
+
+import msgspec
+
+VERSION = 3
+ID_BYTES = 4
+"""An entry's id is so many random bytes in hex: 8 characters."""
+ID_DRAWS = 1_000
+"""Draws before an id is given up for want of a free one; among a million entries the odds are nil."""
+
+FileStop = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class Part(msgspec.Struct, frozen=True, tag_field="type", rename="camel", omit_defaults=True):
+    """A piece of a message's content."""
+
+
+class TextPart(Part, frozen=True, tag="text"):
+    text: str
+
+
+class ThinkingPart(Part, frozen=True, tag="thinking"):
+    thinking: str
+
+
+class ImagePart(Part, frozen=True, tag="image"):
+    """`data` is base64."""
+
+    data: str
+    mime_type: str
+
+
+class ToolCallPart(Part, frozen=True, tag="toolCall"):
+    """`id` is the invocation; `arguments` is always an object."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Cost(msgspec.Struct, frozen=True, rename="camel"):
+    """What a message cost; all zeros where the agent does not tell (X-8)."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+class TokenFigures(msgspec.Struct, frozen=True, rename="camel"):
+    """`usage` of an assistant message: tokens, all zeros where the agent does not tell (X-8)."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost = Cost()
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", rename="camel", omit_defaults=True):
+    """What stands in a `message` entry. `timestamp` is milliseconds since the epoch."""
+
+    timestamp: int
+
+
+class UserMessage(Message, frozen=True, kw_only=True, tag="user"):
+    content: str | list[Part]
+
+
+class AssistantMessage(Message, frozen=True, kw_only=True, tag="assistant"):
+    content: list[Part]
+    api: str
+    provider: str
+    model: str
+    usage: TokenFigures
+    stop_reason: FileStop
+    error_message: str | None = None
+
+
+class ToolResultMessage(Message, frozen=True, kw_only=True, tag="toolResult"):
+    tool_call_id: str
+    tool_name: str
+    content: list[Part]
+    is_error: bool
+    details: dict[str, Any] | None = None
+
+
+class Custom(msgspec.Struct, frozen=True):
+    """What stands in a `custom` entry: kept in the tree, never in context."""
+
+    custom_type: str
+    data: dict[str, Any]
+
+
+Draft = Message | Custom
+"""An entry that has no id and no place in the tree yet."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel"):
+    """A node of the tree. `timestamp` is ISO 8601 UTC with milliseconds."""
+
+    id: str
+    parent_id: str | None
+    timestamp: str
+
+
+class MessageEntry(Entry, frozen=True, kw_only=True, tag="message"):
+    message: Message
+
+
+class CustomEntry(Entry, frozen=True, kw_only=True, tag="custom"):
+    custom_type: str
+    data: dict[str, Any]
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session", rename="camel"):
+    """Line 1."""
+
+    version: int = VERSION
+    id: str
+    timestamp: str
+    cwd: str
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
+    """Write line 1, without its line feed."""
+    return _encode(Header(id=session_id, timestamp=timestamp, cwd=cwd))
+
+
+def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str) -> bytes:
+    """Give a draft its place, and write its line, without its line feed."""
+    if isinstance(draft, Custom):
+        return _encode(CustomEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
+                                   custom_type=draft.custom_type, data=draft.data))
+    return _encode(MessageEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp, message=draft))
+
+
+def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:
+    """Draw an id that the transcript does not have; drawn again on collision (X-3). Raises RuntimeError."""
+    for _ in range(ID_DRAWS):
+        entry_id = entropy(ID_BYTES).hex()
+        if entry_id not in taken:
+            return entry_id
+    raise RuntimeError(f"{ID_DRAWS} draws of an entry id gave only ids that are taken")

@@ -1,0 +1,308 @@
+"""From frames to transcript entries (X-8). Pure: frames go in, drafts of finished entries come out.
+
+What is open (an assistant message that still collects) lives in the fold alone. After a restart the fold is fed the
+open turn's frames again and its drafts are dropped: the same transaction that kept those frames kept their lines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.resources import Approval, Notice
+from interlock.session.entries import (
+    AssistantMessage,
+    Custom,
+    Draft,
+    FileStop,
+    ImagePart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    TokenFigures,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+
+API = "rawp"
+"""`api` of every assistant message that came over RAWP (X-8)."""
+UNKNOWN_MODEL = "unknown"
+
+STOP_REASONS: dict[p.StopReason, FileStop] = {
+    "end_turn": "stop", "max_tokens": "length", "tool_use": "toolUse", "cancelled": "aborted", "error": "error",
+    "awaiting_input": "stop",
+}
+"""How a turn's end reads in the file (X-8)."""
+
+
+class _Block(msgspec.Struct):
+    """A text or thinking block that the open message has; its continuations join it."""
+
+    block_id: str
+    thinking: bool
+    text: str
+
+    def part(self) -> Part:
+        return ThinkingPart(self.text) if self.thinking else TextPart(self.text)
+
+
+class _No(msgspec.Struct):
+    """Who said no to a question, and why."""
+
+    by: str
+    why: str | None
+
+    def sentence(self) -> str:
+        return f"Denied by {self.by}: {self.why}" if self.why else f"Denied by {self.by}."
+
+
+class TranscriptFold:
+    """A fold over one session's durable frames of both directions, in the order of its stream."""
+
+    def __init__(self, agent_id: str, model: str = "") -> None:
+        self._agent_id = agent_id
+        self.model = model
+        """The agent's model as its capabilities name it, "" while it is not known."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._parts: list[_Block | ToolCallPart] = []
+        self._began_ms = 0
+        self._tools: dict[str, str] = {}
+        self._last_tool = ""
+        self._asked: dict[str, str] = {}
+        self._noes: dict[str, _No] = {}
+        self._refusals: dict[str, _No] = {}
+        self._error: str | None = None
+        self._ended: p.StopReason | None = None
+
+    def feed(self, frame: Frame, now_ms: int) -> list[Draft]:
+        """Take one durable frame of either direction; give the entries that it finishes, in order.
+
+        `now_ms` stands in where the frame tells no time. A prompt finishes nothing here: see `prompt_draft`.
+        """
+        payload = frame.payload
+        at_ms = _moment(frame, now_ms)
+        if frame.metadata.get("delegation_chain") and frame.type.startswith(("agent.", "tool.")):
+            return [_subagent_draft(frame)]
+        match payload:
+            case p.Capabilities():
+                self._capable(payload)
+            case p.TurnStart():
+                drafts = self.abandon("the turn was left without an end", at_ms)
+                self._reset()
+                return drafts
+            case p.TextDone():
+                self._text(frame, payload, at_ms)
+            case p.ToolRequest():
+                self._call(payload, at_ms)
+            case p.ToolResult():
+                return [*self._flush("toolUse", None, at_ms), self._result(payload, at_ms)]
+            case p.InteractionRequest() | p.InteractionResponse() | p.InteractionTimeout() | p.InteractionResolved():
+                self._interaction(payload)
+            case p.AgentError() | p.SessionError():
+                self._trouble(payload)
+            case p.TurnEnd():
+                self._ended = payload.stop_reason
+            case p.Usage() if self._ended is not None:
+                return self._finish(self._ended, payload, at_ms)
+            case p.SessionClosed():
+                return self.abandon(f"the session was closed: {payload.reason}", at_ms)
+            case _:
+                pass
+        return []
+
+    def abandon(self, reason: str, at_ms: int) -> list[Draft]:
+        """Finish what is open although no usage will come: nothing that was said is lost with its agent."""
+        if not self._parts:
+            self._reset()
+            return []
+        if self._ended is None:
+            self._error = self._error or reason
+        return self._finish(self._ended or "error", None, at_ms)
+
+    # --- what collects ---
+    def _capable(self, payload: p.Capabilities) -> None:
+        if payload.agent is not None and payload.agent.model:
+            self.model = payload.agent.model
+
+    def _text(self, frame: Frame, payload: p.TextDone, at_ms: int) -> None:
+        if not payload.text:
+            return
+        continued = frame.metadata.get("continues")
+        for part in self._parts if continued else ():
+            if isinstance(part, _Block) and part.block_id == continued:
+                part.text += payload.text
+                part.block_id = payload.block_id  # The next continuation names this block, not the first one.
+                return
+        self._open(_Block(payload.block_id, frame.type == "agent.thinking.done", payload.text), at_ms)
+
+    def _call(self, payload: p.ToolRequest, at_ms: int) -> None:
+        self._tools[payload.invocation_id] = payload.tool_name
+        self._last_tool = payload.invocation_id
+        self._open(ToolCallPart(payload.invocation_id, payload.tool_name, _arguments(payload.input)), at_ms)
+
+    def _open(self, part: _Block | ToolCallPart, at_ms: int) -> None:
+        if not self._parts:
+            self._began_ms = at_ms
+        self._parts.append(part)
+
+    def _interaction(
+        self, payload: p.InteractionRequest | p.InteractionResponse | p.InteractionTimeout | p.InteractionResolved
+    ) -> None:
+        """Remember who said no to which call, and why: the result alone does not tell."""
+        name = payload.interaction_id
+        match payload:
+            case p.InteractionRequest():
+                self._asked[name] = payload.context.invocation_id or ""
+            case p.InteractionResponse():
+                if payload.decision == "deny":
+                    self._noes[name] = _No(payload.by, payload.message)
+            case p.InteractionTimeout():
+                self._noes[name] = _No("the gateway", "nobody answered in time")
+            case p.InteractionResolved():
+                if payload.outcome != "allowed":
+                    why = {"expired": "nobody answered in time", "void": "the question was given up"}
+                    said = self._noes.get(name) or _No(payload.by or "the runner", why.get(payload.outcome))
+                    self._refusals[self._asked.get(name, "")] = said
+
+    def _trouble(self, payload: p.AgentError | p.SessionError) -> None:
+        if isinstance(payload, p.SessionError):
+            if payload.fatal:
+                self._error = payload.message
+        elif payload.severity != "warning":
+            self._error = payload.message
+        elif self._last_tool in self._tools:
+            # A call that the runner refuses without asking anybody is explained by a warning just before its result.
+            self._refusals.setdefault(self._last_tool, _No("the runner", payload.message))
+
+    # --- what is finished ---
+    def _flush(
+        self, stop: FileStop, usage: p.Usage | None, at_ms: int, error: str | None = None
+    ) -> list[Draft]:
+        if not self._parts:
+            return []
+        content = [part.part() if isinstance(part, _Block) else part for part in self._parts]
+        self._parts = []
+        return [
+            AssistantMessage(
+                content=content, api=API, provider=self._agent_id, model=self.model or UNKNOWN_MODEL,
+                usage=_figures(usage), stop_reason=stop, error_message=error, timestamp=self._began_ms or at_ms,
+            )
+        ]
+
+    def _finish(self, ended: p.StopReason, usage: p.Usage | None, at_ms: int) -> list[Draft]:
+        stop = STOP_REASONS[ended]
+        if stop == "stop" and self._tools:
+            stop = "toolUse"
+        error = (self._error or "the agent reported an error") if stop == "error" else None
+        drafts = self._flush(stop, usage, at_ms, error)
+        if not drafts and usage is not None:
+            data: dict[str, Any] = {"usage": msgspec.to_builtins(_figures(usage)), "stopReason": stop}
+            if error is not None:
+                data["errorMessage"] = error
+            drafts.append(Custom("interlock.usage", data))
+        self._reset()
+        return drafts
+
+    def _result(self, payload: p.ToolResult, at_ms: int) -> ToolResultMessage:
+        text = _output_text(payload)
+        details: dict[str, Any] = {"status": payload.status, "outputType": payload.output_type,
+                                   "durationMs": payload.duration_ms}
+        refusal = self._refusals.pop(payload.invocation_id, None)
+        if payload.status == "denied":
+            said = (refusal or _No("the agent or its runner", None)).sentence()
+            text = f"{said}\n{text}" if text else said
+        elif payload.status == "cancelled" and not text:
+            text = "Cancelled."
+        if payload.truncated is not None:
+            details["truncated"] = msgspec.to_builtins(payload.truncated)
+        return ToolResultMessage(
+            tool_call_id=payload.invocation_id, tool_name=self._tools.pop(payload.invocation_id, "unknown"),
+            content=[TextPart(text)] if text else [], is_error=payload.status != "ok", details=details,
+            timestamp=at_ms,
+        )
+
+
+def prompt_draft(prompt: p.PromptRequest, now_ms: int) -> UserMessage:
+    """Make the user's message of a prompt (X-5, X-8)."""
+    if prompt.content is None:
+        return UserMessage(content=prompt.text or "", timestamp=now_ms)
+    return UserMessage(content=[_prompt_part(block) for block in prompt.content], timestamp=now_ms)
+
+
+def notice_draft(notice: Notice) -> Custom:
+    """Make the entry of a notice: in the tree, never in context (X-8)."""
+    return Custom("interlock.notice", {
+        name: value for name in ("code", "message", "since", "lost_frame_count")
+        if (value := getattr(notice, name)) is not None
+    })
+
+
+def approval_draft(approval: Approval, by: str) -> Custom:
+    """Make the entry of one step of an approval: in the tree, never in context (X-8)."""
+    data: dict[str, Any] = {"approval_id": approval.id, "state": approval.state, "door": approval.door,
+                            "title": approval.title, "digest": approval.digest, "rule": approval.rule, "by": by}
+    for name in ("tool_name", "invocation_id", "command_id", "comment"):
+        value = getattr(approval, name)
+        if value is not None:
+            data[name] = value
+    return Custom("interlock.approval", data)
+
+
+def _subagent_draft(frame: Frame) -> Custom:
+    return Custom("interlock.subagent", {"type": frame.type, "payload": _plain(msgspec.json.encode(frame.payload)),
+                                         "delegation_chain": frame.metadata["delegation_chain"]})
+
+
+def _prompt_part(block: dict[str, Any]) -> Part:
+    if block.get("type") == "text":
+        return TextPart(str(block.get("text", "")))
+    media_type = str(block.get("media_type") or "application/octet-stream")
+    data = str(block.get("data") or "")
+    if block.get("type") == "image":
+        return ImagePart(data, media_type)
+    # The format has no part for other media: the reader is told, and the ledger's frame keeps the bytes.
+    return TextPart(f"[{block.get('type', 'file')}, {media_type}, {len(data) * 3 // 4} bytes]")
+
+
+def _arguments(raw: msgspec.Raw) -> dict[str, Any]:
+    """A call's arguments as an object, on one line whatever white space the agent wrote."""
+    value = _plain(bytes(raw))
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {"input": value}
+
+
+def _plain(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # A frame's raw field is only skipped over where it arrives, so what nests too deep shows here first.
+        return raw.decode("utf-8", "replace")
+
+
+def _output_text(payload: p.ToolResult) -> str:
+    output = payload.output
+    if output is None:
+        return ""
+    return output if isinstance(output, str) else msgspec.json.encode(output).decode()
+
+
+def _figures(usage: p.Usage | None) -> TokenFigures:
+    if usage is None:
+        return TokenFigures()
+    tokens = usage.token_usage
+    read, write = tokens.cache_read_tokens or 0, tokens.cache_write_tokens or 0
+    return TokenFigures(tokens.input_tokens, tokens.output_tokens, read, write,
+                        tokens.input_tokens + tokens.output_tokens + read + write)
+
+
+def _moment(frame: Frame, now_ms: int) -> int:
+    try:
+        return parse_iso(frame.timestamp)
+    except ValueError:
+        return now_ms
