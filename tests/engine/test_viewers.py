@@ -37,6 +37,11 @@ def done(seq: int, text: str, block: str = "b") -> Frame:
                  payload=TextDone(turn_id="t", block_id=block, text=text))
 
 
+def end(seq: int) -> Frame:
+    return Frame(type="session.turn.end", message_id="m", session_id="1", timestamp="t", seq=seq,
+                 payload=TurnEnd(turn_id="t", stop_reason="error"))
+
+
 class Lane:
     """A lane as the hub sees it: events that are committed, then told. `hold` makes a read wait."""
 
@@ -145,7 +150,7 @@ async def test_overlaps_are_not_relayed_twice_and_holes_not_at_all() -> None:
 
 @pytest.mark.req("S-1", "S-3")
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["commit", "tell", "delta", "done", "read", "join", "pass"]), max_size=60))
+@given(st.lists(st.sampled_from(["commit", "tell", "delta", "done", "end", "read", "pass"]), max_size=60))
 async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(steps: list[str]) -> None:
     lane = Lane()
     seen: list[int] = []
@@ -157,7 +162,7 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
             if isinstance(item, Durable):
                 seen.append(item.n)
                 closed = closing_frame(item.kind, item.body)
-                if closed is not None:
+                if closed is not None and isinstance(closed.payload, TextDone):
                     shown.pop(closed.payload.block_id, None)
             else:
                 payload = item.frame.payload
@@ -171,11 +176,15 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
                 lane.commit()
             elif step == "tell":
                 lane.tell()
-            elif step == "delta" and lane.told == len(lane.committed):
+            elif step == "delta" and not any(b"turn.end" in event.body for event in lane.committed[lane.told:]):
                 lane.delta(length, "ab", str(block))
                 length += 2
             elif step == "done":
                 lane.commit(done(1, "", str(block)))
+                block, length = block + 1, 0
+            elif step == "end":
+                lane.commit(done(1, "", str(block)))
+                lane.commit(end(1))
                 block, length = block + 1, 0
             elif step == "read":
                 look(await viewer.next(0))
@@ -295,11 +304,23 @@ async def test_numbers_told_out_of_order_are_read_in_order() -> None:
         assert numbers(await viewer.next()) == [1, 2]
 
 
+@pytest.mark.req("S-3")
+async def test_ends_of_earlier_turns_do_not_close_what_is_open_now() -> None:
+    lane = Lane()
+    lane.delta(0, "first", "b")
+    lane.event(done(1, "first", "b"))
+    lane.event(end(2))
+    lane.delta(0, "second", "c")
+    lane.event()
+    lane.delta(0, "again", "b")
+    async with lane.hub.join(S, 0) as viewer:
+        assert numbers(await viewer.next()) == [1, 2, 3]
+        assert texts(await viewer.next()) == [(0, "second"), (0, "again")]
+
+
 async def test_the_end_of_a_turn_forgets_its_open_blocks() -> None:
     lane = Lane()
     lane.delta(0, "never closed")
-    end = Frame(type="session.turn.end", message_id="m", session_id="1", timestamp="t", seq=1,
-                payload=TurnEnd(turn_id="t", stop_reason="error"))
-    lane.event(end)
+    lane.event(end(1))
     async with lane.hub.join(S, 1) as viewer:
         assert await viewer.next(0) == []

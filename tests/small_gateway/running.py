@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-from small_gateway.desk import NOW, SmallDesk
 
 from interlock.config import GatewaySection
 from interlock.gateway.credentials import digest
@@ -15,6 +14,7 @@ from interlock.gateway.server import build_app, listen, make_server, port_of
 from interlock.ports.ledger import Batch, PutKey
 from interlock.protocol.records import KeyRecord
 from interlock.protocol.resources import Actor
+from small_gateway.desk import NOW, SmallDesk
 
 
 class Gateway:
@@ -73,9 +73,9 @@ class Sse:
                 continue
             if block.startswith(":"):
                 return None, "comment", block[1:].strip()
-            fields = [line.split(": ", 1) for line in block.split("\n")]
+            fields = [(line.split(": ", 1)[0], line.split(": ", 1)[1]) for line in block.split("\n")]
             data = "\n".join(value for name, value in fields if name == "data")
-            found = {name: value for name, value in fields}
+            found = dict(fields)
             return found.get("id"), found["event"], data
 
 

@@ -20,7 +20,7 @@ from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, MAX_DELTA_BYTES, PAGE_MAX, VIEWER_OUTBOX_BYTES
 from interlock.protocol.records import Event, EventKind
-from interlock.session.blocks import CLOSING, Hole, OpenBlocks, joined
+from interlock.session.blocks import CLOSING, TURN_ENDS, Hole, OpenBlocks, joined
 
 MAX_OVERFLOWS = 16
 """A viewer that fell behind this often is ended with `Behind`."""
@@ -82,6 +82,8 @@ class _Topic:
     def __init__(self) -> None:
         self.viewers: list[Viewer] = []
         self.blocks = OpenBlocks()
+        self.told = 0
+        """Number of the last event that was published while this topic was here; 0 while none was."""
 
 
 class Viewer:
@@ -183,8 +185,10 @@ class Viewer:
     def _from_ledger(self, events: Sequence[Event]) -> list[Item]:
         if self._topic.blocks:
             for event in events:
-                frame = closing_frame(event.kind, event.body)
-                if frame is not None:
+                # What was told has closed its blocks already; one that is open now under the same name is a new one.
+                frame = closing_frame(event.kind, event.body) if event.n > self._topic.told else None
+                # A turn's end closes nothing by itself here: its blocks were closed by name before it (T-3).
+                if frame is not None and frame.type not in TURN_ENDS:
                     self._closed_blocks.update(self._topic.blocks.closed_by(frame))
         self.cursor = events[-1].n
         self._told = max(self._told, self.cursor)
@@ -251,12 +255,16 @@ class Viewers:
                 if frame is not None:
                     topic.blocks.feed(frame)
         items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
+        topic.told = max(topic.told, *(event.n for event in events)) if events else topic.told
         for viewer in topic.viewers:
             viewer.offer(items)
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:
-        """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far."""
+        """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far.
+
+        A turn's end must have been published before a frame of the next turn is relayed, since it closes what is open.
+        """
         topic = self._topics.get(session_stream)
         if topic is None:
             topic = self._topics[session_stream] = _Topic()

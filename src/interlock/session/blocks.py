@@ -22,8 +22,9 @@ _HALF = MAX_TOOL_OUTPUT_BYTES // 2
 _ESCAPE = 6
 """The longest that one character under U+0080 becomes in JSON; a head may fall short of its half by less."""
 
-_ENDS = frozenset({"session.turn.end", "session.closed"})
-CLOSING = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result"}) | _ENDS
+TURN_ENDS = frozenset({"session.turn.end", "session.closed"})
+"""Types whose frames close every open block."""
+CLOSING = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result"}) | TURN_ENDS
 """Types whose frames close blocks; a reader need not look into any other durable frame."""
 
 
@@ -184,7 +185,7 @@ class OpenBlocks:
     def closed_by(self, frame: Frame) -> list[str]:
         """Name the open blocks that a durable frame closes (T-3: a turn's end closes all)."""
         payload = frame.payload
-        if frame.type in _ENDS:
+        if frame.type in TURN_ENDS:
             return list(self._blocks)
         if isinstance(payload, TextDone):
             return [payload.block_id] if payload.block_id in self._blocks else []

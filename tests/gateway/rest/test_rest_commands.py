@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+
 from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio

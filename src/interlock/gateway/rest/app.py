@@ -34,6 +34,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
 )
 
+DRAIN_BYTES = 4 * MAX_BODY_BYTES
+"""A body larger than this is not read to its end: the connection is closed."""
+
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -107,14 +110,18 @@ class RestApp:
 
 async def read_body(request: Request, optional: bool) -> bytes:
     """Read the whole body. Raises Problem UnsupportedMediaType or PayloadTooLarge."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
     raw = bytearray()
+    taken = 0
     async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > MAX_BODY_BYTES:
-            raise _too_large()
+        taken += len(chunk)
+        # What is too much is read on for a while and dropped: a sender that is cut off does not see the answer.
+        if taken > DRAIN_BYTES:
+            break
+        if taken <= MAX_BODY_BYTES:
+            raw += chunk
+    if taken > MAX_BODY_BYTES:
+        raise Problem("PayloadTooLarge", f"The body is larger than {MAX_BODY_BYTES} bytes.",
+                      headers={"Connection": "close"})
     if not raw and optional:
         return b"{}"
     media, _, parameters = request.headers.get("content-type", "").partition(";")
@@ -125,12 +132,6 @@ async def read_body(request: Request, optional: bool) -> bytes:
         raise Problem("UnsupportedMediaType", "The body is compressed, which is not taken here.",
                       hint="Send it without Content-Encoding.")
     return bytes(raw)
-
-
-def _too_large() -> Problem:
-    # The rest of the body is not read, so the connection cannot serve another request.
-    return Problem("PayloadTooLarge", f"The body is larger than {MAX_BODY_BYTES} bytes.",
-                   headers={"Connection": "close"})
 
 
 def _check_query(request: Request, operation: Operation) -> None:

@@ -1,0 +1,212 @@
+"""Frames, feed, approvals, audit and status over HTTP."""
+
+import asyncio
+import json
+
+import httpx2
+import pytest
+
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.payloads import TextDelta, TextDone, TurnEnd
+from small_gateway.running import Gateway
+
+pytestmark = pytest.mark.anyio
+FRAMES = "/v1/sessions/s1/frames"
+
+
+def delta(offset: int, text: str, block: str = "b") -> Frame:
+    return Frame(type="agent.text.delta", message_id="m", session_id="s1", timestamp="t",
+                 payload=TextDelta(turn_id="t", block_id=block, offset=offset, text=text))
+
+
+def done(seq: int, text: str, block: str = "b") -> Frame:
+    return Frame(type="agent.text.done", message_id="m", session_id="s1", timestamp="t", seq=seq,
+                 payload=TextDone(turn_id="t", block_id=block, text=text))
+
+
+def end(seq: int) -> Frame:
+    return Frame(type="session.turn.end", message_id="m", session_id="s1", timestamp="t", seq=seq,
+                 payload=TurnEnd(turn_id="t", stop_reason="end_turn"))
+
+
+def tell(gateway: Gateway, frame: Frame) -> None:
+    gateway.desk.viewers.transient(session_stream("s1"), encode(frame), frame)
+
+
+@pytest.mark.req("S-1", "S-3")
+async def test_frames_by_sse_tail_then_text_so_far_then_live(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await gateway.desk.frame(end(1))
+    tell(gateway, delta(0, "Hel"))
+    tell(gateway, delta(3, "lo"))
+    async with gateway.sse(FRAMES) as sse:
+        first, merged = await sse.next(), await sse.next()
+        assert first is not None
+        assert merged is not None
+        assert first[1] == "frame"
+        assert first[2] == '{"n":1,"kind":"C","frame":' + encode(end(1)).decode() + "}"
+        assert merged[:2] == (None, "delta")
+        assert json.loads(merged[2])["frame"]["payload"]["text"] == "Hello"
+        tell(gateway, delta(5, "!"))
+        live = await sse.next()
+        assert live is not None
+        assert json.loads(live[2])["frame"]["payload"] == {"turn_id": "t", "block_id": "b", "offset": 5, "text": "!"}
+        await gateway.desk.frame(done(2, "Hello!"))
+        closed = await sse.next()
+    async with gateway.sse(FRAMES, **{"Last-Event-ID": str(first[0])}) as again:
+        assert await again.next() == closed
+
+
+@pytest.mark.req("S-1")
+async def test_frames_by_poll_with_the_text_so_far_at_the_end(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    for number in range(3):
+        await gateway.desk.frame(end(number + 1))
+    tell(gateway, delta(0, "Hello"))
+    page = (await gateway.http.get(FRAMES, params={"limit": "2"})).json()
+    assert [event.get("n") for event in page["events"]] == [1, 2]
+    assert page["has_more"] is True
+    page = (await gateway.http.get(FRAMES, params={"since": page["next_cursor"]})).json()
+    assert [event.get("n") for event in page["events"]] == [3, None]
+    assert page["has_more"] is False
+    waiting = asyncio.ensure_future(gateway.http.get(FRAMES, params={"since": page["next_cursor"], "wait": "20"}))
+    while not gateway.desk.viewers.count():
+        await asyncio.sleep(0)
+    tell(gateway, delta(5, "!"))
+    await gateway.desk.frame(done(4, "Hello!"))
+    events = (await waiting).json()["events"]
+    assert [event.get("n") for event in events] == [4]
+
+
+@pytest.mark.req("S-6", "Q-1", "Q-2")
+async def test_the_delivered_view_is_silent_and_the_raw_one_is_whole(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    async with gateway.sse(FRAMES) as shown, gateway.sse(FRAMES + "?view=raw") as raw:
+        while gateway.desk.viewers.count() < 2:
+            await asyncio.sleep(0)
+        tell(gateway, delta(0, "NO_"))
+        tell(gateway, delta(3, "REPLY"))
+        await gateway.desk.frame(done(1, "NO_REPLY"))
+        await gateway.desk.frame(end(2))
+        texts = [json.loads(event[2])["frame"]["payload"].get("text") for _ in range(4)
+                 if (event := await raw.next()) is not None]
+        assert "".join(str(text) for text in texts[:-2]) == "NO_REPLY"
+        silent = await shown.next()
+        assert silent is not None
+        frame = json.loads(silent[2])["frame"]
+        assert frame["payload"]["text"] == ""
+        assert frame["metadata"] == {"suppressed": True}
+    replay = (await gateway.http.get(FRAMES)).json()["events"]
+    assert replay[0]["frame"] == frame
+    assert (await gateway.http.get(FRAMES + "?view=odd")).status_code == 400
+
+
+@pytest.mark.req("F-1", "S-2")
+async def test_a_cursor_behind_what_is_kept_is_410_and_names_the_snapshot(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    for number in range(4):
+        await gateway.desk.frame(end(number + 1))
+    cursor = (await gateway.http.get(FRAMES, params={"limit": "1"})).json()["next_cursor"]
+    whole = gateway.desk.ledger.events
+
+    async def pruned(stream: str, after: int, limit: int) -> list[object]:
+        return [*(await whole(stream, max(after, 2), limit))]
+
+    gateway.desk.ledger.events = pruned  # type: ignore[method-assign, assignment]
+    answer = await gateway.http.get(FRAMES, params={"since": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (410, "CursorExpired")
+    assert "/v1/sessions/s1" in answer.json()["hint"]
+    assert answer.headers["Link"] == '</v1/sessions/s1>; rel="alternate"'
+
+
+@pytest.mark.req("S-1")
+async def test_the_feed_by_poll_and_sse(gateway: Gateway) -> None:
+    await gateway.desk.feed(b'{"event":"command","id":"cmd_1"}')
+    page = (await gateway.http.get("/v1/events")).json()
+    assert page["events"] == [{"event": "command", "id": "cmd_1"}]
+    async with gateway.sse("/v1/events?since=" + page["next_cursor"]) as sse:
+        await gateway.desk.feed(b'{\n"event":"approval"\r\n}')
+        event = await sse.next()
+        assert event is not None
+        assert event[1] == "feed"
+        assert json.loads(event[2]) == {"event": "approval"}
+
+
+async def test_sessions_are_listed_shown_and_closed(gateway: Gateway) -> None:
+    for number in range(3):
+        await gateway.desk.add_session(f"s{number}", updated_ms=1000 + number)
+    await gateway.desk.add_session("theirs", "other")
+    page = (await gateway.http.get("/v1/sessions?limit=2")).json()
+    assert [session["session_id"] for session in page["items"]] == ["s2", "s1"]
+    rest = (await gateway.http.get("/v1/sessions", params={"cursor": page["next_cursor"]})).json()
+    assert [session["session_id"] for session in rest["items"]] == ["s0"]
+    assert (await gateway.http.get("/v1/sessions/theirs")).status_code == 404
+    assert (await gateway.http.get("/v1/sessions/s0")).json()["state"] == "idle"
+    closed = await gateway.post("/v1/sessions/s0/close", b"", "close-a-session-1", headers={"Content-Type": ""})
+    assert closed.json()["state"] == "closed"
+    again = await gateway.post("/v1/sessions/s0/close", b"", "close-a-session-1")
+    assert again.content == closed.content
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.req("P-1", "M-1")
+async def test_approvals_are_listed_shown_and_voted_on(gateway: Gateway) -> None:
+    for number in range(3):
+        await gateway.desk.add_approval(f"apr_{number}")
+    await gateway.desk.add_approval("apr_theirs", "other")
+    page = (await gateway.http.get("/v1/approvals?state=pending&limit=2")).json()
+    rest = (await gateway.http.get("/v1/approvals", params={"cursor": page["next_cursor"]})).json()
+    assert [item["id"] for item in page["items"] + rest["items"]] == ["apr_2", "apr_1", "apr_0"]
+    assert (await gateway.http.get("/v1/approvals/apr_theirs")).status_code == 404
+    granted = await gateway.post("/v1/approvals/apr_1/grants", {"decision": "grant"}, "one-vote-one-key-1")
+    assert (granted.status_code, granted.json()["state"]) == (200, "granted")
+    # The same key on another approval is another request.
+    other = await gateway.post("/v1/approvals/apr_2/grants", {"decision": "grant"}, "one-vote-one-key-1")
+    assert other.json()["id"] == "apr_2"
+    again = await gateway.post("/v1/approvals/apr_1/grants", {"decision": "grant"}, "one-vote-one-key-1")
+    assert again.content == granted.content
+    late = await gateway.post("/v1/approvals/apr_1/grants", {"decision": "deny"})
+    assert (late.status_code, late.json()["code"]) == (409, "Conflict")
+    assert (await gateway.http.get("/v1/approvals/apr_1")).json()["state"] == "granted"
+
+
+@pytest.mark.req("U-1")
+async def test_audit_is_read_in_pages_and_exported_with_its_signed_head(gateway: Gateway) -> None:
+    await gateway.desk.audit(3)
+    page = (await gateway.http.get("/v1/audit?limit=3")).json()
+    assert [item["seq"] for item in page["items"]] == [1, 2, 3]
+    rest = (await gateway.http.get("/v1/audit", params={"since": page["next_cursor"]})).json()
+    assert [item["record"]["action"] for item in rest["items"]] == ["audit_read"]
+    export = await gateway.http.get("/v1/audit/export")
+    lines = export.text.splitlines()
+    assert export.headers["Content-Type"] == "application/x-ndjson"
+    assert [json.loads(line)["seq"] for line in lines[:-1]] == [1, 2, 3, 4, 5]
+    assert json.loads(lines[-2])["record"]["action"] == "audit_export"
+    assert json.loads(lines[-1]) == {"count": 0}
+    assert (await gateway.http.head("/v1/audit/export")).content == b""
+    async with gateway.as_role("owner", "other") as other:
+        assert (await other.get("/v1/audit/export")).status_code == 503
+
+
+@pytest.mark.req("N-3", "L-6")
+async def test_status_and_nodes(gateway: Gateway) -> None:
+    await gateway.execute()
+    status = (await gateway.http.get("/v1/status")).json()
+    assert (status["gateway_id"], status["state_dir"], status["store_path"]) == ("gw_1", "/state", "/state/ledger")
+    assert status["commands"] == {"queued": 1}
+    assert (await gateway.http.get("/v1/edge/nodes")).json()["nodes"] == status["runners"]
+
+
+@pytest.mark.req("S-4")
+async def test_a_viewer_that_leaves_is_forgotten(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    async with httpx2.AsyncClient(base_url=gateway.base, headers=gateway.http.headers) as passer:
+        headers = {"Accept": "text/event-stream"}
+        async with passer.stream("GET", FRAMES, headers=headers) as answer:
+            assert answer.status_code == 200
+            while not gateway.desk.viewers.count():
+                await asyncio.sleep(0)
+    while gateway.desk.viewers.count():
+        await asyncio.sleep(0)
