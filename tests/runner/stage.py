@@ -1,0 +1,188 @@
+"""A runner's sessions on a stage: the in-memory outbox, the real outflow, real agents, and a gateway that is a list."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock.agents.registry import with_builtin
+from interlock.backends.memory.outbox import MemoryOutbox
+from interlock.ports.agent import AgentSpec
+from interlock.ports.outbox import Stored, StoreControl
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import Direction, decode, encode
+from interlock.protocol.records import ControlRecord
+from interlock.runner.asking import Presence, Waits
+from interlock.runner.outflow import Outflow
+from interlock.runner.process import AgentProcess
+from interlock.runner.sessions import Sessions
+from interlock.runner.surroundings import Graces, Surroundings
+from interlock.runner.uplink import Delta, Offer
+from interlock.session.turn import TurnMachine
+
+MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"
+PATIENCE_S = 30.0
+NOW_MS = 1_790_000_000_000
+_numbers = itertools.count(1)
+
+
+class StillClock:
+    """A clock that stands."""
+
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def misbehaving(*words: str, **fields: Any) -> AgentSpec:
+    """The misbehaving agent as a configured one."""
+    return AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", str(MISBEHAVING), *words], **fields)
+
+
+def program(code: str, *arguments: str) -> AgentSpec:
+    """A Python program under `exec`; it finds the prompt as its last argument."""
+    return AgentSpec(adapter="exec", command=sys.executable, args=["-I", "-S", "-c", code, *arguments])
+
+
+class Stage:
+    """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
+
+    def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, waits: Waits,
+                 graces: Graces) -> None:
+        self.workspace = workspace
+        self.outbox = outbox
+        self.heard: list[Frame] = []
+        self.presence = Presence(live=True)
+        self.machine = TurnMachine()
+        self._changed = asyncio.Condition()
+        self._control_seq = 0
+        self._taken = 0
+        self.session_id = f"00000000-0000-4000-8000-{os.getpid():06d}{next(_numbers):06d}"
+        self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes)
+        self.outflow.attach(self)
+        self.sessions = Sessions(
+            Surroundings(
+                flow=self.outflow, clock=StillClock(), entropy=secrets.token_bytes, presence=self.presence,
+                spawn=AgentProcess.start, agents=with_builtin(agents), roots=[str(workspace)], runner_id="stage",
+                environment=os.environ, waits=waits, graces=graces,
+            ),
+            outbox,
+        )
+
+    # --- the gateway's ear ---
+    def offer(self, offers: Sequence[Offer]) -> None:
+        for offer in offers:
+            if isinstance(offer, Stored | Delta):
+                frame = decode(offer.raw, Direction.C)
+                if isinstance(offer, Stored):
+                    self.machine.apply(frame)
+                else:
+                    self.machine.check(frame)
+                self.heard.append(frame)
+        asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def next(self, *kinds: str) -> Frame:
+        """The next frame of one of these types that was not taken yet; those before it are passed over."""
+        async with asyncio.timeout(PATIENCE_S), self._changed:
+            while True:
+                while self._taken < len(self.heard):
+                    frame = self.heard[self._taken]
+                    self._taken += 1
+                    if frame.type in kinds:
+                        return frame
+                await self._changed.wait()
+
+    def all(self, *kinds: str) -> list[Frame]:
+        return [frame for frame in self.heard if frame.type in kinds]
+
+    def durable(self) -> list[str]:
+        """Types of the durable frames in order, but for state changes."""
+        return [f.type for f in self.heard if f.seq is not None and f.type != "agent.state.changed"]
+
+    def text(self) -> str:
+        return "".join(frame.payload.text for frame in self.all("agent.text.done"))
+
+    # --- the gateway's hand ---
+    async def store(self, kind: str, payload: p.Payload, metadata: dict[str, Any] | None = None) -> Frame:
+        """Store a control frame as the link does, without acting on it."""
+        self._control_seq += 1
+        frame = Frame(type=kind, payload=payload, message_id=f"m-{self._control_seq}", session_id=self.session_id,
+                      seq=self._control_seq, timestamp="2026-11-21T00:00:00.000Z", metadata=metadata or {})
+        frame = decode(encode(frame), Direction.M)
+        record = ControlRecord(session_id=self.session_id, seq=self._control_seq, message_id=frame.message_id,
+                               body=encode(frame))
+        await self.outbox.write([StoreControl(record, NOW_MS)])
+        return frame
+
+    async def send(self, kind: str, payload: p.Payload, metadata: dict[str, Any] | None = None) -> Frame:
+        frame = await self.store(kind, payload, metadata)
+        async with asyncio.timeout(PATIENCE_S):
+            await self.sessions.control(frame, encode(frame))
+        return frame
+
+    async def open(self, agent_id: str, workspace: str | None = None) -> Frame:
+        payload = p.SessionOpen(session_id=self.session_id, agent_id=agent_id, workspace_access="rw",
+                                workspace=str(self.workspace) if workspace is None else workspace)
+        return await self.send("control.session.open", payload)
+
+    async def prompt(self, text: str, **fields: Any) -> Frame:
+        payload = p.PromptRequest(prompt_id=f"p-{self._control_seq + 1}", input_type="text", origin="user", text=text,
+                                  **fields)
+        return await self.send("control.prompt.request", payload)
+
+    async def cancel(self) -> Frame:
+        return await self.send("control.turn.cancel", p.TurnCancel(reason="a person asked"))
+
+    async def answer(self, asked: Frame, decision: Any, **fields: Any) -> Frame:
+        payload = p.InteractionResponse(interaction_id=asked.payload.interaction_id, decision=decision, by="ada",
+                                        **fields)
+        return await self.send("control.interaction.response", payload)
+
+    async def turn(self, text: str) -> Frame:
+        """Send a prompt and wait for its usage; returns the turn's end."""
+        await self.prompt(text)
+        end = await self.next("session.turn.end")
+        await self.next("session.usage")
+        return end
+
+
+@asynccontextmanager
+async def stage(workspace: Path, agents: dict[str, AgentSpec] | None = None, *, outbox: MemoryOutbox | None = None,
+                waits: Waits = Waits(), graces: Graces = Graces(), machine: TurnMachine | None = None
+                ) -> AsyncIterator[Stage]:
+    """A stage whose agents are gone when the test is."""
+    made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), waits, graces)
+    made.machine = machine or made.machine
+    flowing = asyncio.create_task(made.outflow.run())
+    try:
+        await made.sessions.recover()
+        yield made
+        async with asyncio.timeout(PATIENCE_S):
+            await made.sessions.close_all("the test is over")
+    finally:
+        flowing.cancel()
+        await asyncio.gather(flowing, return_exceptions=True)
+
+
+def types(frames: Sequence[Frame]) -> list[str]:
+    return [frame.type for frame in frames]
+
+
+def raw_input(frame: Frame) -> Any:
+    return msgspec.json.decode(frame.payload.input)

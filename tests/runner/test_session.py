@@ -1,0 +1,371 @@
+"""Conversations between a gateway and one session of the runner."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from runner.stage import Stage, misbehaving, program, raw_input, stage
+
+from interlock.protocol import payloads as p
+from interlock.runner.asking import Waits
+from interlock.runner.surroundings import Graces
+
+pytestmark = pytest.mark.anyio
+QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
+
+
+async def ended(scene: Stage) -> p.SessionClosed:
+    return (await scene.next("session.closed")).payload
+
+
+@pytest.mark.req("T-2", "T-3", "A-6")
+async def test_a_turn_from_open_to_usage(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        opened = await scene.open("bad")
+        capabilities = await scene.next("session.capabilities")
+        assert capabilities.metadata["in_reply_to"] == opened.message_id
+        assert capabilities.payload.features["permission"] == "asks"
+        prompt = await scene.prompt("text:hello think:hm")
+        start = await scene.next("session.turn.start")
+        assert start.metadata["prompt_id"] == prompt.payload.prompt_id
+        assert start.payload.turn_index == 0
+        end = await scene.next("session.turn.end")
+        assert end.payload.stop_reason == "end_turn"
+        assert scene.durable() == ["session.capabilities", "session.turn.start", "agent.text.done",
+                                   "agent.thinking.done", "session.turn.end", "session.usage"]
+        await scene.turn("text:again")
+        assert [f.payload.turn_index for f in scene.all("session.turn.start")] == [0, 1]
+
+
+@pytest.mark.req("A-5", "A-9")
+@pytest.mark.parametrize(("decision", "outcome", "status"), [("allow", "allowed", "ok"), ("deny", "denied", "denied")])
+async def test_a_tool_runs_after_a_yes_only(tmp_path: Path, decision: str, outcome: str, status: str) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask:made.txt")
+        asked = await scene.next("agent.interaction.request")
+        assert not (tmp_path / "made.txt").exists()
+        await scene.answer(asked, decision)
+        resolved = await scene.next("x-interlock.interaction.resolved")
+        assert (resolved.payload.outcome, resolved.payload.by) == (outcome, "ada")
+        result = await scene.next("tool.invoke.result")
+        assert result.payload.status == status
+        await scene.next("session.usage")
+        assert (tmp_path / "made.txt").exists() == (decision == "allow")
+        kinds = scene.durable()
+        assert kinds.index("tool.invoke.request") < kinds.index("agent.interaction.request")
+
+
+@pytest.mark.req("A-9")
+async def test_only_always_options_are_a_no_with_a_reason(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.turn("ask-always:made.txt")
+        assert not (tmp_path / "made.txt").exists()
+        assert scene.all("agent.interaction.request") == []
+        assert "no way to allow" in scene.all("agent.error")[0].payload.message
+
+
+@pytest.mark.req("A-9")
+async def test_the_once_option_is_taken_among_odd_ones(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask-odd:made.txt")
+        await scene.answer(await scene.next("agent.interaction.request"), "allow", option_id="always")
+        await scene.next("session.usage")
+        assert (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("A-5")
+async def test_two_questions_wait_at_once(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask-two:one.txt:two.txt")
+        first = await scene.next("agent.interaction.request")
+        second = await scene.next("agent.interaction.request")
+        await scene.answer(second, "allow")
+        await scene.answer(first, "deny")
+        await scene.next("session.usage")
+        assert [(tmp_path / name).exists() for name in ("one.txt", "two.txt")] == [False, True]
+
+
+@pytest.mark.req("A-5")
+async def test_a_question_that_nobody_holds_is_denied(tmp_path: Path) -> None:
+    async with stage(tmp_path, waits=Waits(held_s=0.05)) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask:made.txt")
+        resolved = await scene.next("x-interlock.interaction.resolved")
+        assert (resolved.payload.outcome, resolved.payload.by) == ("denied", "runner")
+        await scene.next("session.usage")
+        assert not (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("A-5")
+async def test_a_held_question_outlives_the_link_and_expires_by_itself(tmp_path: Path) -> None:
+    async with stage(tmp_path, waits=Waits(held_s=0.05, slack_s=0.05)) as scene:
+        scene.presence.set(False)
+        await scene.open("bad")
+        await scene.prompt("ask:made.txt")
+        asked = await scene.next("agent.interaction.request")
+        held = p.InteractionHeld(interaction_id=asked.payload.interaction_id, approval_id="apr", expires_in_ms=50)
+        await scene.send("x-interlock.interaction.held", held)
+        assert (await scene.next("x-interlock.interaction.resolved")).payload.outcome == "expired"
+        await scene.next("session.usage")
+        assert not (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("A-5")
+async def test_a_timeout_from_the_gateway_is_a_no(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask:made.txt")
+        asked = await scene.next("agent.interaction.request")
+        await scene.send("control.interaction.timeout", p.InteractionTimeout(
+            interaction_id=asked.payload.interaction_id))
+        assert (await scene.next("x-interlock.interaction.resolved")).payload.outcome == "expired"
+        await scene.next("session.usage")
+        assert not (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("T-1")
+async def test_a_prompt_during_a_turn_is_refused(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("wait")
+        second = await scene.prompt("text:x")
+        error = await scene.next("session.error")
+        assert (error.payload.error_code, error.payload.fatal) == ("PROMPT_IN_PROGRESS", False)
+        assert error.metadata["in_reply_to"] == second.message_id
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+
+
+@pytest.mark.req("A-4", "T-3")
+async def test_a_cancel_voids_what_waits_and_the_session_lives_on(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask-abandon:made.txt")
+        await scene.next("agent.interaction.request")
+        await scene.cancel()
+        assert (await scene.next("x-interlock.interaction.resolved")).payload.outcome == "void"
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert (await scene.turn("text:on")).payload.stop_reason == "end_turn"
+        assert not (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("A-5")
+async def test_a_question_after_the_cancel_is_a_no(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("ask-after-cancel:made.txt")
+        await scene.next("session.turn.start")
+        await scene.cancel()
+        await scene.next("session.usage")
+        assert not (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.req("A-4", "A-2")
+async def test_an_agent_that_ignores_a_cancel_is_terminated(tmp_path: Path) -> None:
+    async with stage(tmp_path, graces=QUICK) as scene:
+        await scene.open("bad")
+        await scene.prompt("text:so hang")
+        await scene.next("agent.text.delta")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        await scene.next("session.usage")
+        error = await scene.next("agent.error")
+        assert (error.payload.error_code, error.metadata) == ("SIGNAL_EXIT", {"expected": True})
+        assert (await ended(scene)).signal == 15
+        refused = await scene.prompt("text:x")
+        assert (await scene.next("session.error")).metadata["in_reply_to"] == refused.message_id
+
+
+@pytest.mark.req("A-2", "A-8", "W-2")
+@pytest.mark.parametrize(
+    ("words", "code", "stop"),
+    [("text:so exit:3", "PROCESS_EXIT", "error"), ("text:so kill:9", "SIGNAL_EXIT", "error"),
+     ("text:so exit:137", "SIGNAL_EXIT", "error"), ("text:so exit:0", None, "end_turn")],
+)
+async def test_a_process_that_ends_in_mid_turn(tmp_path: Path, words: str, code: str | None, stop: str) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt(words)
+        end = await scene.next("session.turn.end")
+        assert end.payload.stop_reason == stop
+        usage = await scene.next("session.usage")
+        assert usage.metadata["estimated"] is True
+        assert scene.text() == "so"
+        errors = scene.all("agent.error")
+        assert [e.payload.error_code for e in errors] == ([code] if code else [])
+        assert end.metadata.get("unanswered") is (None if code else True)
+        await ended(scene)
+        await scene.open("bad")
+        await scene.turn("text:again")
+        assert [f.payload.turn_index for f in scene.all("session.turn.start")] == [0, 1]
+
+
+@pytest.mark.req("A-2")
+async def test_outside_a_turn_no_end_is_made_up(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        assert (await scene.turn("deaf")).payload.stop_reason == "end_turn"
+        assert (await ended(scene)).exit_code == 0
+        assert len(scene.all("session.turn.end")) == 1
+
+
+@pytest.mark.req("W-2", "A-1")
+async def test_opens_that_fail_say_why(tmp_path: Path) -> None:
+    agents = {"bad": misbehaving(), "login": misbehaving("--start=session-error"), "dies": misbehaving("--start=die"),
+              "old": misbehaving("--start=version")}
+    async with stage(tmp_path, agents) as scene:
+        for agent_id, workspace, code, word in (
+            ("nobody", None, "AGENT_START_FAILED", "no agent"),
+            ("login", None, "AGENT_START_FAILED", "Authentication required"),
+            ("dies", None, "AGENT_START_FAILED", "exit code 3"),
+            ("old", None, "AGENT_START_FAILED", "version 99"),
+            ("bad", "/", "WORKSPACE_REFUSED", "outside"),
+        ):
+            opened = await scene.open(agent_id, workspace)
+            error = await scene.next("session.error")
+            assert (error.payload.error_code, error.payload.fatal) == (code, True)
+            assert error.metadata["in_reply_to"] == opened.message_id
+            assert word in error.payload.message
+            await scene.next("session.closed")
+
+
+@pytest.mark.req("A-6")
+async def test_what_an_agent_cannot_do_is_named(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        for kind, payload, feature in (
+            ("control.session.compact", p.SessionCompact(request_id="r"), "context_compaction"),
+            ("control.mode.switch", p.ModeSwitch(mode="plan"), "plan_mode"),
+        ):
+            await scene.send(kind, payload)
+            error = await scene.next("session.error")
+            assert (error.payload.error_code, error.payload.fatal) == ("UNSUPPORTED_CAPABILITY", False)
+            assert feature in error.payload.message
+
+
+@pytest.mark.req("T-4")
+async def test_a_cancel_of_another_turn_changes_nothing(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("wait")
+        await scene.send("control.turn.cancel", p.TurnCancel(reason="x", turn_id="another"))
+        assert (await scene.next("session.error")).payload.error_code == "UNKNOWN_TURN"
+        await scene.send("control.turn.cancel", p.TurnCancel(reason="noop"), {"replaces": "p-0"})
+        assert scene.all("session.turn.end") == []
+        await scene.cancel()
+        await scene.next("session.turn.end")
+
+
+@pytest.mark.req("A-4")
+async def test_pause_stops_the_process_and_a_cancel_wakes_it(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("wait")
+        await scene.send("control.turn.pause", p.TurnPause())
+        states = [f.payload.state for f in scene.all("agent.state.changed")]
+        await scene.next("agent.state.changed")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert "paused" in states or "paused" in [f.payload.state for f in scene.all("agent.state.changed")]
+
+
+@pytest.mark.req("A-4")
+async def test_an_idle_agent_is_closed(tmp_path: Path) -> None:
+    async with stage(tmp_path, graces=Graces(idle_s=0.05)) as scene:
+        await scene.open("bad")
+        assert "nothing to do" in (await ended(scene)).reason
+        assert scene.sessions.vouch() == []
+
+
+@pytest.mark.req("A-8")
+async def test_a_line_above_the_cap_fails_the_turn(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        end = await scene.turn("line:20000000")
+        assert end.payload.stop_reason == "error"
+        assert scene.all("agent.error")[0].payload.error_code == "FRAME_TOO_LARGE"
+
+
+@pytest.mark.req("D-6", "D-7")
+async def test_a_restart_closes_what_was_open(tmp_path: Path) -> None:
+    async with stage(tmp_path) as before:
+        await before.open("bad")
+        await before.prompt("text:so open-tool ask:made.txt")
+        await before.next("agent.interaction.request")
+        late = await before.store("control.prompt.request", p.PromptRequest(
+            prompt_id="late", input_type="text", origin="user", text="x"))
+        await before.outflow.flushed()
+        # What the outbox holds at this instant is all that a killed runner leaves.
+        outbox, machine = copy.deepcopy((before.outbox, before.machine))
+        await before.cancel()
+        await before.next("session.usage")
+    async with stage(tmp_path, outbox=outbox, machine=machine) as after:
+        kinds = after.durable()
+        assert kinds[:3] == ["tool.invoke.result", "tool.invoke.result", "x-interlock.interaction.resolved"]
+        assert after.all("x-interlock.interaction.resolved")[0].payload.outcome == "void"
+        assert kinds.index("session.turn.end") + 1 == kinds.index("session.usage")
+        assert kinds[-1] == "session.closed"
+        errors = [f.payload for f in after.all("agent.error", "session.error")]
+        assert {e.error_code for e in errors} == {"RUNNER_RESTARTED"}
+        assert machine.phase == "closed"
+        assert late.message_id in [f.metadata.get("in_reply_to") for f in after.all("session.error")]
+
+
+@pytest.mark.req("D-6")
+async def test_text_that_was_seen_survives_a_restart(tmp_path: Path) -> None:
+    async with stage(tmp_path) as before:
+        await before.open("bad")
+        await before.prompt("think:hm text:seen wait")
+        await before.next("agent.text.delta")
+        await before.outflow.flushed()
+        outbox, machine = copy.deepcopy((before.outbox, before.machine))
+    async with stage(tmp_path, outbox=outbox, machine=machine) as after:
+        done = after.all("agent.text.done")
+        assert [(f.payload.text, f.metadata) for f in done] == [("seen", {"partial": True})]
+        assert after.all("session.usage")[0].metadata == {"estimated": True}
+        await after.sessions.recover()
+        assert after.durable().count("session.turn.end") == 1
+
+
+@pytest.mark.req("A-3", "A-10")
+async def test_exec_starts_a_process_a_turn(tmp_path: Path) -> None:
+    agents = {"cat": program("import sys; print('got', sys.argv[-1])"), "bad": program("import sys; sys.exit(4)")}
+    async with stage(tmp_path, agents) as scene:
+        await scene.open("cat")
+        capabilities = await scene.next("session.capabilities")
+        assert capabilities.payload.features["permission"] == "never"
+        for word in ("one", "two"):
+            end = await scene.turn(word)
+            assert (end.payload.stop_reason, end.metadata["exit_code"]) == ("end_turn", 0)
+        assert scene.text() == "got one\ngot two\n"
+        await scene.send("control.session.close", p.SessionClose(reason="done"))
+        await ended(scene)
+        await scene.open("bad")
+        end = await scene.turn("x")
+        assert (end.payload.stop_reason, end.metadata["exit_code"]) == ("error", 4)
+        await ended(scene)
+
+
+@pytest.mark.req("A-7")
+async def test_the_shell_agent_asks_runs_and_streams(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("shell")
+        await scene.prompt("echo hi")
+        asked = await scene.next("agent.interaction.request")
+        assert asked.payload.context.tool_name == "shell"
+        assert raw_input(scene.all("tool.invoke.request")[0]) == {"command": "echo hi"}
+        await scene.answer(asked, "allow")
+        result = await scene.next("tool.invoke.result")
+        assert (result.payload.status, result.payload.output) == ("ok", "hi\n")
+        end = await scene.next("session.turn.end")
+        assert end.metadata["exit_code"] == 0
+        await scene.prompt("exit 7")
+        await scene.answer(await scene.next("agent.interaction.request"), "allow")
+        end = await scene.next("session.turn.end")
+        assert (end.payload.stop_reason, end.metadata["exit_code"]) == ("error", 7)
