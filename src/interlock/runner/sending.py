@@ -47,6 +47,7 @@ class Sending:
     def expect(self, session_id: str, after: int) -> None:
         """A session of the hello: its history comes first (D-2)."""
         self.lanes[session_id] = Lane(after, owes_history=True)
+        self._wake()
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """Take what was written. A session that is new on this link begins behind, and is read from the outbox."""
