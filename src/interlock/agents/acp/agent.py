@@ -178,16 +178,17 @@ class AcpAgent:
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
         updates.begin(scribe)
         try:
-            return await self._ask_agent(rpc, {"sessionId": self._acp_session, "prompt": content})
+            return await self._ask_agent(rpc, updates, {"sessionId": self._acp_session, "prompt": content})
         finally:
             self._prompting = False
             updates.end()
             await self._report_garbage(scribe, rpc.garbage + self._malformed - garbage)
 
-    async def _ask_agent(self, rpc: Rpc, params: dict[str, Any]) -> TurnOutcome:
+    async def _ask_agent(self, rpc: Rpc, updates: Updates, params: dict[str, Any]) -> TurnOutcome:
         rpc.too_long = None
         rpc.overflowed.clear()
-        asking = asyncio.create_task(rpc.request("session/prompt", params))
+        # Some agents say something after the answer: it belongs to no turn.
+        asking = asyncio.create_task(rpc.request("session/prompt", params, updates.end))
         overflow = asyncio.create_task(rpc.overflowed.wait())
         try:
             await asyncio.wait([asking, overflow], return_when=asyncio.FIRST_COMPLETED)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -72,6 +72,7 @@ class Rpc:
         self._notified = notified
         self._asked = asked
         self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._then: dict[int, Callable[[], None]] = {}
         self._next_id = 0
         self._lost = False
         self.garbage = 0
@@ -121,26 +122,36 @@ class Rpc:
 
     def _answered(self, message: _Message) -> None:
         future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
-        if future is None:
+        if future is None or future.done():
             self.garbage += 1
-        elif message.error is not None:
+            return
+        then = self._then.pop(cast("int", message.id), None)
+        if then is not None:
+            then()
+        if message.error is not None:
             future.set_exception(RpcError(message.error.code, message.error.message, message.error.data))
         else:
             future.set_result(bytes(message.result) or b"null")
 
-    async def request(self, method: str, params: Any) -> bytes:
-        """Ask the agent; its result as JSON. Raises RpcError for its error, PeerLost when it is gone."""
+    async def request(self, method: str, params: Any, then: Callable[[], None] | None = None) -> bytes:
+        """Ask the agent; its result as JSON. `then` is called at the answer, before the next line is looked at.
+
+        Raises RpcError for the agent's error, PeerLost when it is gone.
+        """
         if self._lost:
             raise PeerLost
         self._next_id += 1
         request_id = self._next_id
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[request_id] = future
+        if then is not None:
+            self._then[request_id] = then
         try:
             await self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
             return await future
         finally:
             self._pending.pop(request_id, None)
+            self._then.pop(request_id, None)
             # Whatever was set after we stopped waiting must not be reported as never looked at.
             if future.done() and not future.cancelled():
                 future.exception()

@@ -1,0 +1,131 @@
+"""One suite over the adapters: whatever the agent is, its turn ends, its text is whole, and nothing of it is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from agents.misbehaving import flood_chunk
+from runner.stage import misbehaving, program, stage
+
+from interlock.ports.agent import AgentSpec
+from interlock.protocol import payloads as p
+from interlock.protocol.frames import encode
+from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
+from interlock.protocol.sizes import json_size
+from interlock.runner.surroundings import Graces
+
+pytestmark = pytest.mark.anyio
+QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)
+EXEC = """
+import os, signal, sys, time
+word = sys.argv[-1].split()
+for name in word:
+    verb, _, rest = name.partition(":")
+    if verb == "text": sys.stdout.write(rest); sys.stdout.flush()
+    if verb == "flood":
+        for i in range(int(rest) // 8192): sys.stdout.write(f"{i:010d}" + "x" * 8181 + "\\n")
+    if verb == "exit": sys.stderr.write("last words\\n"); sys.exit(int(rest))
+    if verb == "kill": os.kill(os.getpid(), int(rest))
+    if verb == "ignore-term": signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if verb == "hang": time.sleep(600)
+"""
+ADAPTERS: dict[str, AgentSpec] = {"acp": misbehaving(), "exec": program(EXEC)}
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+def adapter(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.req("T-3", "A-7")
+async def test_turns_follow_each_other(adapter: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS) as scene:
+        await scene.open(adapter)
+        for word in ("one", "two", "three"):
+            assert (await scene.turn(f"text:{word}")).payload.stop_reason == "end_turn"
+        assert scene.text() == "onetwothree"
+        assert scene.machine.phase == "idle"
+
+
+@pytest.mark.req("E-5", "D-3")
+async def test_a_flood_arrives_whole_and_in_bounded_frames(adapter: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS) as scene:
+        await scene.open(adapter)
+        await scene.turn(f"flood:{4 * MIB}")
+        assert scene.text() == "".join(flood_chunk(i) for i in range(4 * MIB // 8192))
+        done = scene.all("agent.text.done")
+        assert len(done) > 16
+        assert all(json_size(f.payload.text) <= MAX_BLOCK_BYTES for f in done)
+        assert all(len(encode(f)) <= MAX_FRAME_BYTES for f in scene.heard)
+
+
+@pytest.mark.req("A-2", "A-8")
+@pytest.mark.parametrize(("words", "code"), [("text:so exit:3", "PROCESS_EXIT"), ("text:so kill:9", "SIGNAL_EXIT")])
+async def test_a_process_that_fails_is_told_of(adapter: str, words: str, code: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS) as scene:
+        await scene.open(adapter)
+        assert (await scene.turn(words)).payload.stop_reason == "error"
+        error = scene.all("agent.error")[0].payload
+        assert (error.error_code, error.severity) == (code, "fatal")
+        assert scene.text() == "so"
+        await scene.next("session.closed")
+        assert scene.sessions.vouch() == []
+
+
+@pytest.mark.req("A-4", "T-3")
+async def test_a_cancel_ends_what_ignores_it(adapter: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS, graces=QUICK) as scene:
+        await scene.open(adapter)
+        await scene.prompt("text:so hang")
+        await scene.next("agent.text.delta")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        await scene.next("session.usage")
+        assert scene.text() == "so"
+
+
+@pytest.mark.req("A-4", "T-5")
+async def test_a_close_in_mid_turn_cancels_first(adapter: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS, graces=QUICK) as scene:
+        await scene.open(adapter)
+        await scene.prompt("text:so hang")
+        await scene.next("agent.text.delta")
+        await scene.send("control.session.close", p.SessionClose(reason="enough"))
+        assert (await scene.next("session.closed")).payload.reason == "enough"
+        kinds = scene.durable()
+        assert kinds[-1] == "session.closed"
+        assert kinds.index("session.turn.end") + 1 == kinds.index("session.usage")
+        assert scene.all("session.turn.end")[0].payload.stop_reason == "cancelled"
+
+
+@pytest.mark.req("T-3")
+async def test_a_prompt_that_outlives_its_timeout_is_cancelled(adapter: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS, graces=QUICK._replace(backstop_s=0)) as scene:
+        await scene.open(adapter)
+        await scene.prompt("hang", timeout_ms=50)
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+
+
+@pytest.mark.req("E-5", "A-8")
+async def test_what_only_acp_agents_do(tmp_path: Path) -> None:
+    async with stage(tmp_path, ADAPTERS) as scene:
+        await scene.open("acp")
+        await scene.turn(f"tool-output:{MIB}")
+        result = scene.all("tool.invoke.result")[0].payload
+        assert result.truncated.bytes_total == MIB
+        assert json_size(result.output) <= MAX_TOOL_OUTPUT_BYTES
+        await scene.turn("garbage text:fine garbage-json")
+        assert scene.all("agent.error")[-1].payload.error_code == "INVALID_FRAME"
+        await scene.turn("late-update unknown wrong-session two-results echo plan text:own usage")
+        assert scene.text() == "fineown"
+        usage = scene.all("session.usage")[-1].payload
+        assert usage.token_usage.input_tokens > 0
+        assert usage.message_usage.used == 3
+        await scene.turn("diff:notes.txt")
+        assert scene.all("tool.invoke.result")[-1].payload.output_type == "diff"
+        await scene.turn("open-tool")
+        assert scene.all("tool.invoke.result")[-1].payload.status == "cancelled"
+        assert (await scene.turn("stop:max_turn_requests")).payload.stop_reason == "max_tokens"
+        assert (await scene.turn("error")).payload.stop_reason == "error"
+        assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
