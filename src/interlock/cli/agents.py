@@ -1,0 +1,80 @@
+"""`interlock agents`: what can be run here, what is offered, and what is on PATH but not set up yet."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock import config
+from interlock.cli.config_verbs import load_config
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.known_agents import found_on_path, snippet
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import Trouble
+from interlock.protocol.resources import Node
+
+
+def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+    """List agents: those that runners offer, those configured, and those found on PATH with how to set them up."""
+    loaded = load_config(where)
+    offered, unreached = asyncio.run(_offers(where))
+    configured = [
+        {"agent_id": name, "adapter": spec.adapter, "command": spec.command, "args": spec.args,
+         "found": not spec.command or shutil.which(spec.command) is not None}
+        for name, spec in loaded.agents.items()
+    ]
+    found = [
+        {"agent_id": known.agent_id, "path": path, "adapter": known.adapter, "command": known.program,
+         "args": list(known.args), "asks": known.asks, "remark": known.remark, "config": snippet(known),
+         "configured": known.agent_id in loaded.agents}
+        for known, path in found_on_path()
+    ]
+    if json:
+        print_json(msgspec.json.encode({"offered": offered, "gateway": unreached or "ok", "configured": configured,
+                                        "found": found}))
+        return Exit.DONE
+    _print_offers(offered, unreached)
+    for agent in configured:
+        if not agent["found"]:
+            say(f"agents.{agent['agent_id']}: {agent['command']} is not on PATH; install it, or correct the config",
+                "yellow")
+    _print_found([one for one in found if not one["configured"]], where)
+    return Exit.DONE
+
+
+async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
+    """What the runners offer, and why it could not be asked where it could not."""
+    try:
+        async with GatewayLink(where) as link:
+            nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+    except Trouble as trouble:
+        return [], trouble.line()
+    return [{"runner_id": node.node_id, "status": node.status, **agent} for node in nodes for agent in node.agents], None
+
+
+def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
+    if offered:
+        print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
+                      str(one.get("adapter", "")), "each tool call" if one.get("permission") == "asks"
+                      else "the whole command"] for one in offered],
+                    ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD"))
+    elif unreached is not None:
+        say(unreached, "yellow")
+    else:
+        say("no runner offers an agent; start one with: interlock up", "yellow")
+
+
+def _print_found(found: list[dict[str, Any]], where: Where) -> None:
+    if not found:
+        say("every known agent on PATH is set up", "dim")
+        return
+    result(f"\nOn PATH, to be set up in {where.directory() / config.FILE_NAME}, and then `interlock up` again:")
+    for one in found:
+        result(f"\n# {one_line(str(one['path']))}" + (f": {one['remark']}" if one["remark"] else ""))
+        result(str(one["config"]), end="")

@@ -1,0 +1,232 @@
+"""An approval at the terminal: what is asked, shown whole, and the answer of the person who sits there (section 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal, Protocol, cast
+
+import msgspec
+
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.terminal import is_terminal, one_line, printable, say, write
+from interlock.cli.trouble import Trouble
+from interlock.cli.values import until
+from interlock.protocol.resources import Approval, Decision, GrantBody
+
+Answering = Literal["ask", "yes", "elsewhere"]
+"""How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
+CARD_LINES = 60
+"""An input of more lines is shown up to here, and in full on request."""
+LINE_BYTES = 4_096
+
+
+class Answers(Protocol):
+    """Where a person's answers come from."""
+
+    async def line(self) -> str | None:
+        """Wait for one line, without its end; None when no more will come. A wait that is cancelled loses nothing."""
+        ...
+
+
+class TerminalAnswers:
+    """Reads lines from a terminal without a thread, so that a question decided elsewhere can be taken back."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+
+    async def line(self) -> str | None:
+        """Wait for a line."""
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._rest:
+            readable = asyncio.Event()
+            loop.add_reader(self._descriptor, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(self._descriptor)
+            read = os.read(self._descriptor, LINE_BYTES)
+            if not read:
+                return None
+            self._rest += read
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode("utf-8", "replace").strip()
+
+
+@asynccontextmanager
+async def terminal_answers() -> AsyncIterator[Answers | None]:
+    """Open the terminal for answers: standard input, or the controlling terminal when the prompt was piped in."""
+    if not is_terminal(sys.stderr):
+        yield None
+    elif is_terminal(sys.stdin):
+        yield TerminalAnswers(sys.stdin.fileno())
+    else:
+        try:
+            descriptor = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        except OSError:
+            yield None
+            return
+        try:
+            yield TerminalAnswers(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def card(approval: Approval, *, whole: bool = False) -> str:
+    """Write an approval as it is shown wherever it is decided; every text of others is printable."""
+    grants = sum(1 for vote in approval.votes if vote.decision == "grant")
+    host = approval.runner_id or "a runner"
+    asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
+    lines = [
+        f"approval {approval.id} · {approval.state}",
+        f"  asked by  {one_line(asker)} · agent {one_line(approval.agent_id)}",
+        f"  where     {one_line(host)}:{one_line(approval.workspace or '(its first root)')}",
+        f"  what      {one_line(approval.title)}" + (f" · tool {one_line(approval.tool_name)}"
+                                                     if approval.tool_name else ""),
+        *(f"    {line}" for line in _input_lines(bytes(approval.input), whole)),
+        f"  rule      {one_line(approval.rule)}",
+        f"  votes     {grants} of {approval.required} needed" + _left(approval),
+        f"  digest    sha256:{approval.digest}",
+    ]
+    return "\n".join(lines)
+
+
+def elsewhere(approval: Approval) -> str:
+    """Say where else an approval can be answered."""
+    return f"answer from any terminal: interlock approve {approval.id}  ·  interlock deny {approval.id}"
+
+
+def decided(approval: Approval) -> str:
+    """Say how an approval was decided, and by whom."""
+    by = f" by {approval.decided_by}" if approval.decided_by else ""
+    why = f": {one_line(approval.comment)}" if approval.comment else ""
+    return f"approval {approval.id} was {_DECIDED.get(approval.state, approval.state)}{by}{why}"
+
+
+_DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "expired": "not answered in time",
+            "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
+
+
+def _left(approval: Approval) -> str:
+    return f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
+
+
+def _input_lines(raw: bytes, whole: bool) -> Iterator[str]:
+    lines = [part for line in printable(_readable(raw)).split("\n") for part in (textwrap.wrap(
+        line, 100, drop_whitespace=False, replace_whitespace=False, expand_tabs=False) or [""])]
+    yield from lines if whole else lines[:CARD_LINES]
+    if not whole and len(lines) > CARD_LINES:
+        yield f"… {len(lines) - CARD_LINES} more lines; answer ? to see all"
+
+
+def _readable(raw: bytes) -> str:
+    """The input as the agent gave it, laid out; a lone command as it would be typed; the digest is of the bytes."""
+    try:
+        value: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if members.keys() == {"command"} and isinstance(members["command"], str):
+            return f"$ {members['command']}"
+        if said := _prompt_of(members):
+            return said
+    return msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
+
+
+def _prompt_of(payload: dict[str, Any]) -> str | None:
+    """The words of an execute's payload, where it is nothing but words."""
+    if payload.keys() != {"messages"}:
+        return None
+    try:
+        parts = [part for message in payload["messages"] for part in message["content"]]
+        if all(part["contentType"] == "text" for part in parts):
+            return "\n".join(str(part["value"]) for part in parts)
+    except (KeyError, TypeError):
+        return None
+    return None
+
+
+async def vote(link: GatewayLink, approval: Approval, decision: Decision, comment: str | None = None) -> Approval:
+    """Cast a vote on exactly what was shown. Raises Trouble; after `Unreachable` the vote may not have counted."""
+    body = GrantBody(decision=decision, comment=comment or None, digest=approval.digest)
+    members = {key: value for key, value in msgspec.to_builtins(body).items() if value is not None}
+    path = f"/v1/approvals/{approval.id}/grants"
+    try:
+        return msgspec.json.decode(await link.send(path, members), type=Approval)
+    except Trouble as trouble:
+        if trouble.code == "Unreachable":
+            raise Trouble("Unreachable", f"{trouble.sentence} It is not known whether the vote was counted",
+                          f"Look: interlock approvals {approval.id}") from None
+        raise
+
+
+class Asker:
+    """Answers approvals as they come, in the way that was chosen."""
+
+    def __init__(self, link: GatewayLink, how: Answering, answers: Answers | None) -> None:
+        self._link = link
+        self._how: Answering = "elsewhere" if how == "ask" and answers is None else how
+        self._answers = answers
+
+    async def answer(self, approval: Approval) -> bool:
+        """Deal with a pending approval until it is answered here, or left to others; whether its decision was said.
+
+        Cancel it once it is decided elsewhere. Raises Trouble for a vote that was refused.
+        """
+        if self._how == "yes" and approval.kind == "permission":
+            say(card(approval))
+            return await self._vote(approval, "grant", "allowed by --yes")
+        if self._how == "ask" and self._answers is not None:
+            return await self._ask(approval, self._answers)
+        say(card(approval), "yellow")
+        say(f"waiting for you; {elsewhere(approval)}", "yellow")
+        return False
+
+    async def _ask(self, approval: Approval, answers: Answers) -> bool:
+        say("waiting for you", "yellow")
+        say(card(approval))
+        say(elsewhere(approval), "dim")
+        while True:
+            match await self._line("Allow it this once? y = yes, n = no, ? = show all: ", answers):
+                case None:
+                    say(f"left open; {elsewhere(approval)}", "yellow")
+                    return False
+                case "y" | "yes":
+                    return await self._vote(approval, "grant")
+                case "n" | "no":
+                    why = await self._line("Why not? (Enter for no reason): ", answers, lower=False)
+                    return await self._vote(approval, "deny", why)
+                case "?":
+                    say(card(approval, whole=True))
+                case _:
+                    say("Please answer y or n.")
+
+    async def _line(self, question: str, answers: Answers, *, lower: bool = True) -> str | None:
+        write(sys.stderr, question)
+        line = None
+        try:
+            line = await answers.line()
+        finally:
+            if line is None:  # No more answers, or decided elsewhere: the question's line ends here.
+                write(sys.stderr, "\n")
+        return line.lower() if line is not None and lower else line
+
+    async def _vote(self, approval: Approval, decision: Decision, comment: str | None = None) -> bool:
+        try:
+            after = await vote(self._link, approval, decision, comment)
+        except Trouble as trouble:
+            if trouble.code != "Conflict":
+                raise
+            return False  # Decided elsewhere meanwhile: the status says who did.
+        if after.state == "pending":
+            grants = sum(1 for one in after.votes if one.decision == "grant")
+            say(f"your vote counts: {grants} of {after.required} needed", "green")
+            return False
+        say(decided(after), "green" if decision == "grant" else "yellow")
+        return True

@@ -1,0 +1,81 @@
+"""`interlock attach`: stream a command again from where the terminal left off (G-4)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.asking import Answering
+from interlock.cli.cursors import Cursors, Place
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import NOWHERE, Here
+from interlock.cli.run import Running
+from interlock.cli.terminal import say
+from interlock.cli.trouble import Trouble, usage
+from interlock.protocol.resources import Command
+
+
+def attach(
+    target: str = naming.LAST,
+    /,
+    *,
+    from_start: Annotated[bool, Parameter(help="Show it from its beginning.")] = False,
+    yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
+    no_input: Annotated[bool, Parameter(help="Ask nothing here.")] = False,
+    json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
+    jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Follow a command again, from where this terminal left off.
+
+    Parameters
+    ----------
+    target
+        A command's or session's id, a unique beginning of it, a session's key, or @last.
+    """
+    if json and jsonl:
+        raise usage("--json and --jsonl exclude each other.", "Give one of them.")
+    how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
+    running = Running(where, how, json=json, jsonl=jsonl)
+    cursors = Cursors(where.directory())
+
+    async def follow() -> int:
+        async with GatewayLink(where) as link:
+            command = await _command_of(link, target)
+            place = None if from_start else cursors.command(command.id)
+            say(f"{command.id} · session {command.target.session_id}", "dim")
+            if place is not None and place.phase == "after":
+                say("all of it was shown; see it again with --from-start", "dim")
+            return await running.follow(link, command, place or Place())
+
+    return running.drive(follow())
+
+
+async def _command_of(link: GatewayLink, text: str) -> Command:
+    """The command of that name, or the newest of the session of that name."""
+    try:
+        return await _execute(link, await naming.command(link, text))
+    except Trouble as trouble:
+        if trouble.code != "NotFound" or text == naming.LAST:
+            raise
+    try:
+        session = await naming.session(link, text)
+    except Trouble as trouble:
+        if trouble.code != "NotFound":
+            raise
+        raise Trouble("NotFound", f"There is no command or session {text!r}.",
+                      "List them with: interlock commands, interlock sessions") from None
+    found = [one for one in await link.list("/v1/commands", Command, {"session": session.session_id})
+             if one.type == "execute"]
+    if not found:
+        raise Trouble("NotFound", f"Session {session.session_id} has had no command.", "Give it one with: interlock run")
+    return max(found, key=lambda one: one.created_at)
+
+
+async def _execute(link: GatewayLink, command: Command) -> Command:
+    """What a cancel aims at is what is followed."""
+    if command.type != "execute" and command.target.command_id is not None:
+        return await link.read(f"/v1/commands/{command.target.command_id}", Command)
+    return command

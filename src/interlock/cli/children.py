@@ -1,0 +1,137 @@
+"""The processes that `up` starts: kept alive within bounds, and ended with their starter (G-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.cli.terminal import say
+from interlock.cli.trouble import Trouble
+from interlock.protocol.limits import KIB, MIB
+
+STOP_GRACE_S = 25.0
+"""SIGTERM to SIGKILL: above what a runner gives its agents."""
+MEND_PAUSE_S = 0.25
+MEND_PAUSE_MAX_S = 10.0
+DEATHS_MAX = 6
+DEATHS_WINDOW_S = 60.0
+"""A process that dies so often within this is not started again."""
+LOG_MAX_BYTES = 16 * MIB
+"""A log that is longer when `up` starts is put aside as `.1`."""
+TAIL_BYTES = 16 * KIB
+
+
+class Child:
+    """One process: how it is started, and its log."""
+
+    def __init__(self, name: str, arguments: Callable[[], list[str]], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._arguments = arguments
+        self._process: asyncio.subprocess.Process | None = None
+        self._deaths: deque[float] = deque(maxlen=DEATHS_MAX)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None before the start."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start it in a process group of its own, so that Ctrl-C reaches it through `up` alone, in order."""
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "interlock", *self._arguments(), "--with-parent",
+                # Its end is ours: when `up` dies in whatever way, this pipe closes and the child ends, too.
+                stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+            )
+
+    async def wait(self) -> int:
+        """Wait for its end; its exit status, negative for a signal."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    def pause_after_death(self, now: float) -> float:
+        """Count a death; give the pause before the next start. Raises Trouble when it died too often."""
+        self._deaths.append(now)
+        recent = [at for at in self._deaths if now - at <= DEATHS_WINDOW_S]
+        if len(recent) >= DEATHS_MAX:
+            raise Trouble("InternalError", f"The {self.name} ended {len(recent)} times within "
+                          f"{DEATHS_WINDOW_S:.0f} s: {self.last_words()}", f"See {self.log}")
+        return min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2 ** (len(recent) - 1))
+
+    async def stop(self) -> None:
+        """End it: SIGTERM, and after STOP_GRACE_S SIGKILL. Waits until it is gone."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+        except TimeoutError:
+            say(f"the {self.name} did not end within {STOP_GRACE_S:.0f} s and is killed", "yellow")
+            self.kill()
+            await process.wait()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """The error that its log ends with, or its last line."""
+        lines = [line for line in tail(self.log).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("error[")]
+        return (errors or lines or ["it said nothing"])[-1]
+
+
+async def keep_alive(child: Child) -> None:
+    """Start a child again whenever it ends, and say so. Runs until it is cancelled. Raises Trouble."""
+    while True:
+        status = await child.wait()
+        pause = child.pause_after_death(time.monotonic())
+        say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "yellow")
+        await asyncio.sleep(pause)
+        await child.start()
+        say(f"the {child.name} runs again (process {child.pid})", "green")
+
+
+def ending(status: int) -> str:
+    """Say how a process ended."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def prepare_log(log: Path) -> None:
+    """Make the log's directory, and put a long log aside."""
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_MAX_BYTES:
+            log.replace(log.with_name(log.name + ".1"))
+
+
+def tail(path: Path) -> str:
+    """Read the end of a log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,25 @@
+"""`interlock demo`: hands over to the demo, which is a program of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli.trouble import usage
+
+SABOTAGES = ("drop-frame", "double-frame", "flip-audit", "auto-allow")
+
+
+def demo(
+    *,
+    agent: Annotated[str | None, Parameter(help="Use this agent in place of the one that needs no model.")] = None,
+    json: Annotated[bool, Parameter(help="Print what was found as one JSON document.")] = False,
+    sabotage: Annotated[str | None, Parameter(help=f"Break it on purpose: {', '.join(SABOTAGES)}.")] = None,
+) -> int:
+    """See the whole of it at work in a temporary directory."""
+    if sabotage is not None and sabotage not in SABOTAGES:
+        raise usage(f"There is no sabotage {sabotage!r}.", f"Known: {', '.join(SABOTAGES)}.")
+    from interlock.demo import main
+
+    return main(agent=agent, json=json, sabotage=sabotage)

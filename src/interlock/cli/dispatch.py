@@ -1,0 +1,109 @@
+"""From words to a verb, and from whatever it raises to one sentence and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.trouble import Trouble, usage
+
+BROKEN_PIPE = 141
+"""What a shell reports for a program that a closed pipe ended."""
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the verb that the words name; returns its exit status, and raises nothing."""
+    if words in (["--version"], ["-V"]):
+        from interlock import __version__
+
+        sys.stdout.write(f"interlock {__version__}\n")
+        return Exit.DONE
+    try:
+        return _run(words)
+    except Trouble as trouble:
+        return _failed(trouble)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else Exit.DONE if ending.code is None else Exit.FAILED
+    except Exception as error:  # noqa: BLE001 - the last resort of the process: said, kept in a file, never a traceback
+        return _surprised(error, words)
+
+
+def _run(words: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    from interlock.cli.verbs import build
+
+    words = _without_agent_flags(words)
+    try:
+        status = build()(words)
+    except CycloptsError as error:
+        if os.environ.get("INTERLOCK_DEBUG"):
+            raise
+        raise _usage_of(error, words) from None
+    return status if isinstance(status, int) else Exit.DONE
+
+
+def _without_agent_flags(words: list[str]) -> list[str]:
+    """What stands behind `--` belongs to the agent; flags of a single run are not handed on."""
+    if words[:1] != ["run"] or "--" not in words:
+        return words
+    at = words.index("--")
+    flags = words[at + 1:]
+    if flags:
+        raise usage(f"Flags for the agent itself ({' '.join(flags)}) cannot be given to a single run.",
+                    "Put them into `args` of [agents.<id>] in the config; see: interlock config path")
+    return words[:at]
+
+
+def _usage_of(error: Exception, words: list[str]) -> Trouble:
+    """One sentence of what the parser found wrong."""
+    from interlock.cli.verbs import names
+
+    verb = next((word for word in words if word in names()), "")
+    sentence = " ".join(str(error).split())
+    return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
+
+
+def _failed(trouble: Trouble) -> int:
+    from interlock.cli.terminal import say
+
+    if os.environ.get("INTERLOCK_DEBUG"):
+        traceback.print_exc()
+    say(trouble.line(), "red")
+    return trouble.status
+
+
+def _surprised(error: Exception, words: list[str]) -> int:
+    """Something that no verb foresaw: kept where it can be read, and said."""
+    if os.environ.get("INTERLOCK_DEBUG"):
+        traceback.print_exc()
+        return Exit.FAILED
+    kept = _keep(error, words)
+    remedy = f"The details are in {kept}; please report them." if kept else "INTERLOCK_DEBUG=1 shows the details."
+    what = " ".join(str(error).split()) or "no more is known"
+    verb = words[0] if words else ""
+    return _failed(Trouble("InternalError", f"interlock {verb} failed unexpectedly ({type(error).__name__}: {what}).",
+                           remedy))
+
+
+def _keep(error: Exception, words: list[str]) -> Path | None:
+    """Write the traceback to a file; the words are kept but for the prompt, which may be private."""
+    import tempfile
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f"interlock-error-{time.strftime('%Y%m%d-%H%M%S')}-", suffix=".log")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"interlock {words[0] if words else ''}\n{text}")
+    except OSError:
+        return None
+    return Path(name)

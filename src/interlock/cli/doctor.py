@@ -1,0 +1,126 @@
+"""`interlock doctor`: each thing that must be right, a line each, with the remedy where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock import config
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
+from interlock.cli.terminal import print_json, result, styled
+from interlock.cli.trouble import Trouble
+from interlock.protocol.limits import MIB
+from interlock.protocol.resources import Node
+
+LEAST_PYTHON = (3, 11)
+LEAST_FREE_BYTES = 512 * MIB
+"""With less free on the disk of the state directory, the ledger may soon be unable to commit."""
+
+
+class Finding(NamedTuple):
+    """One check: what was looked at, whether it is right, what was found, and what to do where it is not."""
+
+    check: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def doctor(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
+    """Check what must be right; exit status 1 when something is not."""
+    findings = list(examine(where))
+    bad = any(not one.ok for one in findings)
+    if json:
+        print_json(msgspec.json.encode({"ok": not bad, "checks": [one._asdict() for one in findings]}))
+        return Exit.FAILED if bad else Exit.DONE
+    for one in findings:
+        word = styled("ok     ", "green", sys.stdout) if one.ok else styled("problem", "red", sys.stdout)
+        sys.stdout.write(f"{word}  ")
+        result(f"{one.check}: {one.found}" + (f" {one.remedy}" if not one.ok else ""))
+    return Exit.FAILED if bad else Exit.DONE
+
+
+def examine(where: Where) -> Iterator[Finding]:
+    """Look at one thing after the other."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
+    try:
+        state = where.directory()
+        writable(state)
+    except Trouble as trouble:
+        yield Finding("state directory", False, trouble.sentence, trouble.remedy)
+        return
+    mode = stat.S_IMODE(state.stat().st_mode)
+    yield Finding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
+    yield _disk(state)
+    yield _config(state)
+    yield _key(state)
+    yield from asyncio.run(_gateway(where))
+    yield from _agents(state)
+
+
+def _disk(state: Path) -> Finding:
+    free = shutil.disk_usage(state).free
+    return Finding("disk space", free >= LEAST_FREE_BYTES, f"{free // MIB} MiB free at {state}.",
+                   f"Free some: {LEAST_FREE_BYTES // MIB} MiB are the least to work with.")
+
+
+def _config(state: Path) -> Finding:
+    path = state / config.FILE_NAME
+    mistakes = config.check(path)
+    if mistakes:
+        return Finding("config", False, mistakes[0], "See all with: interlock config check")
+    return Finding("config", True, str(path) if path.exists() else "none, everything is as shipped")
+
+
+def _key(state: Path) -> Finding:
+    path = state / OWNER_KEY_FILE
+    if os.environ.get("INTERLOCK_KEY"):
+        return Finding("key", True, "from $INTERLOCK_KEY")
+    if not path.exists():
+        return Finding("key", False, f"{path} does not exist.", "The first `interlock up` makes it.")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return Finding("key", False, f"{path} can be read by others ({mode:04o}).", f"Close it: chmod 600 {path}")
+    return Finding("key", os.access(path, os.R_OK), str(path), "Run as the user who owns it.")
+
+
+async def _gateway(where: Where) -> list[Finding]:
+    try:
+        async with GatewayLink(where) as link:
+            nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+            url = link.address.url
+    except Trouble as trouble:
+        return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
+    online = [node for node in nodes if node.status != "offline"]
+    offered = sorted({str(agent.get("agent_id")) for node in online for agent in node.agents})
+    return [
+        Finding("gateway", True, url),
+        Finding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",
+                "Start one with: interlock up"),
+        Finding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
+                "Set one up as `interlock agents` shows."),
+    ]
+
+
+def _agents(state: Path) -> Iterator[Finding]:
+    try:
+        specs = config.load(state / config.FILE_NAME).agents
+    except config.ConfigError:
+        return  # Said above.
+    for name, spec in specs.items():
+        if spec.command:
+            where = shutil.which(spec.command)
+            yield Finding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",
+                          "Install it, or correct `command` in the config.")

@@ -1,0 +1,303 @@
+"""The way to a gateway: where it is, the key for it, and requests whose refusals are one sentence (G-3, F-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from interlock.cli.exit_status import BY_HTTP, Exit
+from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
+from interlock.cli.terminal import say
+from interlock.cli.trouble import Trouble, usage
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 60.0
+STREAM_SILENCE_S = 45.0
+"""A stream that is silent for three keep-alives is dead (S-2)."""
+SEND_ATTEMPTS = 8
+"""A request that changes state is sent again this often, under the same key, when the connection is lost (M-1)."""
+SEND_PAUSE_S = 0.25
+SEND_PAUSE_MAX_S = 5.0
+LIST_MAX = 10_000
+"""The most that a list shows or a prefix is looked for in."""
+LIST_PAGE = 500
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_AGAIN = {429, 503}
+
+
+class Address(NamedTuple):
+    """Where the gateway is, the key for it, and the process that is said to be it."""
+
+    url: str
+    key: str
+    pid: int | None = None
+
+
+class _Problem(msgspec.Struct):
+    """problem+json, as far as a person is told (F-1)."""
+
+    title: str = ""
+    detail: str = ""
+    code: str = ""
+    hint: str = ""
+    errors: list[dict[str, Any]] = []
+
+
+def locate(where: Where) -> Address:
+    """Find the gateway: `--url`, `$INTERLOCK_URL`, else the one that runs on the state directory. Raises Trouble."""
+    state = where.directory()
+    named = where.url or os.environ.get("INTERLOCK_URL")
+    if named:
+        return Address(checked_url(named), _key(state))
+    running = gateway_file(state)
+    if running is None:
+        raise Trouble("Unreachable", f"No gateway runs on {state}.", "Start one with: interlock up")
+    return Address(checked_url(running.url), _key(state), running.pid)
+
+
+def checked_url(text: str) -> str:
+    """Check a gateway's URL and write it without a trailing slash. Raises Trouble."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise usage(f"{text!r} is not a URL: {error}.", "Write it as http://127.0.0.1:7410") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise usage(f"{text!r} is not the URL of a gateway.", "Write it as http://127.0.0.1:7410")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise usage("A gateway's URL carries no name, password, query or fragment.",
+                    "Give the key in $INTERLOCK_KEY.")
+    return text.rstrip("/")
+
+
+def _key(state: Path) -> str:
+    key = os.environ.get("INTERLOCK_KEY")
+    if key is None:
+        path = state / OWNER_KEY_FILE
+        try:
+            key = path.read_text("ascii").strip()
+        except FileNotFoundError:
+            raise Trouble("Unauthorized", f"There is no key: {path} does not exist.",
+                          "Set $INTERLOCK_KEY, or name the gateway's state directory with --state.") from None
+        except OSError as error:
+            raise usage(f"The key file {path} cannot be read: {error.strerror}.",
+                        "Read it as the user who owns it, or set $INTERLOCK_KEY.") from None
+        except UnicodeDecodeError:
+            raise usage(f"The key file {path} holds no key.", "Set $INTERLOCK_KEY.") from None
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise usage("The key is empty or has characters that no key has.", "See $INTERLOCK_KEY and owner.key.")
+    return key
+
+
+def unreachable(address: Address, error: Exception) -> Trouble:
+    """Say that nobody answers, and how to start one."""
+    who = f" (process {address.pid})" if address.pid is not None else ""
+    why = str(error).strip() or type(error).__name__
+    return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.",
+                   "Start one with: interlock up")
+
+
+def refusal(status: int, body: bytes, path: str) -> Trouble:
+    """Make the one sentence of a problem+json answer, or of one that a proxy gave."""
+    try:
+        problem = msgspec.json.decode(body, type=_Problem)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        problem = _Problem()
+    if not problem.code:
+        return Trouble(f"HTTP {status}", f"The gateway answered {path} with status {status}.",
+                       "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, Exit.FAILED))
+    sentence = problem.detail or problem.title
+    places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
+    return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
+                   problem.hint)
+
+
+class GatewayLink:
+    """Requests to one gateway. Finds it again when it was restarted elsewhere."""
+
+    def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self._where = where
+        self.address = locate(where)
+        host = urlsplit(self.address.url).hostname
+        if urlsplit(self.address.url).scheme == "http" and host not in _LOOPBACK:
+            say(f"warning: the key goes to {host} in the clear; use https", "yellow")
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            transport=transport,
+            # A proxy of the environment is for the world, never for this machine.
+            trust_env=host not in _LOOPBACK,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the gateway was found in the state directory of this machine."""
+        return self.address.pid is not None
+
+    def find_again(self) -> None:
+        """Look where the gateway is now: one that was restarted may listen elsewhere."""
+        try:
+            self.address = locate(self._where)
+        except Trouble:
+            return  # It has not said yet where it is; the next attempt asks again.
+
+    # --- reading ---
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Read a resource's JSON. Raises Trouble."""
+        return (await self._ask("GET", path, params=params)).content
+
+    async def read(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
+        """Read a resource. Raises Trouble."""
+        return decoded(await self.get(path, params), kind, path)
+
+    async def pages(self, path: str, params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
+            -> list[msgspec.Raw]:
+        """Read a list over its cursor pages, at most `most` of it, in the gateway's order. Raises Trouble."""
+        found: list[msgspec.Raw] = []
+        asked = {**(params or {}), "limit": str(min(LIST_PAGE, most))}
+        while True:
+            page = decoded(await self.get(path, asked), dict[str, msgspec.Raw], path)
+            rows, cursor = _rows(page, path)
+            found += rows
+            if cursor is None or not rows or len(found) >= most:
+                return found[:most]
+            asked["cursor"] = cursor
+
+    async def list(self, path: str, kind: type[T], params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
+            -> list[T]:
+        """Read a list of resources. Raises Trouble."""
+        return [decoded(bytes(raw), kind, path) for raw in await self.pages(path, params, most)]
+
+    # --- changing ---
+    async def send(self, path: str, body: Any) -> bytes:
+        """POST a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
+
+        Raises Trouble; `Unreachable` means that nobody knows whether it was taken.
+        """
+        content = msgspec.json.encode(body)
+        headers = {"Content-Type": "application/json", "Idempotency-Key": "cli-" + secrets.token_hex(16)}
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                response = await self._once("POST", path, content=content, headers=headers)
+            except httpx2.TransportError as error:
+                if attempt == 1:
+                    say("the connection to the gateway was lost; sending it again", "yellow")
+                if attempt >= SEND_ATTEMPTS:
+                    raise unreachable(self.address, error) from None
+                await asyncio.sleep(pause(attempt))
+                self.find_again()
+                continue
+            if not _wants_patience(response) or attempt >= SEND_ATTEMPTS:
+                return _accepted(response, path).content
+            await asyncio.sleep(_retry_after(response, attempt))
+
+    # --- streams ---
+    @asynccontextmanager
+    async def stream(self, path: str, cursor: str | None) -> AsyncIterator[httpx2.Response]:
+        """Open a server-sent stream behind a cursor (S-1). Raises httpx2.TransportError, and Trouble for a refusal."""
+        headers = {"Accept": "text/event-stream"}
+        if cursor is not None:
+            headers["Last-Event-ID"] = cursor
+        request = self._request("GET", path, headers=headers)
+        request.extensions["timeout"] = httpx2.Timeout(STREAM_SILENCE_S, connect=CONNECT_TIMEOUT_S).as_dict()
+        response = await self._http.send(request, stream=True)
+        try:
+            if response.status_code >= 400:
+                raise refusal(response.status_code, await response.aread(), path)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def download(self, path: str) -> AsyncIterator[bytes]:
+        """Read a long answer in pieces. Raises httpx2.TransportError, and Trouble for a refusal."""
+        response = await self._http.send(self._request("GET", path), stream=True)
+        try:
+            if response.status_code >= 400:
+                raise refusal(response.status_code, await response.aread(), path)
+            async for chunk in response.aiter_bytes():
+                yield chunk
+        finally:
+            await response.aclose()
+
+    # --- inside ---
+    def _request(self, method: str, path: str, *, params: Mapping[str, str] | None = None,
+                 content: bytes | None = None, headers: Mapping[str, str] | None = None) -> httpx2.Request:
+        return self._http.build_request(
+            method, self.address.url + path, params=dict(params) if params else None, content=content,
+            headers={"Authorization": f"Bearer {self.address.key}", **(headers or {})},
+        )
+
+    async def _once(self, method: str, path: str, **what: Any) -> httpx2.Response:
+        return await self._http.send(self._request(method, path, **what))
+
+    async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
+        try:
+            response = await self._once(method, path, **what)
+        except httpx2.TransportError as error:
+            raise unreachable(self.address, error) from None
+        return _accepted(response, path)
+
+
+def decoded(raw: bytes, kind: type[T], path: str) -> T:
+    """Understand an answer. Raises Trouble when it is not what a gateway answers."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Trouble("UpstreamError", f"The answer to {path} is not a gateway's: {error}.",
+                      "Check the URL, and that both are of the same version.") from None
+
+
+def pause(attempt: int) -> float:
+    """Seconds before attempt number `attempt` + 1: exponential, bounded, full jitter."""
+    return random.uniform(0.5, 1.0) * min(SEND_PAUSE_MAX_S, SEND_PAUSE_S * 2 ** min(attempt - 1, 16))  # noqa: S311
+
+
+def _accepted(response: httpx2.Response, path: str) -> httpx2.Response:
+    if response.status_code >= 400:
+        raise refusal(response.status_code, response.content, path)
+    return response
+
+
+def _wants_patience(response: httpx2.Response) -> bool:
+    if response.status_code in _AGAIN:
+        return True
+    return response.status_code == 409 and b"IdempotencyKeyInUse" in response.content
+
+
+def _retry_after(response: httpx2.Response, attempt: int) -> float:
+    told = response.headers.get("Retry-After", "")
+    return min(SEND_PAUSE_MAX_S, float(told)) if told.isdigit() else pause(attempt)
+
+
+def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:
+    """A page is one list beside `next_cursor` and `has_more`."""
+    for raw in page.values():
+        if bytes(raw).lstrip()[:1] == b"[":
+            more = decoded(bytes(page.get("has_more", msgspec.Raw(b"false"))), bool, path)
+            cursor = decoded(bytes(page.get("next_cursor", msgspec.Raw(b"null"))), str | None, path)
+            return decoded(bytes(raw), list[msgspec.Raw], path), cursor if more else None
+    raise Trouble("UpstreamError", f"The answer to {path} holds no list.", "Check the URL of the gateway.")

@@ -1,0 +1,213 @@
+"""`interlock commands`, `approvals`, `sessions` and `status`: what there is; what waits for you comes first (G-7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, get_args
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.asking import card, decided, elsewhere
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
+from interlock.cli.trouble import usage
+from interlock.cli.values import ago, between, count, until
+from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+SHOWN_BY_DEFAULT = 50
+"""A list at the terminal shows so many unless --limit says otherwise."""
+Limit = Annotated[int, Parameter(help="How many to show.")]
+
+
+def commands(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
+    /,
+    *,
+    state: Annotated[str | None, Parameter(help="Only those in this state.")] = None,
+    agent: Annotated[str | None, Parameter(help="Only those for this agent.")] = None,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List commands, or show one."""
+    _check_limit(limit)
+    _check_state(state, get_args(CommandState))
+    asked = {key: value for key, value in (("state", state), ("agent", agent)) if value}
+    return asyncio.run(_commands(id_, asked, limit, where, json=json))
+
+
+def approvals(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
+    /,
+    *,
+    all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
+    state: Annotated[str | None, Parameter(help="Only those in this state.")] = None,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List what waits for a yes, or show one approval."""
+    _check_limit(limit)
+    _check_state(state, get_args(ApprovalState))
+    asked = {"state": state} if state else {} if all_ else {"state": "pending"}
+    return asyncio.run(_approvals(id_, asked, limit, where, json=json))
+
+
+def sessions(
+    id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, a key, or @last.")]
+    = None,
+    /,
+    *,
+    limit: Limit = SHOWN_BY_DEFAULT,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List sessions, or show one."""
+    _check_limit(limit)
+    return asyncio.run(_sessions(id_, limit, where, json=json))
+
+
+def status(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """Show what waits for you, what runs, and the gateway and its runners."""
+    return asyncio.run(_status(where, json=json))
+
+
+async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        if id_ is not None:
+            return await _show(link, f"/v1/commands/{(await naming.command(link, id_)).id}", json=json)
+        raw = await link.pages("/v1/commands", asked, limit)
+    if json:
+        return _document("commands", raw)
+    found = [msgspec.json.decode(one, type=Command) for one in raw]
+    if not found:
+        say("no commands" + (" of that kind" if asked else " yet; give one with: interlock run AGENT \"…\""), "dim")
+        return Exit.DONE
+    found.sort(key=lambda one: one.state != "pending_approval")
+    print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
+                  between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found],
+                ("COMMAND", "STATE", "TYPE", "AGENT", "BY", "CREATED", "TOOK", "ERROR"))
+    return Exit.DONE
+
+
+async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        if id_ is not None:
+            approval = await naming.approval(link, id_)
+            if json:
+                return await _show(link, f"/v1/approvals/{approval.id}", json=True)
+            result(card(approval, whole=True))
+            say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
+            return Exit.DONE
+        raw = await link.pages("/v1/approvals", asked, limit)
+    if json:
+        return _document("approvals", raw)
+    found = [msgspec.json.decode(one, type=Approval) for one in raw]
+    if not found:
+        say("nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind", "dim")
+        return Exit.DONE
+    found.sort(key=lambda one: one.state != "pending")
+    print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door, one_line(one.title, 60),
+                  until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
+                ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"))
+    if any(one.state == "pending" for one in found):
+        say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
+    return Exit.DONE
+
+
+async def _sessions(id_: str | None, limit: int, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        if id_ is not None:
+            return await _show(link, f"/v1/sessions/{(await naming.session(link, id_)).session_id}", json=json)
+        raw = await link.pages("/v1/sessions", None, limit)
+    if json:
+        return _document("sessions", raw)
+    found = [msgspec.json.decode(one, type=Session) for one in raw]
+    if not found:
+        say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
+        return Exit.DONE
+    found.sort(key=lambda one: not one.state.startswith("waiting"))
+    print_table([[one.session_id, one.agent_id, _state(one.state), one.runner_id or "", one.workspace or "",
+                  ago(one.updated_at), str(one.lost_frame_count or "")] for one in found],
+                ("SESSION", "AGENT", "STATE", "RUNNER", "WORKSPACE", "UPDATED", "LOST"))
+    return Exit.DONE
+
+
+class _Status(msgspec.Struct):
+    """`GET /v1/status`, as far as it is shown."""
+
+    version: str = ""
+    state_dir: str = ""
+    role: str = ""
+    commands: dict[str, int] = {}
+    approvals_pending: int = 0
+    sessions: int = 0
+    viewers: int = 0
+    runners: list[Node] = []
+
+
+async def _status(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/status")
+        address = link.address
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    now = msgspec.json.decode(raw, type=_Status)
+    waiting = count(now.approvals_pending, "approval") + " (interlock approvals)" if now.approvals_pending else "nothing"
+    result(f"waiting for you  {waiting}")
+    working = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
+    result(f"commands         {working or 'none at work'}")
+    result(f"sessions         {now.sessions}")
+    for node in now.runners:
+        offers = ", ".join(str(one.get("agent_id", "?")) for one in node.agents) or "no agents"
+        result(f"runner           {one_line(node.node_id)} · {node.status} · {one_line(offers, 300)} · "
+               f"{one_line(', '.join(node.roots), 300)}")
+    if not now.runners:
+        result("runner           none is paired; start one with: interlock up")
+    result(f"gateway          {address.url} · version {now.version} · {now.state_dir} · your role is {now.role}")
+    return Exit.DONE
+
+
+async def _show(link: GatewayLink, path: str, *, json: bool) -> int:
+    raw = await link.get(path)
+    if json:
+        print_json(raw)
+    else:
+        _print_members(msgspec.json.decode(raw))
+    return Exit.DONE
+
+
+def _print_members(members: dict[str, Any]) -> None:
+    """Show a resource member by member; what is nested stands as JSON."""
+    width = max((len(key) for key in members), default=0)
+    for key, value in members.items():
+        text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        lines = printable(text).split("\n")
+        result(f"{key:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            result(f"{'':<{width}}  {line}")
+
+
+def _document(name: str, raw: list[msgspec.Raw]) -> int:
+    print_json(msgspec.json.encode({name: raw}))
+    return Exit.DONE
+
+
+def _state(state: str) -> str:
+    return "waiting for you" if state in ("pending", "pending_approval", "waiting_approval") else state.replace("_", " ")
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise usage(f"--limit {limit} shows nothing.", "Give a number from 1.")
+
+
+def _check_state(state: str | None, known: tuple[str, ...]) -> None:
+    if state is not None and state not in known:
+        raise usage(f"There is no state {state!r}.", f"Known: {', '.join(known)}.")

@@ -1,0 +1,79 @@
+"""Naming things: an id, a unique prefix of it, or `@last`, everywhere the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.trouble import Trouble, usage
+from interlock.protocol.resources import Approval, Command, Session
+
+T = TypeVar("T", Command, Approval, Session)
+
+LAST = "@last"
+SHOWN = 5
+"""Candidates that an ambiguous prefix lists."""
+
+
+class Kind(NamedTuple):
+    """One kind of thing: its noun, its path, and what its ids begin with."""
+
+    noun: str
+    path: str
+    prefix: str
+
+
+COMMAND = Kind("command", "/v1/commands", "cmd_")
+APPROVAL = Kind("approval", "/v1/approvals", "apr_")
+SESSION = Kind("session", "/v1/sessions", "")
+
+
+async def command(link: GatewayLink, text: str) -> Command:
+    """Find a command; `@last` is the newest execute. Raises Trouble."""
+    found = await link.list(COMMAND.path, Command)
+    return pick(text, [one for one in found if one.type == "execute"] if text == LAST else found, COMMAND,
+                lambda one: one.id, lambda one: one.created_at)
+
+
+async def approval(link: GatewayLink, text: str) -> Approval:
+    """Find an approval; `@last` is the newest that is pending. Raises Trouble."""
+    found = await link.list(APPROVAL.path, Approval)
+    return pick(text, [one for one in found if one.state == "pending"] if text == LAST else found, APPROVAL,
+                lambda one: one.id, lambda one: one.created_at)
+
+
+async def session(link: GatewayLink, text: str) -> Session:
+    """Find a session by its id or key. Raises Trouble."""
+    found = await link.list(SESSION.path, Session)
+    for one in found:
+        if one.session_key == text:
+            return one
+    return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
+
+
+def pick(text: str, found: Iterable[T], kind: Kind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
+    """Choose what `text` names among what was found. Raises Trouble."""
+    if not text.strip():
+        raise usage(f"An empty {kind.noun} id names nothing.", f"See: interlock {kind.noun}s")
+    everything = sorted(found, key=age, reverse=True)
+    if text == LAST:
+        if not everything:
+            waiting = "pending " if kind is APPROVAL else ""
+            raise Trouble("NotFound", f"There is no {waiting}{kind.noun} yet.", f"See: interlock {kind.noun}s")
+        return everything[0]
+    wanted = text.lower()
+    hits: list[T] = []
+    for one in everything:
+        full = name(one).lower()
+        if full == wanted:
+            return one
+        if full.startswith(wanted) or full.removeprefix(kind.prefix).startswith(wanted):
+            hits.append(one)
+    if len(hits) == 1:
+        return hits[0]
+    if not hits:
+        raise Trouble("NotFound", f"There is no {kind.noun} {text!r}.", f"List them with: interlock {kind.noun}s")
+    more = ", …" if len(hits) > SHOWN else ""
+    raise usage(f"{text!r} is the beginning of {len(hits)} {kind.noun}s: "
+                f"{', '.join(name(one) for one in hits[:SHOWN])}{more}.", "Give more of the id.")

@@ -1,0 +1,74 @@
+"""The last line of a command that was followed, and its exit status."""
+
+from __future__ import annotations
+
+from interlock.cli.exit_status import Exit, of_command
+from interlock.cli.terminal import one_line, say
+from interlock.cli.values import between, count
+from interlock.protocol.codes import MEANINGS, Code
+from interlock.protocol.resources import Command
+
+_STYLE = {"succeeded": "green", "canceled": "yellow"}
+
+
+def exit_of(command: Command) -> Exit:
+    """The exit status that says how a command ended."""
+    return of_command(command.state, command.error.code if command.error else None)
+
+
+def close_line(command: Command) -> None:
+    """Say in one line how a command ended; where it failed, as an error with its remedy."""
+    if command.state == "succeeded":
+        say(_facts(command), _STYLE["succeeded"])
+        return
+    if command.error is None:
+        say(_facts(command), _STYLE.get(command.state, "red"))
+        return
+    say(f"error[{command.error.code}]: {_sentence(command)} {remedy(command)}".rstrip(), "red")
+
+
+def interrupted_line(command_id: str) -> str:
+    """Say that the work goes on, and how to come back to it."""
+    return f"the work goes on; come back with: interlock attach {command_id}  ·  end it with: interlock cancel " \
+           f"{command_id}"
+
+
+def remedy(command: Command) -> str:
+    """What to do about a command that ended without its result."""
+    code = command.error.code if command.error else ""
+    if code in Code.__members__:
+        return MEANINGS[Code(code)].remedy
+    return _REMEDIES.get(code) or _BY_STATE.get(command.state, "")
+
+
+_REMEDIES = {
+    "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
+    "AgentExited": "Read the agent's last lines above; run it again.",
+}
+_BY_STATE = {
+    "timed_out": "Give it longer with --timeout.",
+    "expired": "Run it again, and answer within the time.",
+    "rejected": "Ask whoever decided, or change what it does.",
+    "canceled": "Run it again if it is still wanted.",
+}
+
+
+def _facts(command: Command) -> str:
+    parts = [command.state.replace("_", " "), between(command.started_at, command.ended_at)]
+    if command.result is not None:
+        output = command.result.output
+        if output.tool_calls:
+            parts.append(count(len(output.tool_calls), "tool call"))
+        if output.usage is not None:
+            parts.append(f"{output.usage.totalTokens} tokens")
+        if output.awaiting_input:
+            parts.append("it waits for your answer: interlock run … --continue")
+    parts.append(command.id)
+    return " · ".join(part for part in parts if part)
+
+
+def _sentence(command: Command) -> str:
+    assert command.error is not None
+    said = one_line(command.error.message)
+    state = "" if command.state == "failed" else f" ({command.state.replace('_', ' ')})"
+    return f"{said.rstrip('.')}{state}, in {command.id}."

@@ -1,0 +1,107 @@
+"""Where things lie: the state directory, and what a verb reads in it (G-2)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.trouble import usage
+
+GATEWAY_FILE = "gateway.json"
+OWNER_KEY_FILE = "owner.key"
+PUBLIC_KEY_FILE = "gateway.pub"
+RUNNER_TOKEN_FILE = "runner/token"  # noqa: S105 - a path
+LOGS = "logs"
+CURSORS_FILE = "cursors.json"
+
+
+class GatewayFile(msgspec.Struct, frozen=True):
+    """`<state>/gateway.json`: written once the gateway listens, removed when it ends."""
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which state directory and which gateway a verb talks to."""
+
+    state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")] \
+        = None
+    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the one that runs here).")] \
+        = None
+
+    def directory(self) -> Path:
+        """The state directory, which need not exist. Raises Trouble."""
+        return state_directory(self.state)
+
+
+Here = Annotated[Where, Parameter(name="*")]
+"""The options `--state` and `--url` of a verb."""
+
+NOWHERE = Where()
+
+
+def state_directory(option: Path | None) -> Path:
+    """Find the state directory: the option, else `$INTERLOCK_STATE`, else the platform's own (G-2). Raises Trouble."""
+    from interlock import config
+
+    try:
+        return config.state_directory(option)
+    except config.ConfigError as error:
+        raise usage(error.sentences[0]) from None
+    except OSError as error:
+        raise usage(f"The state directory {error.filename} cannot be made: {error.strerror}.",
+                    "Name another with --state or $INTERLOCK_STATE.") from None
+
+
+def writable(state: Path) -> Path:
+    """Check that a process may write in the state directory. Raises Trouble."""
+    try:
+        probe = state / f".probe-{os.getpid()}"
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise usage(f"The state directory {state} cannot be written: {error.strerror}.",
+                    "Name another with --state or $INTERLOCK_STATE.") from None
+    return state
+
+
+def gateway_file(state: Path) -> GatewayFile | None:
+    """Read which gateway runs on this state directory; None when none has said so."""
+    try:
+        raw = (state / GATEWAY_FILE).read_bytes()
+    except OSError:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=GatewayFile)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process of this id runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

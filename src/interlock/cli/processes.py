@@ -1,0 +1,147 @@
+"""`interlock gateway` and `interlock runner`: the two processes, each until SIGTERM or Ctrl-C (G-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.config_verbs import load_config
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import checked_url
+from interlock.cli.place import NOWHERE, RUNNER_TOKEN_FILE, Here, gateway_file, writable
+from interlock.cli.terminal import say
+from interlock.cli.trouble import Trouble, usage
+
+WithParent = Annotated[bool, Parameter(show=False)]
+"""End when standard input ends: whoever started this process is gone."""
+
+
+def gateway(
+    *,
+    port: Annotated[int | None, Parameter(help="Port to listen on (else the config's); 0 takes a free one.")] = None,
+    with_parent: WithParent = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Run the gateway alone, in the foreground."""
+    from interlock.app import run_gateway
+    from interlock.backends.sqlite.lock import AlreadyRunning
+    from interlock.gateway.server import BindRefused
+    from interlock.gateway.signing import KeyUnusable
+    from interlock.ports.ledger import LedgerError
+
+    state = writable(where.directory())
+    config = load_config(where)
+    if port is not None:
+        section = msgspec.structs.replace(config.gateway, port=checked_port(port))
+        config = msgspec.structs.replace(config, gateway=section)
+    token = state / RUNNER_TOKEN_FILE
+    if with_parent:
+        end_with_parent()
+    try:
+        _drive(run_gateway(state, config, ready=_listening, local_runner_token=token if token.exists() else None))
+    except AlreadyRunning as error:
+        raise Trouble("Conflict", str(error), "See it with: interlock status") from None
+    except (BindRefused, KeyUnusable) as error:
+        raise usage(str(error)) from None
+    except LedgerError as error:
+        raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
+    return Exit.DONE
+
+
+def runner(
+    *,
+    root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
+                                                      "(default: the config's, else where it was started).")] = None,
+    token_file: Annotated[Path | None, Parameter(help="File with the runner's token.")] = None,
+    with_parent: WithParent = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Run the runner alone, in the foreground."""
+    from interlock.app import run_runner
+    from interlock.ports.outbox import OutboxError
+    from interlock.runner.link import TokenRefused
+    from interlock.runner.reconnect import UnsafeUrl
+
+    state = writable(where.directory())
+    config = load_config(where)
+    roots = checked_roots(root)
+    token = _token(token_file or state / RUNNER_TOKEN_FILE)
+    named = where.url or os.environ.get("INTERLOCK_URL")
+    running = gateway_file(state)
+    if named is None and running is None:
+        raise Trouble("Unreachable", f"No gateway runs on {state}.", "Name one with --url, or start both with: "
+                      "interlock up")
+    url = checked_url(named or (running.url if running is not None else ""))
+    if with_parent:
+        end_with_parent()
+    try:
+        asyncio.run(run_runner(state, config, url, token, roots=roots))
+    except TokenRefused as error:
+        raise Trouble("Unauthorized", str(error)) from None
+    except UnsafeUrl as error:
+        raise usage(str(error)) from None
+    except OutboxError as error:
+        raise Trouble("OutboxUnusable", str(error), "Is another runner at work on this state directory?") from None
+    return Exit.DONE
+
+
+def checked_port(port: int) -> int:
+    """Check a port. Raises Trouble."""
+    if not 0 <= port <= 65535:
+        raise usage(f"--port {port} is no port.", "Give a number from 0 to 65535; 0 takes a free one.")
+    return port
+
+
+def checked_roots(roots: list[Path] | None) -> list[str] | None:
+    """Check the roots and write them absolute. Raises Trouble."""
+    for root in roots or ():
+        if not root.expanduser().is_dir():
+            raise usage(f"The root {root} is not a directory.", "Name one that is there with --root.")
+    return [str(root.expanduser().resolve()) for root in roots] if roots else None
+
+
+def end_with_parent() -> None:
+    """Take the end of standard input as SIGTERM."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def _listening(url: str) -> None:
+    say(f"the gateway listens on {url}")
+
+
+def _drive(work: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+        return
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+        loop.run(work)
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text("ascii").strip()
+    except FileNotFoundError:
+        raise Trouble("Unauthorized", f"There is no runner token at {path}.",
+                      "`interlock up` makes one; or name its file with --token-file.") from None
+    except (OSError, UnicodeDecodeError):
+        raise usage(f"The token file {path} cannot be read.", "Read it as the user who owns it.") from None
+    if not token:
+        raise usage(f"The token file {path} is empty.", "Remove it; the next `interlock up` makes a new one.")
+    return token

@@ -1,0 +1,220 @@
+"""`interlock run`: a prompt to an agent, its work streamed, its approvals asked, and an exit status that does not lie."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.asking import Answering, Asker, terminal_answers
+from interlock.cli.cursors import Cursors, Place
+from interlock.cli.exit_status import Exit
+from interlock.cli.following import Follower
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.outcome import close_line, exit_of, interrupted_line
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.screen import Screen
+from interlock.cli.terminal import is_terminal, print_json, say
+from interlock.cli.trouble import Trouble, usage
+from interlock.cli.values import milliseconds
+from interlock.protocol.identifiers import AGENT_ID
+from interlock.protocol.limits import MAX_PROMPT_BYTES
+from interlock.protocol.resources import Command, Session
+
+STDIN_REMARK_S = 1.0
+"""Reading standard input for longer than this is said."""
+
+
+def run(
+    agent: str,
+    /,
+    *prompt: str,
+    session: Annotated[str | None, Parameter(help="Join the session of this key, or open it.")] = None,
+    continue_: Annotated[bool, Parameter(
+        name="--continue", help="Join this agent's newest session in this directory.")] = False,
+    workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
+    runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
+    timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
+    priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
+    detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
+    yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
+    no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
+    json: Annotated[bool, Parameter(help="Print the ended command as one JSON document.")] = False,
+    jsonl: Annotated[bool, Parameter(help="Print every event as a line of JSON.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Give an agent a prompt, and follow its work until it ends.
+
+    Parameters
+    ----------
+    agent
+        The agent's id: `interlock agents` lists them.
+    prompt
+        What it is to do; what is piped to standard input is added to it.
+    """
+    if not AGENT_ID.fullmatch(agent):
+        raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
+    if session is not None and continue_:
+        raise usage("--session and --continue both name a session.", "Give one of them.")
+    if json and jsonl:
+        raise usage("--json and --jsonl exclude each other.", "Give one of them.")
+    if not -100 <= priority <= 100:
+        raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
+    timeout_ms = milliseconds(timeout, "--timeout") if timeout is not None else None
+    words = whole_prompt(prompt, read_stdin=not no_input)
+    target: dict[str, Any] = {"agent_id": agent}
+    if session is not None:
+        target["session_key"] = session
+    if runner is not None:
+        target["runner_id"] = runner
+    body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": payload(words)}
+    if timeout_ms is not None:
+        body["timeout_ms"] = timeout_ms
+    how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
+    running = Running(where, how, json=json, jsonl=jsonl)
+    return running.drive(running.run(body, workspace, continue_=continue_, detach=detach))
+
+
+class Running:
+    """One command that this terminal started or came back to."""
+
+    def __init__(self, where: Where, how: Answering, *, json: bool, jsonl: bool) -> None:
+        self._where = where
+        self._how: Answering = how
+        self._json = json
+        self._jsonl = jsonl
+        self._cursors = Cursors(where.directory())
+        self._command: Command | None = None
+
+    def drive(self, work: Any) -> int:
+        """Run to the end; Ctrl-C leaves the work going on, and says how to come back."""
+        try:
+            return asyncio.run(work)
+        except KeyboardInterrupt:
+            if self._command is None:
+                raise
+            say(interrupted_line(self._command.id), "yellow")
+            return Exit.INTERRUPTED
+        except Trouble as trouble:
+            if self._command is None or trouble.code != "Unreachable":
+                raise
+            raise Trouble(trouble.code, trouble.sentence,
+                          f"The work goes on; come back with: interlock attach {self._command.id}") from None
+
+    async def run(self, body: dict[str, Any], workspace: Path | None, *, continue_: bool, detach: bool) -> int:
+        """Submit the command and follow it."""
+        async with GatewayLink(self._where) as link:
+            target = body["target"]
+            target["workspace"] = chosen_workspace(workspace, link)
+            if continue_:
+                target["session_id"] = (await newest_session(link, target["agent_id"], target["workspace"])).session_id
+            if "session_id" in target or "session_key" in target:
+                # A session keeps its workspace; one that is named must be meant.
+                if workspace is None:
+                    del target["workspace"]
+            self._command = command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
+            if detach:
+                return self._detached(command)
+            say(f"{command.id} · session {command.target.session_id}", "dim")
+            started = self._cursors.session(command.target.session_id or "")
+            return await self.follow(link, command, Place(cursor=started))
+
+    async def follow(self, link: GatewayLink, command: Command, place: Place) -> int:
+        """Follow a command to its end, and say how it ended."""
+        self._command = command
+        quiet = self._json or self._jsonl
+        async with terminal_answers() as answers:
+            asker = Asker(link, self._how, answers)
+            screen = Screen(command.target.agent_id or "", quiet=quiet)
+            follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
+            ended = await follower.follow()
+        if self._json:
+            print_json(msgspec.json.encode(ended))
+        close_line(ended)
+        return exit_of(ended)
+
+    def _detached(self, command: Command) -> int:
+        if self._json or self._jsonl:
+            print_json(msgspec.json.encode(command))
+        else:
+            sys.stdout.write(command.id + "\n")
+        say(f"follow it with: interlock attach {command.id}", "dim")
+        return Exit.DONE
+
+
+def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
+    """The workspace as an absolute path on the runner. Raises Trouble for one that is not on this machine."""
+    path = Path(os.path.abspath(option.expanduser() if option is not None else Path.cwd()))  # noqa: PTH100
+    if link.is_local and not path.is_dir():
+        raise usage(f"The workspace {path} is not a directory.", "Name a directory with --workspace.")
+    return str(path)
+
+
+async def newest_session(link: GatewayLink, agent_id: str, workspace: str) -> Session:
+    """Find the agent's newest session in a directory. Raises Trouble."""
+    found = [one for one in await link.list("/v1/sessions", Session)
+             if one.agent_id == agent_id and one.workspace == workspace and one.state != "terminated"]
+    if not found:
+        raise Trouble("NotFound", f"{agent_id} has no session in {workspace} to continue.",
+                      "Leave --continue out to open one, or name one with --session.")
+    return max(found, key=lambda one: one.updated_at)
+
+
+def payload(words: str) -> dict[str, Any]:
+    """The payload of an execute that is one text."""
+    return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": words}]}]}
+
+
+def whole_prompt(words: tuple[str, ...], *, read_stdin: bool) -> str:
+    """Join the prompt's words with what is piped in. Raises Trouble for an empty, unreadable or too long one."""
+    parts = [" ".join(words).strip()]
+    if read_stdin and _is_piped(bool(parts[0])):
+        parts.append(_read_stdin())
+    prompt = "\n\n".join(part for part in parts if part.strip())
+    if not prompt.strip():
+        raise usage("There is nothing to do: the prompt is empty.",
+                    'Write it behind the agent: interlock run shell "ls -l"')
+    size = len(prompt.encode("utf-8", "surrogateescape"))
+    if size > MAX_PROMPT_BYTES:
+        raise usage(f"The prompt has {size} bytes; {MAX_PROMPT_BYTES} are the most.",
+                    "Put the text in a file of the workspace and name it in the prompt.")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError:
+        raise usage("The prompt is not UTF-8 text.", "Put binary data in a file of the workspace.") from None
+    return prompt
+
+
+def _is_piped(has_words: bool) -> bool:
+    """Whether standard input is a part of the prompt: a pipe or a file, never a terminal or /dev/null."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    if is_terminal(sys.stdin):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or (stat.S_ISSOCK(mode) and not has_words)
+
+
+def _read_stdin() -> str:
+    import threading
+
+    remark = threading.Timer(STDIN_REMARK_S, say, ("reading standard input … (--no-input leaves it alone)", "dim"))
+    remark.daemon = True
+    remark.start()
+    try:
+        raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
+    finally:
+        remark.cancel()
+    try:
+        return raw.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        if len(raw) > MAX_PROMPT_BYTES:
+            return "x" * (MAX_PROMPT_BYTES + 1)
+        raise usage("Standard input is not UTF-8 text.", "Put binary data in a file of the workspace.") from None

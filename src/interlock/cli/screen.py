@@ -1,0 +1,205 @@
+"""What a session's frames look like at the terminal: the result on standard output, the rest on standard error (G-7).
+
+Text of a block is shown once, however often it is sent: a viewer that returns is given the text so far again, and a
+block's end carries the whole of it (E-4, S-1).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO, cast
+
+import msgspec
+
+from interlock.cli.terminal import is_terminal, one_line, printable, styled, write
+from interlock.cli.values import count
+from interlock.protocol import payloads as p
+from interlock.protocol.resources import Notice
+
+SHELL = "shell"
+"""The agent whose tools' output is the result itself, and whose words are remarks on it."""
+INPUT_CHARS = 300
+"""A tool's input is shown up to here in the stream; an approval's card shows all of it."""
+
+
+class Block:
+    """How much of one block stands on the screen. `text` is None where only its length is known."""
+
+    def __init__(self, shown: int = 0) -> None:
+        self.shown = shown
+        self.text: str | None = "" if shown == 0 else None
+
+    def news(self, offset: int, text: str) -> str:
+        """Take a delta; give what of it is new. Text before it that never came is left out (E-4)."""
+        if offset > self.shown:
+            self.text = None
+            self.shown = offset
+        fresh = text[self.shown - offset:]
+        self._add(fresh)
+        return fresh
+
+    def rest(self, whole: str) -> str | None:
+        """Take a block's whole text; give what of it is new, None when it is not what was shown."""
+        if self.text is not None and not whole.startswith(self.text):
+            return None
+        return whole[self.shown:]
+
+    def _add(self, text: str) -> None:
+        self.shown += len(text)
+        if self.text is not None:
+            self.text += text
+
+
+class Screen:
+    """Shows one session's frames. `agent_id` decides what is result and what is remark."""
+
+    def __init__(self, agent_id: str, *, quiet: bool = False) -> None:
+        self._is_shell = agent_id == SHELL
+        self._quiet = quiet
+        self._blocks: dict[str, Block] = {}
+        self._tools: dict[str, str] = {}
+        self._streamed: dict[str, Block] = {}
+        """Each tool call's output as a whole, over its channels."""
+        self._open: TextIO | None = None
+        """The stream whose last line is not ended."""
+        self._show: dict[type[p.Payload], Callable[[Any], None]] = {
+            p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
+            p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
+        }
+
+    # --- what was shown ---
+    def shown(self) -> dict[str, int]:
+        """Tell how much of each open block stands on the screen."""
+        return {name: block.shown for name, block in self._blocks.items() if block.shown}
+
+    def restore(self, shown: dict[str, int]) -> None:
+        """Go on from what an earlier terminal showed."""
+        self._blocks = {name: Block(length) for name, length in shown.items()}
+
+    # --- frames ---
+    def frame(self, frame_type: str, payload: p.Payload) -> None:
+        """Show a frame; one that is not for people's eyes is passed over."""
+        if frame_type in ("agent.text.delta", "agent.thinking.delta"):
+            self._delta(frame_type, cast("p.TextDelta", payload))
+        elif frame_type in ("agent.text.done", "agent.thinking.done"):
+            self._done(frame_type, cast("p.TextDone", payload))
+        elif show := self._show.get(type(payload)):
+            show(payload)
+
+    def notice(self, notice: Notice) -> None:
+        """Show a notice: what was lost is counted and said."""
+        lost = f" ({count(notice.lost_frame_count, 'frame')} lost)" if notice.lost_frame_count else ""
+        self.remark(f"notice[{notice.code}]: {notice.message}{lost}", "yellow")
+
+    def remark(self, text: str, style: str | None = "dim") -> None:
+        """Say something on standard error, on a line of its own."""
+        if self._quiet:
+            return
+        self.end_line()
+        line = printable(text)
+        write(sys.stderr, (styled(line, style, sys.stderr) if style else line) + "\n", safe=True)
+
+    def end_line(self) -> None:
+        """End a line that is open on a terminal; into a pipe nothing is added to a result."""
+        if self._open is not None:
+            if self._open is sys.stderr or is_terminal(self._open):
+                write(self._open, "\n")
+            self._open = None
+
+    # --- text ---
+    def _delta(self, frame_type: str, delta: p.TextDelta) -> None:
+        block = self._blocks.setdefault(delta.block_id, Block())
+        self._text(frame_type, block.news(delta.offset, delta.text))
+
+    def _done(self, frame_type: str, done: p.TextDone) -> None:
+        block = self._blocks.pop(done.block_id, None) or Block()
+        rest = block.rest(done.text)
+        if rest is None:
+            self.remark("the agent replaced what it had said:")
+            rest = done.text
+        self._text(frame_type, rest)
+        if done.text and not done.text.endswith("\n"):
+            self._text(frame_type, "\n")
+
+    def _text(self, frame_type: str, text: str) -> None:
+        thinking = frame_type.startswith("agent.thinking")
+        self._write(sys.stderr if thinking or self._is_shell else sys.stdout, text, dim=thinking or self._is_shell)
+
+    def _write(self, stream: TextIO, text: str, *, dim: bool = False) -> None:
+        if not text or self._quiet:
+            return
+        if self._open is not None and self._open is not stream:
+            self.end_line()
+        if dim:
+            write(stream, styled(printable(text), "dim", stream), safe=True)
+        else:
+            write(stream, text)
+        self._open = None if text.endswith("\n") else stream
+
+    # --- tools ---
+    def _tool_request(self, asked: p.ToolRequest) -> None:
+        self._tools[asked.invocation_id] = asked.tool_name
+        self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan")
+
+    def _tool_stream(self, told: p.ToolStream) -> None:
+        block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", Block())
+        fresh = block.news(told.offset, told.text)
+        streamed = self._streamed.setdefault(told.invocation_id, Block())
+        streamed.news(streamed.shown, fresh)
+        self._tool_text(told.channel, fresh)
+
+    def _tool_text(self, channel: str, text: str) -> None:
+        if self._is_shell:
+            self._write(sys.stdout if channel == "stdout" else sys.stderr, text)
+        else:
+            self._write(sys.stderr, text, dim=True)
+
+    def _tool_result(self, result: p.ToolResult) -> None:
+        streamed = self._streamed.pop(result.invocation_id, None)
+        earlier = self._forget(result.invocation_id)
+        name = self._tools.pop(result.invocation_id, "tool")
+        if result.status == "ok":
+            whole = result.output if isinstance(result.output, str) else ""
+            # What was streamed while nobody listened is in the result; after a change of terminal its length tells.
+            rest = (streamed or Block(earlier)).rest(whole) if result.truncated is None or streamed is None else ""
+            self._tool_text("stdout", rest or "")
+        if result.truncated is not None:
+            cut = result.truncated
+            self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "yellow")
+        if result.status != "ok":
+            why = f": {one_line(result.output)}" if isinstance(result.output, str) and streamed is None else ""
+            self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red")
+        elif not self._is_shell:
+            self.end_line()
+
+    def _forget(self, invocation_id: str) -> int:
+        names = [name for name in self._blocks if name.startswith(invocation_id + "/")]
+        return sum(self._blocks.pop(name).shown for name in names)
+
+    # --- mishaps ---
+    def _agent_error(self, error: p.AgentError) -> None:
+        self.remark(f"agent {error.severity}[{error.error_code}]: {error.message}", "red")
+
+    def _session_error(self, error: p.SessionError) -> None:
+        self.remark(f"session error[{error.error_code}]: {error.message}", "red")
+
+    def _file(self, file: p.FileTransfer) -> None:
+        if file.chunk is None or file.chunk.index == 0:
+            self.remark(f"file: {file.name} ({file.media_type}, {file.size} bytes)")
+
+
+_ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was canceled"}
+
+
+def summary(raw_input: bytes, title: str | None) -> str:
+    """Write a tool's input on one line: its command where it has one, else its title or the input itself."""
+    try:
+        value: Any = msgspec.json.decode(raw_input)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = None
+    if isinstance(value, dict):
+        command = cast("dict[str, Any]", value).get("command")
+        if isinstance(command, str):
+            return one_line(command, INPUT_CHARS)
+    return one_line(title or raw_input.decode("utf-8", "replace"), INPUT_CHARS)

@@ -1,0 +1,99 @@
+"""Printing: the result alone on standard output, everything else on standard error (G-7).
+
+Text of agents and people is never parsed as markup. On a terminal its control characters are shown, not obeyed; into
+a pipe or file it goes as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
+_STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_COLUMN_GAP = 2
+
+
+def printable(text: str) -> str:
+    """Write each control character as its escape, so that none reaches a terminal raw; keeps tab and newline."""
+    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Write text for a table's cell or a sentence: printable, on one line, at most `limit` characters."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Tell whether a person reads this stream."""
+    try:
+        return stream.isatty()
+    except ValueError:  # The stream is closed.
+        return False
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Tell whether to colour: on a terminal, unless NO_COLOR is set or the terminal is dumb."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str, stream: TextIO) -> str:
+    """Colour a text of our own or one that is `printable` already."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and has_colour(stream) else text
+
+
+def result(text: str, *, end: str = "\n") -> None:
+    """Print a verb's result on standard output."""
+    write(sys.stdout, text + end)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print progress, a hint or an error on standard error; `text` may hold text of others."""
+    line = printable(text)
+    write(sys.stderr, (styled(line, style, sys.stderr) if style else line) + "\n", safe=True)
+
+
+def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
+    """Write and flush. On a terminal control characters are escaped first, unless the text is `safe` already."""
+    if not safe and is_terminal(stream):
+        text = printable(text)
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
+    """Lay rows out in columns, as wide as a terminal shows them; no trailing spaces."""
+    from rich.cells import cell_len
+
+    cells = [[one_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(cell_len(row[i]) for row in cells) for i in range(len(header))]
+    lines = ["".join(cell + " " * (widths[i] - cell_len(cell) + _COLUMN_GAP) for i, cell in enumerate(row)).rstrip()
+             for row in cells]
+    lines[0] = styled(lines[0], "bold", sys.stdout)
+    return "\n".join(lines)
+
+
+def print_table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> None:
+    """Print a table as the result; its cells are printable already."""
+    write(sys.stdout, table(rows, header) + "\n", safe=True)
+
+
+def print_json(raw: bytes) -> None:
+    """Print one JSON document as the result."""
+    write(sys.stdout, raw.decode("utf-8", "replace") + "\n")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code == 13:
+        return "\\r"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

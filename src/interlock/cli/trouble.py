@@ -1,0 +1,27 @@
+"""What ends a verb without its result: one sentence that says what happened, where, and what to do."""
+
+from __future__ import annotations
+
+from interlock.cli.exit_status import BY_CODE, Exit
+
+
+class Trouble(Exception):
+    """Printed as `error[code]: sentence remedy`; `status` is the exit status, by default the code's own."""
+
+    def __init__(self, code: str, sentence: str, remedy: str = "", status: Exit | None = None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+        self.remedy = remedy
+        self.status = status if status is not None else BY_CODE.get(code, Exit.FAILED)
+
+    def line(self) -> str:
+        """The one line for standard error."""
+        sentence = self.sentence.strip()
+        end = "" if sentence.endswith((".", "!", "?")) else "."
+        return f"error[{self.code}]: {sentence}{end} {self.remedy}".rstrip()
+
+
+def usage(sentence: str, remedy: str = "") -> Trouble:
+    """A wrong argument, option, file or setting: exit status 2."""
+    return Trouble("Usage", sentence, remedy)

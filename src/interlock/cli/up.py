@@ -1,0 +1,268 @@
+"""`interlock up`: gateway and runner as two processes, paired, supervised, and ended together (G-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from interlock import config
+from interlock.cli.children import Child, ending, keep_alive, prepare_log
+from interlock.cli.config_verbs import load_config
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import (
+    LOGS,
+    NOWHERE,
+    RUNNER_TOKEN_FILE,
+    Here,
+    Where,
+    gateway_file,
+    writable,
+    write_private,
+)
+from interlock.cli.processes import checked_port, checked_roots
+from interlock.cli.terminal import printable, say, write
+from interlock.cli.trouble import Trouble
+from interlock.protocol.limits import READY_TIMEOUT_S
+from interlock.protocol.resources import Node
+
+LOCK_FILE = "up.lock"
+LOCAL_RUNNER = "local"
+TOKEN_BYTES = 32
+POLL_S = 0.05
+"""How often readiness is looked for."""
+PROGRESS_S = 1.0
+"""A start that takes longer than this is said."""
+
+
+def up(
+    *,
+    root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
+                                                      "(default: the config's, else this one).")] = None,
+    port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 takes a free one.")] = None,
+    verbose: Annotated[bool, Parameter(help="Show the logs of both.")] = False,
+    state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
+    = None,
+) -> int:
+    """Start gateway and runner here, until Ctrl-C."""
+    where = Where(state=state)
+    directory = writable(where.directory())
+    loaded = load_config(where)
+    roots = checked_roots(root) or loaded.runner.roots or [str(Path.cwd())]
+    lock = take_lock(directory)
+    try:
+        ensure_token(directory / RUNNER_TOKEN_FILE)
+        chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
+        return asyncio.run(_Up(directory, chosen, roots, verbose=verbose).run())
+    finally:
+        os.close(lock)
+
+
+def take_lock(state: Path) -> int:
+    """Let one `up` at a time work on a state directory. Raises Trouble that says who does already."""
+    descriptor = os.open(state / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        running = gateway_file(state)
+        at = f" at {running.url}" if running is not None else ""
+        raise Trouble("Conflict", f"`interlock up` already runs on {state}{at} (process {holder}).",
+                      "Use it, or name another state directory with --state.") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def ensure_token(path: Path) -> None:
+    """Make the local runner's token where there is none (L-3)."""
+    if not path.exists():
+        write_private(path, b"ilr_" + secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
+
+
+def free_port(section: config.GatewaySection) -> int:
+    """The configured port; where it is the shipped one and taken, 0 for a free one."""
+    if section.port != config.DEFAULT_PORT:
+        return section.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", section.port))
+        except OSError:
+            say(f"port {section.port} is taken; taking a free one", "dim")
+            return 0
+    return section.port
+
+
+class _Up:
+    """Both processes, from their start to their end."""
+
+    def __init__(self, state: Path, port: int, roots: list[str], *, verbose: bool) -> None:
+        self._state = state
+        self._port = port
+        self._roots = roots
+        self._verbose = verbose
+        logs = state / LOGS
+        self._gateway = Child("gateway", self._gateway_arguments, logs / "gateway.log")
+        self._runner = Child("runner", self._runner_arguments, logs / "runner.log")
+        self._url = ""
+        self._signal: signal.Signals | None = None
+        self._told = asyncio.Event()
+
+    def _gateway_arguments(self) -> list[str]:
+        return ["gateway", "--state", str(self._state), "--port", str(self._port)]
+
+    def _runner_arguments(self) -> list[str]:
+        roots = [part for root in self._roots for part in ("--root", root)]
+        return ["runner", "--state", str(self._state), "--url", self._url, *roots]
+
+    async def run(self) -> int:
+        """Start, say what to type next, mend, and end both, the runner first."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._asked_to_stop, number)
+        for child in (self._gateway, self._runner):
+            prepare_log(child.log)
+        shown = [asyncio.create_task(_show(child.log)) for child in (self._gateway, self._runner) if self._verbose]
+        keeping: list[asyncio.Task[None]] = []
+        try:
+            if await self._unless_stopped(self._start()):
+                keeping = [asyncio.create_task(keep_alive(child)) for child in (self._gateway, self._runner)]
+                await self._unless_stopped(_first_failure(keeping))
+        finally:
+            # Whoever mends must be gone before what it mends is ended.
+            for task in [*keeping, *shown]:
+                task.cancel()
+            await asyncio.gather(*keeping, *shown, return_exceptions=True)
+            await self._stop()
+        return Exit.INTERRUPTED if self._signal is signal.SIGINT else Exit.DONE
+
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        if self._signal is not None:  # Asked twice: no more patience.
+            self._runner.kill()
+            self._gateway.kill()
+            return
+        self._signal = signal.Signals(number)
+        say("ending the runner and the gateway …", "dim")
+        self._told.set()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do it, unless a signal comes first; whether it was done. Raises what it raises."""
+        doing = asyncio.create_task(work)
+        told = asyncio.create_task(self._told.wait())
+        try:
+            await asyncio.wait([doing, told], return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+                return True
+            return False
+        finally:
+            doing.cancel()
+            told.cancel()
+            await asyncio.gather(doing, told, return_exceptions=True)
+
+    async def _start(self) -> None:
+        began = time.monotonic()
+        remark = asyncio.get_running_loop().call_later(PROGRESS_S, say, "starting …", "dim")
+        try:
+            await self._gateway.start()
+            self._url = await self._announced()
+            # A gateway that is started again must be found where the first one was.
+            self._port = int(self._url.rpartition(":")[2])
+            await self._runner.start()
+            node = await self._online()
+        finally:
+            remark.cancel()
+        agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents)
+        say(f"gateway  {self._url} (process {self._gateway.pid})")
+        say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
+        say(f"roots    {', '.join(self._roots)}")
+        say(f"state    {self._state} · logs in {self._state / LOGS}")
+        say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
+        say("Ctrl-C ends both.", "dim")
+
+    def _next(self) -> str:
+        default = config.state_directory(None) == self._state
+        return 'interlock run shell "ls -l"' + ("" if default else f" --state {self._state}")
+
+    async def _announced(self) -> str:
+        """Wait until the gateway says where it listens."""
+        async with _patience("gateway", self._gateway):
+            while True:
+                running = gateway_file(self._state)
+                if running is not None and running.pid == self._gateway.pid:
+                    return running.url
+                await self._still(self._gateway)
+
+    async def _online(self) -> Node:
+        """Wait until the gateway counts the runner as online."""
+        async with _patience("runner", self._runner), GatewayLink(Where(state=self._state, url=self._url)) as link:
+            while True:
+                nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+                for node in nodes:
+                    if node.node_id == LOCAL_RUNNER and node.status != "offline":
+                        return node
+                await self._still(self._runner)
+                await self._still(self._gateway)
+
+    async def _still(self, child: Child) -> None:
+        if not child.is_running:
+            raise _not_started(child, f"it {ending(await child.wait())}")
+        await asyncio.sleep(POLL_S)
+
+    async def _stop(self) -> None:
+        await self._runner.stop()
+        await self._gateway.stop()
+        if self._signal is not None:
+            say("ended", "dim")
+
+
+def _not_started(child: Child, why: str) -> Trouble:
+    return Trouble("StartFailed", f"The {child.name} did not start, {why}: {child.last_words()}", f"See {child.log}")
+
+
+class _patience:  # noqa: N801 - reads as what it does
+    """Bounds a wait for a child by READY_TIMEOUT_S, with a sentence in place of the exception."""
+
+    def __init__(self, name: str, child: Child) -> None:
+        self._child = child
+        self._timeout = asyncio.timeout(READY_TIMEOUT_S)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *what: Any) -> None:
+        try:
+            await self._timeout.__aexit__(*what)
+        except TimeoutError:
+            raise _not_started(self._child, f"it was not ready within {READY_TIMEOUT_S} s") from None
+
+
+async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def _show(log: Path) -> None:
+    """Copy what is added to a log to standard error."""
+    with suppress(FileNotFoundError), log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        while True:
+            while line := file.readline():
+                write(sys.stderr, printable(line.decode("utf-8", "replace")), safe=True)
+            await asyncio.sleep(POLL_S * 4)
+

@@ -1,0 +1,112 @@
+"""The table of verbs: name, where it lives, one line, examples. A verb's module is imported when the verb is used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cyclopts import App, Group, Parameter
+
+from interlock import __version__
+
+
+class Verb(NamedTuple):
+    """One verb of the command line."""
+
+    name: str
+    place: str
+    line: str
+    examples: tuple[str, ...] = ()
+    shown: bool = True
+
+
+DAILY = Group("Every day", sort_key=1)
+THINGS = Group("What there is", sort_key=2)
+SETUP = Group("Setting up and checking", sort_key=3)
+
+DAILY_VERBS: tuple[Verb, ...] = (
+    Verb("up", "interlock.cli.up:up", "Start gateway and runner here, until Ctrl-C.",
+         ("interlock up", "interlock up --root ~/work --root ~/notes")),
+    Verb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
+         ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
+          "git diff | interlock run claude review this", 'interlock run goose "go on" --continue')),
+    Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
+         ("interlock attach", "interlock attach cmd_01K9 --from-start")),
+    Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
+         ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"')),
+    Verb("deny", "interlock.cli.decide:deny", "Refuse what waits for a yes.",
+         ('interlock deny @last --reason "not on this host"',)),
+    Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
+    Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
+         ("interlock status", "interlock status --json")),
+    Verb("doctor", "interlock.cli.doctor:doctor", "Check what must be right.", ("interlock doctor",)),
+)
+THING_VERBS: tuple[Verb, ...] = (
+    Verb("commands", "interlock.cli.lists:commands", "List commands, or show one.",
+         ("interlock commands", "interlock commands --state running", "interlock commands @last --json")),
+    Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
+         ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
+    Verb("sessions", "interlock.cli.lists:sessions", "List sessions, or show one.", ("interlock sessions",)),
+    Verb("agents", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
+         ("interlock agents",)),
+)
+SETUP_VERBS: tuple[Verb, ...] = (
+    Verb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
+         ("interlock demo", "interlock demo --json")),
+    Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
+    Verb("runner", "interlock.cli.processes:runner", "Run the runner alone.",
+         ("interlock runner --url http://127.0.0.1:7420",)),
+)
+AUDIT_VERBS: tuple[Verb, ...] = (
+    Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its signed head.",
+         ("interlock audit export audit.ndjson",)),
+    Verb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
+         ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub")),
+)
+CONFIG_VERBS: tuple[Verb, ...] = (
+    Verb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
+    Verb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
+    Verb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),
+)
+
+FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
+EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
+8 not authorised, 9 conflict, 130 interrupted (the work goes on)."""
+
+
+def build() -> App:
+    """Make the command line. No verb is imported."""
+    app = App(
+        name="interlock", version=f"interlock {__version__}", help_format="plaintext",
+        help="Run coding agents on your own machines under command, approval and audit.",
+        help_prologue=_examples(FIRST), help_epilogue=EXITS, default_parameter=Parameter(negative=(), show_default=False),
+        result_action="return_value", exit_on_error=False, print_error=False,
+    )
+    _add(app, DAILY_VERBS, DAILY)
+    _add(app, THING_VERBS, THINGS)
+    _add(app, SETUP_VERBS, SETUP)
+    for name, verbs, line in (("audit", AUDIT_VERBS, "Export or verify the audit log."),
+                              ("config", CONFIG_VERBS, "Check or show the config file.")):
+        part = App(name=name, help=line, group=SETUP, help_epilogue="",
+                   help_prologue=_examples(tuple(verb.examples[0] for verb in verbs)))
+        _add(part, verbs, None)
+        app.command(part)
+    app["--help"].group = app["--version"].group = SETUP
+    app.register_install_completion_command(name="--install-completion", group=SETUP,
+                                            help="Install shell completion for this shell.")
+    return app
+
+
+def names() -> list[str]:
+    """The verbs of the first level."""
+    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS)] + ["audit", "config"]
+
+
+def _add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
+    for order, verb in enumerate(verbs):
+        more = {"group": group} if group is not None else {}
+        app.command(verb.place, name=verb.name, help=verb.line, help_prologue=_examples(verb.examples),
+                    help_epilogue="", sort_key=order, **more)
+
+
+def _examples(lines: tuple[str, ...]) -> str:
+    return "Examples:\n" + "\n".join(f"  {line}" for line in lines)
