@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ports.outbox_words import OTHER, SESSION, changed, control, delta, done, frame, output
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.bounds import HALF_CHANNEL_BYTES, PIECE_ROW_BYTES, add_lost, count_lost
@@ -19,6 +19,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.limits import MAX_FRAME_BYTES, MIB
+from ports.outbox_words import OTHER, SESSION, changed, control, delta, done, frame, output
 
 pytestmark = pytest.mark.anyio
 Open = Callable[..., Awaitable[Outbox]]
@@ -223,7 +224,7 @@ def test_lost_ranges_are_exact_whatever_the_order(seqs: list[int]) -> None:
         add_lost(ranges, seq)
     assert [seq for first, last in ranges for seq in range(first, last + 1)] == sorted(seqs)
     assert count_lost(ranges) == len(seqs)
-    assert all(left[1] + 1 < right[0] for left, right in zip(ranges, ranges[1:], strict=False))
+    assert all(left[1] + 1 < right[0] for left, right in itertools.pairwise(ranges))
 
 
 @pytest.mark.req("D-6")

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
-from ports.outbox_words import AT, SESSION, new_id
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
@@ -24,6 +23,7 @@ from interlock.protocol.frames import Direction, decode
 from interlock.protocol.limits import MAX_MESSAGE_BYTES
 from interlock.runner.link import Link, LinkState, Pace
 from interlock.runner.outflow import Outflow
+from ports.outbox_words import AT, SESSION, new_id
 
 PATIENCE_S = 20.0
 """A test that waits longer for an event has failed."""

@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ports.outbox_words import AT, SESSION, changed, delta, output
 
 from interlock.ports.outbox import Piece, SessionRow, Stored
 from interlock.protocol.envelope import Frame
@@ -15,6 +14,7 @@ from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_MESSAGE_BYTES
 from interlock.runner.history import encode_part, lost_after, merged_deltas, plan_history
 from interlock.runner.sending import Sending
 from interlock.runner.uplink import Closed, Delta
+from ports.outbox_words import AT, SESSION, changed, delta, output
 
 
 def row(last_seq: int, acked_seq: int = 0) -> SessionRow:

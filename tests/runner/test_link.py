@@ -8,8 +8,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
-from runner.scripted_gateway import PATIENCE_S, QUICK, TOKEN, conversation, inner
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
@@ -20,6 +18,8 @@ from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.limits import MAX_FRAME_BYTES
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
+from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
+from runner.scripted_gateway import PATIENCE_S, QUICK, TOKEN, conversation, inner
 
 pytestmark = pytest.mark.anyio
 
@@ -321,6 +321,17 @@ async def test_a_gateway_that_is_not_there_is_one_sentence() -> None:
         await gateway.stop()
         sentences = {(await runner.state("detached")).sentence for _ in range(3)}
         assert any("127.0.0.1 cannot be reached" in sentence for sentence in sentences)
+
+
+@pytest.mark.req("L-5")
+async def test_a_runner_that_was_replaced_gives_way() -> None:
+    async with conversation(pace=QUICK._replace(reconnect_max_ms=10_000_000)) as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.close(CloseCode.REPLACED)
+        assert "Another runner took the link" in (await runner.state("detached")).sentence
+        assert not runner.link.attached
+        assert len(gateway.requests) == 1
 
 
 @pytest.mark.req("L-5")

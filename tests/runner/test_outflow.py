@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import pytest
-from ports.outbox_words import SESSION, changed, control, delta, done, output
-from runner.scripted_gateway import PATIENCE_S, Clock, Counting
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.outbox import CloseBlock, OutboxError, OutboxWrite, Piece, PutState, Stored
@@ -18,6 +16,8 @@ from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FRAME_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.uplink import Closed, Delta, Offer
+from ports.outbox_words import SESSION, changed, control, delta, done, output
+from runner.scripted_gateway import PATIENCE_S, Clock, Counting
 
 pytestmark = pytest.mark.anyio
 

@@ -188,6 +188,9 @@ class Link:
         reason = closed.rcvd.reason if closed.rcvd else ""
         if code == CloseCode.UNAUTHORIZED:
             raise _refused(reason or f"close code {code}")
+        if code == CloseCode.REPLACED:
+            self._backoff.yield_way()
+            return "Another runner took the link with this runner's token. Stop one, or pair it anew."
         if code is None:
             return "The link broke."
         return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."

@@ -26,6 +26,10 @@ class Backoff:
         """A link was established: the next failure starts from the beginning."""
         self._ceiling_ms = self._least_ms
 
+    def yield_way(self) -> None:
+        """Another runner took the link with the same token: wait as long as ever, or the two would chase each other."""
+        self._ceiling_ms = self._most_ms
+
     def next_ms(self) -> int:
         """Draw the delay before the next attempt, in milliseconds."""
         ceiling, self._ceiling_ms = self._ceiling_ms, min(self._ceiling_ms * 2, self._most_ms)
