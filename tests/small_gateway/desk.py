@@ -52,12 +52,13 @@ class SmallDesk:
         self.beating: set[str] = set()
         self.failure: Exception | None = None
         self.made = 0
+        self.at_ms = NOW
 
     def now_ms(self) -> int:
         return NOW
 
     def monotonic_ms(self) -> int:
-        return NOW
+        return self.at_ms
 
     async def commit(self, writes: list[Any]) -> Receipt:
         """Commit, then tell: what the lanes do."""

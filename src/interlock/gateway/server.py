@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -136,14 +137,23 @@ async def serve(
     *,
     on_stop: Callable[[], None],
     ready: Callable[[int], None] = lambda _port: None,
+    stopping: asyncio.Event | None = None,
 ) -> None:
-    """Listen until SIGINT or SIGTERM. `on_stop` ends the streams (`Viewers.close`); `ready` is told the port as soon
-    as connections are taken. Raises BindRefused."""
+    """Listen until SIGINT or SIGTERM, or until `stopping` is set. `on_stop` ends the streams (`Viewers.close`); `ready`
+    is told the port as soon as connections are taken. Raises BindRefused."""
     listener = listen(host, port)
     server = make_server(app, on_stop)
+    watching = asyncio.ensure_future(_stop_when(stopping, server)) if stopping is not None else None
     # The socket listens already: what connects from here on waits in its backlog until the loop takes it.
     ready(port_of(listener))
     try:
         await server.serve([listener])
     finally:
+        if watching is not None:
+            watching.cancel()
         listener.close()
+
+
+async def _stop_when(stopping: asyncio.Event, server: GatewayServer) -> None:
+    await stopping.wait()
+    server.should_exit = True

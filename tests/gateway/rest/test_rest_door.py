@@ -102,6 +102,21 @@ async def test_roles(gateway: Gateway, role: str, method: str, path: str, allowe
         refused(answer, "Forbidden")
 
 
+@pytest.mark.req("U-1")
+async def test_refused_credentials_and_roles_are_recorded_once_a_second_a_source(gateway: Gateway) -> None:
+    async with gateway.as_role("nobody") as nobody, gateway.as_role("viewer") as viewer:
+        for _ in range(3):
+            refused(await nobody.get("/v1/commands"), "Unauthorized")
+            refused(await viewer.get("/v1/audit"), "Forbidden")
+        records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 10)]
+        assert [(record["action"], record["who"]["id"]) for record in records] == [
+            ("auth_denied", "unknown"), ("auth_denied", "viewer")]
+        gateway.desk.at_ms += 1000
+        refused(await viewer.get("/v1/audit"), "Forbidden")
+    records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 2, 10)]
+    assert [record["meta"] for record in records] == [{"code": "Forbidden", "count": 3}]
+
+
 @pytest.mark.req("F-1")
 async def test_unknown_paths_and_methods(gateway: Gateway) -> None:
     refused(await gateway.http.get("/v1/nothing"), "NotFound")

@@ -10,9 +10,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.gateway.credentials import Credentials
+from interlock.gateway.credentials import OWNER_TENANT, Credentials
 from interlock.gateway.rest import approvals, audit, commands, sessions, status
 from interlock.gateway.rest.answers import json_answer, problem_answer
+from interlock.gateway.rest.denials import Denials
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import allow, bearer
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
@@ -29,6 +30,7 @@ from interlock.gateway.rest.strict import read_json, typed
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import Principal
 
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
@@ -48,6 +50,7 @@ class RestApp:
         self._credentials = credentials
         self._table = Table(OPERATIONS)
         self._once = Once(front.desk.ledger)
+        self._denials = Denials(front.desk.ledger, front.clock)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)
             for operation in OPERATIONS if operation.body is not None
@@ -77,8 +80,21 @@ class RestApp:
         path = request.scope["path"]
         if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
             return await self._health(path)
-        principal = await self._credentials.principal(bearer(request.scope["headers"]))
-        found = self._table.find(request.method, unversioned(path))
+        try:
+            principal = await self._credentials.principal(bearer(request.scope["headers"]))
+        except Problem as problem:
+            if problem.code == "Unauthorized":
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code)
+            raise
+        try:
+            return await self._operate(request, principal)
+        except Problem as problem:
+            if problem.code == "Forbidden":
+                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code)
+            raise
+
+    async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
+        found = self._table.find(request.method, unversioned(request.scope["path"]))
         allow(principal, found.operation.roles)
         check_acceptable(media_ranges(request.headers.getlist("accept")), found.operation.media)
         _check_query(request, found.operation)

@@ -17,7 +17,7 @@ from interlock.ports.ledger import Audit, Batch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import AuditDraft, Principal
+from interlock.protocol.records import AuditDraft
 
 NDJSON = "application/x-ndjson"
 
@@ -47,24 +47,26 @@ async def reading(call: Call) -> ASGIApp:
 
 async def export(call: Call) -> ASGIApp:
     """GET /audit/export: NDJSON {seq, hash, record} a line, then the newest signed head."""
+    await _record(call, "audit_export")
+    # The head is taken before the count: records past it are not yet signed, but none that it covers is left out.
     head_line = await call.front.signed_head(call.principal.tenant_id)
     if head_line is None:
         raise Problem("Unavailable", "No head of this log has been signed yet.", headers={"Retry-After": "5"})
-    await _record(call, "audit_export")
     if call.request.method == "HEAD":
         return Response(media_type=NDJSON)
-    return _Export(call.front, call.principal)
+    return _Export(call.front, call.principal.tenant_id, head_line)
 
 
 class _Export:
     """Streams the log page by page, so that its size does not matter."""
 
-    def __init__(self, front: Front, principal: Principal) -> None:
+    def __init__(self, front: Front, tenant_id: str, head_line: bytes) -> None:
         self._front = front
-        self._tenant = principal.tenant_id
+        self._tenant = tenant_id
+        self._head_line = head_line
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all records, then the signed head as it is at the end."""
+        """Send all records, then the signed head."""
         request = Request(scope, receive)
         await send({"type": "http.response.start", "status": 200, "headers": [
             (b"content-type", NDJSON.encode()), (b"cache-control", b"no-store"),
@@ -78,8 +80,7 @@ class _Export:
                 break
             after = records[-1].seq
             await send({"type": "http.response.body", "body": b"".join(map(record_line, records)), "more_body": True})
-        head_line = await self._front.signed_head(self._tenant) or b""
-        await send({"type": "http.response.body", "body": head_line, "more_body": False})
+        await send({"type": "http.response.body", "body": self._head_line, "more_body": False})
 
 
 async def _record(call: Call, action: str) -> None:

@@ -10,7 +10,7 @@ from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.gateway.rest.views import deliver
+from interlock.gateway.rest.views import View, deliver
 from interlock.protocol.identifiers import session_stream, tenant_stream
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
@@ -87,20 +87,25 @@ async def frames(call: Call) -> ASGIApp:
     session_id = (await _find(call)).session_id
     wanted = await streams.asked(call, session_stream(session_id), f"/v1/sessions/{session_id}")
     see = await streams.primed(call, deliver(view, wanted.stream), wanted)
-
-    def render(item: Item) -> bytes | None:
-        shown = see(item)
-        if shown is None:
-            return None
-        name = _sort(shown)
-        place = cursors.cursor(wanted.stream, shown.n) if isinstance(shown, Durable) else None
-        return streams.event(name, frame_event(shown), place)
-
+    render = frames_rendering(wanted.stream, see)
     if wanted.sse:
         return _open(call, wanted, render)
     page = await streams.page(call, wanted)
     seen = [shown for item in page.items if (shown := see(item)) is not None]
     return json_answer(EventPage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
+
+
+def frames_rendering(stream: str, see: View) -> streams.Render:
+    """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
+
+    def render(item: Item) -> bytes | None:
+        shown = see(item)
+        if shown is None:
+            return None
+        place = cursors.cursor(stream, shown.n) if isinstance(shown, Durable) else None
+        return streams.event(_sort(shown), frame_event(shown), place)
+
+    return render
 
 
 async def feed(call: Call) -> ASGIApp:

@@ -1,0 +1,35 @@
+"""Logs: one JSON object a line, on standard error or in a file of the state directory; never values of variables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import structlog
+
+
+def configure(path: Path | None = None) -> TextIO:
+    """Send the logs of this process to `path` (appended, mode 0600), or to standard error; gives what is written to.
+
+    A traceback names files, lines and calls; the values in its frames stay out, since keys may be among them (K-4).
+    """
+    file = _open(path) if path is not None else sys.stderr
+    exceptions = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.ExceptionRenderer(exceptions),
+            structlog.processors.JSONRenderer(default=str),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=file),
+        cache_logger_on_first_use=False,
+    )
+    return file
+
+
+def _open(path: Path) -> TextIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    return os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")

@@ -1,0 +1,83 @@
+"""Bodies and cursors by themselves: what is strict, whatever the size."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.gateway.rest import cursors
+from interlock.gateway.rest.idempotency import claim_of
+from interlock.gateway.rest.routes import media_ranges
+from interlock.gateway.rest.strict import MAX_ERRORS, THREAD_BYTES, parse_json, pointer_of, read_json
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+from interlock.protocol.resources import Actor
+
+ME = Principal(tenant_id="t", actor=Actor(type="user", id="me"), role="owner", key_id="k")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12,
+)
+
+
+@pytest.mark.req("M-1")
+@given(JSON)
+def test_one_value_has_one_fingerprint_however_it_is_written(value: object) -> None:
+    plain, spaced = json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+    one, two = (claim_of(ME, "POST", "/commands", "k", parse_json(text.encode())) for text in (plain, spaced))
+    assert one == two
+
+
+@pytest.mark.req("M-1")
+def test_the_scope_names_tenant_principal_method_path_and_key() -> None:
+    other = Principal(tenant_id="u", actor=ME.actor, role="owner", key_id="k")
+    scopes = {claim_of(*given, {}).scope for given in (
+        (ME, "POST", "/a", "k"), (other, "POST", "/a", "k"), (ME, "PUT", "/a", "k"), (ME, "POST", "/b", "k"),
+        (ME, "POST", "/a", "l"),
+    )}
+    assert len(scopes) == 5
+
+
+@pytest.mark.anyio
+async def test_a_large_body_is_read_off_the_loop_and_just_as_strictly() -> None:
+    large = b'{"a":"' + b"x" * THREAD_BYTES + b'","a":1}'
+    with pytest.raises(Problem) as caught:
+        await read_json(large)
+    assert caught.value.errors[0].pointer == "/a"
+
+
+def test_mistakes_are_counted_up_to_a_bound() -> None:
+    with pytest.raises(Problem) as caught:
+        parse_json(b"[" + b",".join([b"9007199254740993"] * 100) + b"]")
+    assert len(caught.value.errors) == MAX_ERRORS
+    with pytest.raises(Problem, match="beyond"):
+        parse_json(b"9" * 5000)
+
+
+def test_pointers_escape_what_json_pointer_escapes() -> None:
+    assert pointer_of("$.a[0].b") == "/a/0/b"
+    assert pointer_of("$") == ""
+    with pytest.raises(Problem) as caught:
+        parse_json(b'{"a/b~c":{"\\ud800":1}}')
+    assert caught.value.errors[0].pointer == "/a~1b~0c"
+
+
+@pytest.mark.req("S-1", "S-2")
+@given(st.text(max_size=40))
+def test_only_what_was_given_out_is_a_cursor(text: str) -> None:
+    made = cursors.cursor("s/1", 7)
+    assert cursors.number("s/1", made) == 7
+    if text != made:
+        with pytest.raises(Problem):
+            cursors.number("s/1", text)
+    for wrong in ("s/2", "c/1"):
+        with pytest.raises(Problem):
+            cursors.number(wrong, made)
+
+
+def test_accept_is_read_with_its_refusals() -> None:
+    assert media_ranges([]) == {"*/*"}
+    assert media_ranges(["text/html, application/json;q=0.0", "text/event-stream;q=0.5"]) == {
+        "text/html", "text/event-stream"}

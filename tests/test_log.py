@@ -1,0 +1,42 @@
+"""Logs are JSON lines, and no value of a variable reaches them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from interlock.log import configure
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.req("K-4")
+def test_a_traceback_is_logged_without_the_values_in_its_frames(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.log"
+    file = configure(path)
+    key = "ilk_" + "private"
+    try:
+        raise RuntimeError("broken " + str(len(key)))
+    except RuntimeError as error:
+        structlog.get_logger("interlock").error("request_failed", path="/v1/commands", exc_info=error)
+    file.close()
+    text = path.read_text()
+    line = json.loads(text)
+    assert (line["event"], line["level"], line["path"]) == ("request_failed", "error", "/v1/commands")
+    assert line["exception"][0]["exc_value"] == "broken 11"
+    assert key not in text
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_file_it_is_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    configure()
+    structlog.get_logger("interlock").info("up", port=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert json.loads(err)["port"] == 1
