@@ -14,9 +14,11 @@ from interlock.engine.bridge.lane import Lane, LaneState, Limits
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
+from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, PutIdempotency, PutRunner
+from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord, SessionRecord
@@ -40,23 +42,32 @@ class Engine:
         entropy: Entropy,
         policy: Policy,
         limits: Limits,
+        transcripts: Transcripts | None = None,
     ) -> None:
+        """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept."""
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
         self.policy = policy
         self.presence = Presence()
-        self.lanes = Lanes(ledger, viewers, clock, entropy, limits)
+        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts)
         self.lanes.link_of = self.presence.link_of
+        self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
+        if self._writer is not None:
+            self.lanes.on_transcript = self._writer.nudge
         self._router = Router(ledger, self.presence, clock, entropy)
 
     async def start(self) -> None:
-        """Take up what an earlier gateway left: clocks run on (C-4)."""
+        """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
+        if self._writer is not None:
+            self._writer.start()
         await self.lanes.wake_due()
 
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
         await self.lanes.stop()
+        if self._writer is not None:
+            await self._writer.stop()
 
     async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
         """Take a command (C-0)."""

@@ -14,14 +14,17 @@ from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.lane import Lane, LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.transcribing import Transcriber
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Append, Batch, Ledger, LedgerError
+from interlock.ports.ledger import Append, Batch, Ledger, LedgerError, PutTranscript
+from interlock.ports.transcripts import Transcripts
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Event
+from interlock.session.transcript import TranscriptFold
 
 GROUP_JOBS = 256
 """Jobs that one decision takes at most: bounds the size of a transaction."""
@@ -159,6 +162,8 @@ class LaneShell:
             lane.out.writes.append(lane.snapshot())
             epochs = ((lane.state.session_id, self._epoch),)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
+        if any(isinstance(write, PutTranscript) for write in lane.out.writes):
+            self._lanes.on_transcript()
         self._tell(numbers)
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         for reply, answer in replies:
@@ -239,14 +244,25 @@ class LaneShell:
 class Lanes:
     """All lanes of this gateway, read from the ledger when they are needed."""
 
-    def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, entropy: Entropy, limits: Limits) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        viewers: Viewers,
+        clock: Clock,
+        entropy: Entropy,
+        limits: Limits,
+        transcripts: Transcripts | None = None,
+    ) -> None:
         self.limits = limits
+        self.transcripts = transcripts
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
         self.entropy = entropy
         self.link_of: Callable[[str], RunnerLink | None] = lambda _runner_id: None
         """The link of a runner that is attached; set by the engine."""
+        self.on_transcript: Callable[[], None] = lambda: None
+        """Called after a commit that holds transcript lines; set by the engine."""
         self._shells: dict[str, LaneShell] = {}
         self._loading: dict[str, asyncio.Lock] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
@@ -282,7 +298,9 @@ class Lanes:
         epoch = await self.ledger.take(session_id)
         if record is None:
             assert fresh is not None
-            begun = LaneShell(Lane(fresh, [], [], TurnFold(), self.entropy, self.limits), RecentIds([]), epoch, self)
+            transcriber = None if self.transcripts is None else Transcriber(TranscriptFold(fresh.agent_id), set())
+            lane = Lane(fresh, [], [], TurnFold(), self.entropy, self.limits, transcriber)
+            begun = LaneShell(lane, RecentIds([]), epoch, self)
             begun.link = self.link_of(fresh.runner_id)
             fresh.attached = begun.link is not None
             return begun
@@ -292,24 +310,46 @@ class Lanes:
         commands = await self.ledger.live_commands(session_id)
         approvals = await self.ledger.live_approvals(session_id)
         recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
-        fold = await self._fold(state)
-        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits)
+        transcriber = await self._transcriber(state)
+        fold = await self._fold(state, transcriber)
+        lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
         for control in await self.ledger.controls(session_id, state.control_acked):
             lane.unconfirmed[control.seq] = control.body
         shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
         return shell
 
-    async def _fold(self, state: LaneState) -> TurnFold:
-        """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot."""
+    async def _transcriber(self, state: LaneState) -> Transcriber | None:
+        """What the transcript holds: entries on their way first, since they may reach the file while it is read."""
+        if self.transcripts is None:
+            return None
+        waiting = [line.entry_id for line in await self.ledger.transcript_pending(state.session_id)]
+        ids = set(waiting)
+        try:
+            ids |= await self.transcripts.ids(state.session_id, state.agent_id)
+            # Once in the file, the file is its truth (X-3): another program may have gone on in it.
+            leaf = waiting[-1] if waiting else await self.transcripts.leaf(state.session_id, state.agent_id)
+            state.transcript_leaf = leaf
+        except OSError as error:
+            log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
+        return Transcriber(TranscriptFold(state.agent_id, state.model), ids)
+
+    async def _fold(self, state: LaneState, transcriber: Transcriber | None) -> TurnFold:
+        """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they
+        finished are dropped: they were committed with them."""
         fold = TurnFold()
         if state.machine.phase not in ("turn", "usage"):
             return fold
         after = state.turn_start_n - 1
         while events := await self.ledger.events(session_stream(state.session_id), after, PAGE_MAX):
             for event in events:
+                if event.kind not in ("C", "M"):
+                    continue
+                frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
                 if event.kind == "C":
-                    fold.feed(decode(event.body, Direction.C))
+                    fold.feed(frame)
+                if transcriber is not None:
+                    transcriber.fold.feed(frame, event.at_ms)
             after = events[-1].n
         return fold
 

@@ -14,10 +14,11 @@ from interlock.protocol.resources import Node
 class Present:
     """One runner that is attached, or was since the gateway's start."""
 
-    def __init__(self, record: RunnerRecord, hello: Hello, link: RunnerLink, at_ms: int) -> None:
+    def __init__(self, record: RunnerRecord, hello: Hello, at_ms: int) -> None:
         self.record = record
         self.hello = hello
-        self.link: RunnerLink | None = link
+        self.link: RunnerLink | None = None
+        """Set once every lane of the runner is attached: until then nothing but the opening goes over the link."""
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
 
@@ -32,12 +33,12 @@ class Presence:
     def __init__(self) -> None:
         self._present: dict[str, Present] = {}
 
-    def attach(self, record: RunnerRecord, hello: Hello, link: RunnerLink, at_ms: int) -> Present:
-        """A runner's link is up; an older link of the same runner is told to close."""
+    def arrive(self, record: RunnerRecord, hello: Hello, at_ms: int) -> Present:
+        """A runner said hello; an older link of the same runner is told to close."""
         before = self._present.get(record.runner_id)
         if before is not None and before.link is not None:
             before.link.fail("the same runner opened a newer link")
-        present = Present(record, hello, link, at_ms)
+        present = Present(record, hello, at_ms)
         self._present[record.runner_id] = present
         return present
 

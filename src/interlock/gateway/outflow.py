@@ -34,6 +34,7 @@ class RunnerOutflow:
         self._closing: tuple[int, str] | None = None
         self._closed = False
         self._ack_number = 0
+        self._opened = False
         self._task = asyncio.create_task(self._run(), name="runner outflow")
 
     def send(self, raw: bytes) -> None:
@@ -47,6 +48,7 @@ class RunnerOutflow:
     def send_now(self, raw: bytes) -> None:
         """Queue the welcome: it is first, because nothing is sent before it."""
         self._waiting.insert(0, raw)
+        self._opened = True
         self._wake.set()
 
     def ack(self, session_id: str, seq: int) -> None:
@@ -82,6 +84,8 @@ class RunnerOutflow:
                 await self._flush()
 
     async def _flush(self) -> None:
+        if not self._opened and self._closing is None:
+            return
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         acks, self._acks = self._acks, {}
         for raw in waiting:

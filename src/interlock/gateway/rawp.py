@@ -21,6 +21,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import attach, confirm, detach, tell_loss, vouch
 from interlock.engine.engine import Engine
 from interlock.engine.lanes import Job
+from interlock.engine.presence import Present
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.protocol import payloads as p
@@ -118,16 +119,16 @@ class RawpEndpoint:
         if DPS_VERSION not in hello.versions:
             raise Closing(CloseCode.VERSION, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
-        present = self._engine.presence.attach(runner, hello, outflow, clock.now_ms())
+        present = self._engine.presence.arrive(runner, hello, clock.now_ms())
         inflow = Inflow(self._gaps)
         try:
-            await self._welcome(hello, inflow, outflow)
+            await self._welcome(hello, present, inflow, outflow)
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             await self._take_all(runner.runner_id, receive, inflow)
         finally:
-            if self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms()):
-                self._detach_lanes(outflow)
-            log.info("runner detached", runner_id=runner.runner_id, link=id(present))
+            self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
+            self._detach_lanes(outflow)
+            log.info("runner detached", runner_id=runner.runner_id)
 
     async def _hello(self, receive: Receive) -> p.Hello:
         try:
@@ -143,8 +144,11 @@ class RawpEndpoint:
             raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
         return frame.payload
 
-    async def _welcome(self, hello: p.Hello, inflow: Inflow, outflow: RunnerOutflow) -> None:
-        """Answer hello; then every lane of the runner is attached and its unconfirmed control frames go out again."""
+    async def _welcome(self, hello: p.Hello, present: Present, inflow: Inflow, outflow: RunnerOutflow) -> None:
+        """Answer hello; then every lane of the runner is attached and its unconfirmed control frames go out again.
+
+        Only then is the runner present to others: a lane that decided in between would send past its older frames.
+        """
         listed = {session.session_id: session for session in hello.sessions}
         records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
         durable: list[p.WelcomeSession] = []
@@ -158,16 +162,20 @@ class RawpEndpoint:
             version=DPS_VERSION, link_id=uuid4(self._entropy(16)), gateway_id=self._gateway_id, limits=LIMITS_TOLD,
             sessions=durable)))
         for session_id in listed.keys() | records.keys():
-            await self._attach_lane(session_id, hello, listed.get(session_id), outflow)
+            await self._attach_lane(session_id, present, listed.get(session_id), outflow)
+        present.link = outflow
+        for shell in self._engine.lanes.live():
+            if shell.lane.state.runner_id == hello.runner_id and shell.link is not outflow:
+                session_id = shell.lane.state.session_id
+                await self._attach_lane(session_id, present, listed.get(session_id), outflow)
 
     async def _attach_lane(
-        self, session_id: str, hello: p.Hello, session: p.HelloSession | None, outflow: RunnerOutflow
+        self, session_id: str, present: Present, session: p.HelloSession | None, outflow: RunnerOutflow
     ) -> None:
         shell = await self._engine.lanes.lane(session_id)
-        if shell is None:
+        if shell is None or shell.link is outflow:
             return
-        present = self._engine.presence.get(hello.runner_id)
-        offer = present.offer(shell.lane.state.agent_id) if present is not None else None
+        offer = present.offer(shell.lane.state.agent_id)
         control_seq = session.control_seq if session is not None else 0
         await shell.attach(outflow, lambda lane: attach(lane, control_seq, offer, known=session is not None))
 

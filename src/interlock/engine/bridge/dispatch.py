@@ -9,6 +9,7 @@ from interlock.engine.bridge.prompts import prompt_content
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.records import CommandRecord
+from interlock.session.transcript import prompt_draft
 
 
 def queued(lane: Lane) -> list[CommandRecord]:
@@ -55,6 +56,9 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
         prompt_id=prompt_id, origin="user", command_id=command.id, timeout_ms=command.timeout_ms,
     )
+    if command.attempt == 0:
+        # what was asked is in the transcript before the agent can run; sent again, it is not asked again.
+        lane.transcribe([prompt_draft(payload, lane.now)])
     frame = lane.control("control.prompt.request", payload)
     lane.state.prompt_message_id = frame.message_id
     lane.move(

@@ -29,6 +29,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
         refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
         return
     lane.append("C", raw, frame.message_id)
+    lane.hear(frame)
     in_turn = lane.state.machine.phase in ("turn", "usage")
     if in_turn or lane.state.ended is not None:
         lane.fold.feed(frame)
@@ -85,6 +86,8 @@ def _opened(lane: Lane, payload: p.Capabilities) -> None:
     state = lane.state
     state.opening = "open"
     state.features = payload.features
+    if payload.agent is not None and payload.agent.model:
+        state.model = payload.agent.model
     state.permission = "asks" if payload.features.get("permission") == "asks" else "never"
     lane.control("session.capabilities",
                  p.Capabilities(dps_version=DPS_VERSION, features={"uses": ["permission", "pause"]}))

@@ -6,7 +6,7 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
 from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.transcribing import Transcriber
 from interlock.ports.ledger import (
     Append,
     Audit,
@@ -21,6 +22,7 @@ from interlock.ports.ledger import (
     PutCommand,
     PutControl,
     PutSession,
+    PutTranscript,
     Write,
 )
 from interlock.protocol.clock import iso
@@ -44,6 +46,8 @@ from interlock.protocol.resources import (
     Notice,
     StatusEvent,
 )
+from interlock.session.entries import Draft
+from interlock.session.transcript import approval_draft, notice_draft
 from interlock.session.turn import Refusal, TurnMachine
 
 SYSTEM = {"id": "gateway", "role": "system"}
@@ -113,6 +117,9 @@ class LaneState(msgspec.Struct, kw_only=True):
     context_tokens: int | None = None
     lost_frames: int = 0
     transcript_leaf: str | None = None
+    """The last entry of the transcript, in the file or on its way there (X-3)."""
+    model: str = ""
+    """The agent's model as its capabilities name it."""
     updated_ms: int = 0
 
 
@@ -145,6 +152,7 @@ class Lane:
         fold: TurnFold,
         entropy: Callable[[int], bytes],
         limits: Limits,
+        transcriber: Transcriber | None = None,
     ) -> None:
         self.state = state
         self.commands = {record.command.id: record for record in live_commands}
@@ -155,6 +163,8 @@ class Lane:
         self.now = 0
         self.out = Out([], [], [])
         self.limits = limits
+        self.transcriber = transcriber
+        """None where no transcripts are kept."""
         self._entropy = entropy
 
     # --- names and numbers ---
@@ -213,6 +223,7 @@ class Lane:
                                      message_id=frame.message_id, body=raw))
         )
         self.append("M", raw, frame.message_id)
+        self.hear(frame)
         self.unconfirmed[self.state.control_seq] = raw
         self.out.sends.append(raw)
         return frame
@@ -231,11 +242,27 @@ class Lane:
     def notice(self, notice: Notice) -> None:
         """Tell every viewer of the session, and of its live command, something that a person must know."""
         self.append("notice", _encoder.encode(notice))
+        self.transcribe([notice_draft(notice)])
         record = self.active
         if record is not None:
             command = msgspec.structs.replace(record.command, notices=[*record.command.notices, notice])
             self.keep(msgspec.structs.replace(record, command=command))
             self.status(StatusEvent(event="notice", command_id=command.id, at=self.at, notice=notice))
+
+    # --- the transcript ---
+    def hear(self, frame: Frame) -> None:
+        """Keep the transcript entries that a durable frame of either direction finishes (X-8)."""
+        if self.transcriber is not None:
+            self.transcribe(self.transcriber.fold.feed(frame, self.now))
+
+    def transcribe(self, drafts: Iterable[Draft]) -> None:
+        """Append entries to the transcript: their lines are committed with this decision, then written (X-3)."""
+        for draft in drafts if self.transcriber is not None else ():
+            state, transcriber = self.state, self.transcriber
+            assert transcriber is not None
+            line = transcriber.line(draft, state.session_id, state.transcript_leaf, self.at, self._entropy)
+            state.transcript_leaf = line.entry_id
+            self.out.writes.append(PutTranscript(line))
 
     # --- commands ---
     def keep(self, record: CommandRecord) -> CommandRecord:
@@ -318,6 +345,7 @@ class Lane:
     def tell_approval(self, record: ApprovalRecord, who: dict[str, str]) -> None:
         """Append an approval's event on the command's stream and the feed, and its audit record (P-5)."""
         approval = record.approval
+        self.transcribe([approval_draft(approval, who["id"])])
         if approval.command_id is not None:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
                                     approval_id=approval.id, approval_state=approval.state, by=who["id"]))
@@ -360,6 +388,8 @@ class Lane:
             return "waiting_approval"
         if self.state.active is not None:
             return "running"
+        if self.commands:
+            return "queued"
         return {"closed": "closed", "opening": "opening", "open": "idle", "closing": "closing"}[self.state.opening]
 
     def deadline_ms(self) -> int | None:

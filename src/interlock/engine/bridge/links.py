@@ -87,6 +87,8 @@ def vouch(lane: Lane, *, vouched: bool) -> None:
     if state.silent_heartbeats >= SILENT_HEARTBEATS:
         state.opening = "closed"
         state.machine.phase, state.machine.turn = "closed", None
+        if lane.transcriber is not None:
+            lane.transcribe(lane.transcriber.fold.abandon("the runner no longer has this agent", lane.now))
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
         fail(lane, record, "AgentLost", "the runner no longer has this agent")
 

@@ -1,0 +1,34 @@
+"""`python -m proof NAME… [--seed N] [--rounds N]`: run proofs and print what they counted; exit 1 if one fails."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import sys
+
+PROOFS = {
+    "kill": "proof.kill",
+    "hold": "proof.hold",
+    "flood": "proof.flood",
+}
+
+
+def main() -> int:
+    """Run the proofs that are named, in order."""
+    parser = argparse.ArgumentParser(prog="python -m proof", description=__doc__)
+    parser.add_argument("names", nargs="+", choices=sorted(PROOFS), metavar="NAME",
+                        help=f"one or more of: {', '.join(sorted(PROOFS))}")
+    parser.add_argument("--seed", type=int, default=None, help="repeat a run; printed by each run")
+    parser.add_argument("--rounds", type=int, default=None, help="how often; each proof has its own full count")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
+    passed = True
+    for name in given.names:
+        print(f"== {name} (seed {seed})", flush=True)
+        passed &= bool(importlib.import_module(PROOFS[name]).run(seed, given.rounds))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""A gateway and a runner as real processes on a state directory of their own, which may be killed and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+
+READY_TIMEOUT_S = 20.0
+LOG_TAIL_CHARS = 2_000
+
+Part = Literal["gateway", "runner"]
+
+
+class NotReady(Exception):
+    """A part did not come up in time; the text ends with its log."""
+
+
+class House:
+    """One gateway, one runner, and the owner's key."""
+
+    def __init__(self, place: Path, config: str = "") -> None:
+        self.place = place
+        self.state = place / "state"
+        self.workspace = place / "workspace"
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.processes: dict[Part, subprocess.Popen[bytes]] = {}
+        self.state.mkdir(mode=0o700)
+        self.workspace.mkdir()
+        (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
+        (self.state / "runner").mkdir(mode=0o700)
+        self.token = self.state / "runner" / "token"
+        self.token.write_text("ilr_" + secrets.token_urlsafe(32))
+        self.token.chmod(0o600)
+
+    def start(self, part: Part) -> None:
+        """Start a part; its output goes to `<place>/<part>.log`."""
+        with (self.place / f"{part}.log").open("ab") as log:
+            self.processes[part] = subprocess.Popen(
+                [sys.executable, "-m", "proof.part", part, str(self.state), self.url, str(self.workspace)],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            )
+
+    def up(self) -> None:
+        """Start both and wait until the runner is attached."""
+        self.start("gateway")
+        self.start("runner")
+        self.ready()
+
+    def ready(self) -> float:
+        """Wait until the gateway answers and the runner is attached; returns the seconds it took. Raises NotReady."""
+        began = time.monotonic()
+        while time.monotonic() - began < READY_TIMEOUT_S:
+            with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
+                nodes = self.get("/v1/edge/nodes")["nodes"]
+                if any(node["status"] != "offline" for node in nodes):
+                    return time.monotonic() - began
+            time.sleep(0.02)
+        raise NotReady("\n".join(self.log(part) for part in self.processes))
+
+    def kill(self, part: Part) -> None:
+        """kill -9, and wait for the end."""
+        process = self.processes[part]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def log(self, part: Part) -> str:
+        """The end of a part's log."""
+        path = self.place / f"{part}.log"
+        return f"--- {part}\n{path.read_text(errors='replace')[-LOG_TAIL_CHARS:]}" if path.exists() else ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The owner's credential."""
+        return {"Authorization": f"Bearer {(self.state / 'owner.key').read_text().strip()}"}
+
+    def get(self, path: str, **params: Any) -> Any:
+        """GET as the owner. Raises KeyError for a refusal, with its body."""
+        answer = httpx2.get(self.url + path, headers=self.headers, params=params, timeout=30)
+        if answer.status_code != 200:
+            raise KeyError(answer.text)
+        return answer.json()
+
+    def post(self, path: str, body: dict[str, Any], key: str) -> httpx2.Response:
+        """POST as the owner under an idempotency key."""
+        return httpx2.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body, timeout=30)
+
+    def pages(self, path: str, item: str, **params: Any) -> list[Any]:
+        """Read every page of a stream."""
+        found: list[Any] = []
+        cursor = None
+        while True:
+            page = self.get(path, limit=500, **({"since": cursor} if cursor else {}), **params)
+            found += page[item]
+            cursor = page["next_cursor"]
+            if not page["has_more"]:
+                return found
+
+    def audit_ok(self) -> tuple[bool, int, str]:
+        """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
+        done = subprocess.run([sys.executable, "-m", "proof.part", "audit", str(self.state), "", ""],
+                              capture_output=True, text=True, check=False)
+        told = json.loads(done.stdout)
+        return told["ok"], told["records"], told["says"]
+
+    def down(self) -> None:
+        """End both, the runner first."""
+        for part in ("runner", "gateway"):
+            process = self.processes.pop(part, None)
+            if process is None or process.poll() is not None:
+                continue
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def leftovers(self) -> list[int]:
+        """Processes of this house's agents that are still there (A-4)."""
+        marker = f"RAWP_WORKSPACE_PATH={self.workspace}".encode()
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if marker in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+        return found
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,34 @@
+"""`python -m proof.part gateway|runner|audit STATE URL ROOT`: one part of a house, without the command line's care."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from interlock import config
+from interlock.app import run_gateway, run_runner
+
+
+def main() -> None:
+    """Run the part that the arguments name."""
+    part, state_name, url, root = sys.argv[1:]
+    state = Path(state_name)
+    settings = config.load(state / config.FILE_NAME)
+    token = state / "runner" / "token"
+    if part == "gateway":
+        import uvloop
+
+        uvloop.run(run_gateway(state, settings, local_runner_token=token))
+    elif part == "runner":
+        asyncio.run(run_runner(state, settings, url, token.read_text().strip(), roots=[root]))
+    else:
+        from interlock.gateway.signing import verify_ledger_file
+
+        report = verify_ledger_file(state)
+        print(json.dumps({"ok": report.ok, "records": report.records, "says": report.message}))
+
+
+if __name__ == "__main__":
+    main()
