@@ -210,3 +210,42 @@ async def test_a_viewer_that_leaves_is_forgotten(gateway: Gateway) -> None:
                 await asyncio.sleep(0)
     while gateway.desk.viewers.count():
         await asyncio.sleep(0)
+
+
+@pytest.mark.req("S-4")
+async def test_a_viewer_that_does_not_read_slows_nobody_and_misses_nothing(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+    lines = ["GET /v1/sessions/s1/frames?view=raw HTTP/1.1", f"Host: 127.0.0.1:{gateway.port}",
+             "Accept: text/event-stream", "Authorization: Bearer ilk_default_owner", "", ""]
+    writer.write("\r\n".join(lines).encode())
+    count, text = 400, "x" * 20_000
+    async with gateway.sse(FRAMES + "?view=raw") as quick:
+        while gateway.desk.viewers.count() < 2:
+            await asyncio.sleep(0)
+        for number in range(1, count + 1):
+            await gateway.desk.frame(done(number, text, str(number)))
+        for number in range(1, count + 1):
+            event = await quick.next()
+            assert event is not None
+            assert json.loads(event[2])["n"] == number
+    seen = b""
+    while b'{"n":%d,' % count not in seen:
+        seen += await asyncio.wait_for(reader.read(65_536), 10)
+    places = [seen.index(b'{"n":%d,' % number) for number in range(1, count + 1)]
+    assert places == sorted(places)
+    assert seen.count(b"event: frame") == count
+    writer.close()
+
+
+@pytest.mark.req("Q-1", "S-2")
+async def test_a_reader_that_returns_in_mid_reply_is_told_no_more_than_one_that_stayed(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await gateway.desk.frame(done(1, "NO_REPLY and a very long text", "a"))
+    cursor = (await gateway.http.get(FRAMES)).json()["next_cursor"]
+    rest = done(2, "that goes on", "b")
+    await gateway.desk.frame(Frame(type=rest.type, message_id="m", session_id="s1", timestamp="t", seq=2,
+                                   payload=rest.payload, metadata={"continues": "a"}))
+    event = (await gateway.http.get(FRAMES, params={"since": cursor})).json()["events"][0]
+    assert event["frame"]["payload"]["text"] == ""
+    assert event["frame"]["metadata"] == {"continues": "a", "suppressed": True}
