@@ -298,7 +298,9 @@ class Lanes:
         epoch = await self.ledger.take(session_id)
         if record is None:
             assert fresh is not None
-            transcriber = None if self.transcripts is None else Transcriber(TranscriptFold(fresh.agent_id), set())
+            transcriber = None
+            if self.transcripts is not None:
+                transcriber = Transcriber(session_id, TranscriptFold(fresh.agent_id), None, set())
             lane = Lane(fresh, [], [], TurnFold(), self.entropy, self.limits, transcriber)
             begun = LaneShell(lane, RecentIds([]), epoch, self)
             begun.link = self.link_of(fresh.runner_id)
@@ -324,15 +326,14 @@ class Lanes:
         if self.transcripts is None:
             return None
         waiting = [line.entry_id for line in await self.ledger.transcript_pending(state.session_id)]
-        ids = set(waiting)
+        ids, leaf = set(waiting), state.transcript_leaf
         try:
             ids |= await self.transcripts.ids(state.session_id, state.agent_id)
             # Once in the file, the file is its truth (X-3): another program may have gone on in it.
             leaf = waiting[-1] if waiting else await self.transcripts.leaf(state.session_id, state.agent_id)
-            state.transcript_leaf = leaf
         except OSError as error:
             log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
-        return Transcriber(TranscriptFold(state.agent_id, state.model), ids)
+        return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids)
 
     async def _fold(self, state: LaneState, transcriber: Transcriber | None) -> TurnFold:
         """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they

@@ -234,8 +234,11 @@ class Ledger(Protocol):
 
     async def audit_tenants(self) -> list[str]: ...
 
-    async def transcript_pending(self) -> list[TranscriptLine]:
-        """Lines that no file is known to have, in the order they were written."""
+    async def transcript_pending(
+        self, session_id: str | None = None, limit: int | None = None
+    ) -> list[TranscriptLine]:
+        """Lines that no file is known to have, of one session or of all, in the order they were written; the first
+        `limit` of them."""
         ...
 
     async def close(self) -> None:

@@ -19,9 +19,19 @@ class TranscriptHeader(NamedTuple):
 
 class Transcripts(Protocol):
     """Guarantees: `append` returns when the lines survive power loss; an entry id that the file has is not written
-    twice; a torn last line is set aside before the next append (X-3, X-4)."""
+    twice; a torn last line is set aside before the next append (X-3, X-4). Calls take effect in their order.
 
-    async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None: ...
+    Every call may raise OSError: then nothing of it is said to be kept, and it may be made again.
+    """
+
+    async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
+        """Append lines of one session, after the header where the file is new. Raises BadLine (session.entries) for a
+        line whose id or type is not what it is said to be."""
+        ...
+
+    async def ids(self, session_id: str, agent_id: str) -> set[str]:
+        """Ids of all entries in the file: a new one must not be among them (X-3)."""
+        ...
 
     async def leaf(self, session_id: str, agent_id: str) -> str | None:
         """Id of the last entry in the file, None when there is none."""

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from interlock.protocol.records import TranscriptLine
+
 VERSION = 3
 ID_BYTES = 4
 """An entry's id is so many random bytes in hex: 8 characters."""
@@ -133,7 +135,20 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     cwd: str
 
 
+class Stub(msgspec.Struct, frozen=True, rename="camel"):
+    """As much of a line as must be known to place it. The header's `type` is "session"."""
+
+    type: str
+    id: str
+    parent_id: str | None = None
+
+
+class BadLine(ValueError):
+    """A line that must not be appended: it is no entry, or not the one that it is said to be."""
+
+
 _encode = msgspec.json.Encoder().encode
+_stub_decoder = msgspec.json.Decoder(Stub)
 
 
 def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
@@ -156,3 +171,21 @@ def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:
         if entry_id not in taken:
             return entry_id
     raise RuntimeError(f"{ID_DRAWS} draws of an entry id gave only ids that are taken")
+
+
+def read_stub(line: bytes) -> Stub | None:
+    """Read what places a line; None where it is damaged (X-4)."""
+    try:
+        return _stub_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def check_line(line: TranscriptLine) -> Stub:
+    """Check a line's id and type before it is appended (X-3). Raises BadLine."""
+    stub = read_stub(line.line)
+    if stub is None or b"\n" in line.line:
+        raise BadLine(f"entry {line.entry_id} is not one line of JSON with a type and an id")
+    if stub.id != line.entry_id or stub.type in ("", "session"):
+        raise BadLine(f"the line of entry {line.entry_id} says type {stub.type!r}, id {stub.id!r}")
+    return stub

@@ -257,8 +257,11 @@ class MemoryLedger(Ledger):
     async def audit_tenants(self) -> list[str]:
         return sorted(tenant_id for tenant_id, log in self._audit.items() if log)
 
-    async def transcript_pending(self) -> list[TranscriptLine]:
-        return list(self._transcript.values())
+    async def transcript_pending(
+        self, session_id: str | None = None, limit: int | None = None
+    ) -> list[TranscriptLine]:
+        lines = [line for line in self._transcript.values() if session_id in (None, line.session_id)]
+        return lines[:limit]
 
     async def close(self) -> None:
         self._closed = True

@@ -32,6 +32,7 @@ LEDGER_NAME = "ledger.db"
 PRUNE_ROWS = 1_000
 """Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
 _END_OF_TIME = 2**62
+_NO_LIMIT = -1
 
 
 async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
@@ -175,10 +176,16 @@ class SqliteLedger(Ledger):
     async def audit_tenants(self) -> list[str]:
         return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]
 
-    async def transcript_pending(self) -> list[TranscriptLine]:
+    async def transcript_pending(
+        self, session_id: str | None = None, limit: int | None = None
+    ) -> list[TranscriptLine]:
+        most = _NO_LIMIT if limit is None else limit
+        if session_id is None:
+            found = await self._readers.rows(queries.TRANSCRIPT_PENDING, (most,))
+        else:
+            found = await self._readers.rows(queries.TRANSCRIPT_PENDING_OF, (session_id, most))
         return [
-            TranscriptLine(session_id=session_id, entry_id=entry_id, line=line)
-            for session_id, entry_id, line in await self._readers.rows(queries.TRANSCRIPT_PENDING)
+            TranscriptLine(session_id=session_id, entry_id=entry_id, line=line) for session_id, entry_id, line in found
         ]
 
     async def close(self) -> None:

@@ -159,4 +159,7 @@ INSERT INTO transcript_pending (session_id, entry_id, line) VALUES (?,?,?)
 ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line
 """
 DROP_TRANSCRIPT = "DELETE FROM transcript_pending WHERE session_id = ? AND entry_id = ?"
-TRANSCRIPT_PENDING = "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place"
+TRANSCRIPT_PENDING = "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place LIMIT ?"
+TRANSCRIPT_PENDING_OF = """
+SELECT session_id, entry_id, line FROM transcript_pending WHERE session_id = ? ORDER BY place LIMIT ?
+"""

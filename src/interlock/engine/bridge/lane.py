@@ -118,8 +118,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     lost_frames: int = 0
     transcript_leaf: str | None = None
     """The last entry of the transcript, in the file or on its way there (X-3)."""
-    model: str = ""
-    """The agent's model as its capabilities name it."""
+    model: str = ""  # As the agent's capabilities name it.
     updated_ms: int = 0
 
 
@@ -163,8 +162,7 @@ class Lane:
         self.now = 0
         self.out = Out([], [], [])
         self.limits = limits
-        self.transcriber = transcriber
-        """None where no transcripts are kept."""
+        self.transcriber = transcriber  # None where no transcripts are kept.
         self._entropy = entropy
 
     # --- names and numbers ---
@@ -257,12 +255,9 @@ class Lane:
 
     def transcribe(self, drafts: Iterable[Draft]) -> None:
         """Append entries to the transcript: their lines are committed with this decision, then written (X-3)."""
-        for draft in drafts if self.transcriber is not None else ():
-            state, transcriber = self.state, self.transcriber
-            assert transcriber is not None
-            line = transcriber.line(draft, state.session_id, state.transcript_leaf, self.at, self._entropy)
-            state.transcript_leaf = line.entry_id
-            self.out.writes.append(PutTranscript(line))
+        if self.transcriber is not None:
+            self.out.writes.extend(map(PutTranscript, self.transcriber.lines(drafts, self.at, self._entropy)))
+            self.state.transcript_leaf = self.transcriber.leaf
 
     # --- commands ---
     def keep(self, record: CommandRecord) -> CommandRecord:

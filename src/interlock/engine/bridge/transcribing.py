@@ -1,8 +1,8 @@
-"""A session's transcript as its lane writes it: what is open, and the ids that are taken (X-3, X-8)."""
+"""A session's transcript as its lane writes it: what is open, the leaf, and the ids that are taken (X-3, X-8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import Draft, entry_line, new_entry_id
@@ -10,17 +10,21 @@ from interlock.session.transcript import TranscriptFold
 
 
 class Transcriber:
-    """Makes finished lines. `ids` are those of the entries in the file and on their way there."""
+    """Makes finished lines. `leaf` and `ids` count the entries in the file and those on their way there."""
 
-    def __init__(self, fold: TranscriptFold, ids: set[str]) -> None:
+    def __init__(self, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str]) -> None:
         self.fold = fold
+        self.leaf = leaf
+        self._session_id = session_id
         self._ids = ids
 
-    def line(
-        self, draft: Draft, session_id: str, parent_id: str | None, at: str, entropy: Callable[[int], bytes]
-    ) -> TranscriptLine:
-        """Give an entry an id of its own, before the commit, and its place below `parent_id`."""
+    def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes]) -> list[TranscriptLine]:
+        """Give entries ids of their own, before the commit, and their place below the leaf."""
+        return [self._line(draft, at, entropy) for draft in drafts]
+
+    def _line(self, draft: Draft, at: str, entropy: Callable[[int], bytes]) -> TranscriptLine:
         entry_id = new_entry_id(self._ids, entropy)
+        line = entry_line(draft, entry_id, self.leaf, at)
         self._ids.add(entry_id)
-        return TranscriptLine(session_id=session_id, entry_id=entry_id,
-                              line=entry_line(draft, entry_id, parent_id, at))
+        self.leaf = entry_id
+        return TranscriptLine(session_id=self._session_id, entry_id=entry_id, line=line)

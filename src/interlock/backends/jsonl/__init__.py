@@ -1,0 +1,1 @@
+"""Transcripts as files of JSON lines, one for each session (sessions.md section 1)."""

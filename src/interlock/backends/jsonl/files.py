@@ -1,0 +1,238 @@
+"""Transcript files as one thread writes them: what a file holds, its torn tail, and one durable append (X-3, X-4).
+
+Everything here blocks, and belongs to one thread of the one process that holds the state directory (N-2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from interlock.ports.clock import Clock
+from interlock.ports.transcripts import TranscriptHeader
+from interlock.protocol.clock import iso
+from interlock.protocol.records import TranscriptLine
+from interlock.session.entries import header_line, read_stub
+
+KNOWN_FILES = 256
+"""Files whose ids are remembered; one that is forgotten is read again before the next append to it."""
+ASIDE_NAMES = 100
+"""Torn tails of one file that may be set aside in the same millisecond."""
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+log = structlog.get_logger("interlock.transcripts")
+
+
+class Known(msgspec.Struct):
+    """What is known of a file while its size is `size`."""
+
+    size: int = 0
+    leaf: str | None = None
+    ids: set[str] = msgspec.field(default_factory=set[str])
+    torn_at: int | None = None
+    """Where a last line begins that is broken off."""
+    needs_feed: bool = False
+    """The last line is whole, only its line feed is missing."""
+
+
+class TranscriptFiles:
+    """The files below `<state>/agents`."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self._root = root
+        self._clock = clock
+        self._known: OrderedDict[Path, Known] = OrderedDict()
+        self._undone: dict[Path, int] = {}
+        """Files that an append failed on and that could not be cut back yet → the size that is durable."""
+
+    def path(self, session_id: str, agent_id: str) -> Path:
+        """Name a session's file. Raises ValueError for a name that could lead elsewhere."""
+        for name in (agent_id, session_id):
+            if not _SAFE_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name a transcript")
+        return self._root / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
+
+    def look(self, path: Path) -> Known | None:
+        """What a file holds, None where there is none. Changes nothing."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._scan(fd, path)
+        finally:
+            os.close(fd)
+
+    def lines(self, path: Path) -> list[bytes]:
+        """Every line of a file, [] where there is none. A torn last line is a line too."""
+        try:
+            return [line for line in path.read_bytes().split(b"\n") if line]
+        except FileNotFoundError:
+            return []
+
+    def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
+        """Append what the file does not have, and make it survive power loss. Raises OSError: nothing was added."""
+        path = self.path(header.session_id, header.agent_id)
+        made = _make_directories(path.parent, self._root)
+        fd = os.open(path, _OPEN_FLAGS, 0o600)
+        try:
+            self._cut_back(fd, path)
+            known = self._scan(fd, path)
+            if known.torn_at is not None:
+                known = self._set_aside(fd, path, known)
+            self._add(fd, path, known, header, lines)
+            if known.size == 0 or made:
+                _sync_directories(path.parent, self._root)
+        finally:
+            os.close(fd)
+
+    def _add(
+        self, fd: int, path: Path, known: Known, header: TranscriptHeader, lines: Sequence[TranscriptLine]
+    ) -> None:
+        parts: list[bytes] = []
+        if known.size == 0:
+            os.fchmod(fd, 0o600)
+            parts += [header_line(header.session_id, header.timestamp, header.cwd), b"\n"]
+        elif known.needs_feed:
+            parts.append(b"\n")
+        fresh: dict[str, None] = {}
+        for line in lines:
+            if line.entry_id in known.ids or line.entry_id in fresh:
+                continue
+            self._check_parent(path, line, known, fresh)
+            fresh[line.entry_id] = None
+            parts += [line.line, b"\n"]
+        data = b"".join(parts)
+        try:
+            _write_all(fd, data)
+            # Also where all lines are there already: who wrote them may have died before they were durable.
+            os.fdatasync(fd)
+        except OSError:
+            # After a failed sync nobody knows what the disk has, so the lines go and are written anew.
+            self._known.pop(path, None)
+            self._undone[path] = known.size
+            with suppress(OSError):
+                self._cut_back(fd, path)
+            raise
+        after = Known(known.size + len(data), next(reversed(fresh), known.leaf), known.ids)
+        after.ids.update(fresh)
+        self._remember(path, after)
+
+    def _check_parent(self, path: Path, line: TranscriptLine, known: Known, fresh: dict[str, None]) -> None:
+        stub = read_stub(line.line)
+        parent = stub.parent_id if stub is not None else None
+        if parent is not None and parent not in known.ids and parent not in fresh:
+            # Somebody took entries out of the file. The new one is kept all the same; context begins with it.
+            log.warning("a transcript entry's parent is not in its file", file=str(path), entry=line.entry_id,
+                        parent=parent)
+
+    def _cut_back(self, fd: int, path: Path) -> None:
+        """Take out what an append left that failed, so that no line is counted as kept that may not be."""
+        size = self._undone.get(path)
+        if size is not None:
+            os.ftruncate(fd, size)
+            del self._undone[path]
+
+    def _scan(self, fd: int, path: Path) -> Known:
+        size = os.fstat(fd).st_size
+        known = self._known.get(path)
+        if known is not None and known.size == size:
+            return known
+        known = Known(size)
+        damaged = at = 0
+        with os.fdopen(os.dup(fd), "rb") as file:
+            file.seek(0)
+            for line in file:
+                if line == b"\n":
+                    at += 1
+                    continue
+                stub = read_stub(line)
+                if stub is None:
+                    damaged += 1
+                elif stub.type != "session":
+                    known.ids.add(stub.id)
+                    known.leaf = stub.id
+                if not line.endswith(b"\n"):
+                    known.torn_at = at if stub is None else None
+                    known.needs_feed = stub is not None
+                at += len(line)
+        if damaged - (known.torn_at is not None):
+            log.warning("a transcript has damaged lines; they are kept and passed over", file=str(path),
+                        lines=damaged - (known.torn_at is not None))
+        self._remember(path, known)
+        return known
+
+    def _remember(self, path: Path, known: Known) -> None:
+        self._known[path] = known
+        self._known.move_to_end(path)
+        if len(self._known) > KNOWN_FILES:
+            self._known.popitem(last=False)
+
+    def _set_aside(self, fd: int, path: Path, known: Known) -> Known:
+        """Move a torn last line into a file of its own, so that the next entry starts on a clean line (X-4)."""
+        assert known.torn_at is not None
+        torn = os.pread(fd, known.size - known.torn_at, known.torn_at)
+        aside = self._write_aside(path, torn)
+        os.ftruncate(fd, known.torn_at)
+        os.fdatasync(fd)
+        log.warning("a transcript ended in a torn line; it was set aside", file=str(path), aside=str(aside),
+                    bytes=len(torn))
+        mended = Known(known.torn_at, known.leaf, known.ids)
+        self._remember(path, mended)
+        return mended
+
+    def _write_aside(self, path: Path, torn: bytes) -> Path:
+        stamp = iso(self._clock.now_ms()).replace(":", "").replace("-", "").replace(".", "")
+        for number in range(ASIDE_NAMES):
+            aside = path.with_name(f"{path.name}.torn-{stamp}" + (f"-{number}" if number else ""))
+            try:
+                fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileExistsError:
+                continue
+            try:
+                _write_all(fd, torn)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            _sync_directory(path.parent)
+            return aside
+        raise FileExistsError(f"{path}.torn-{stamp}")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left):]
+
+
+def _make_directories(directory: Path, root: Path) -> bool:
+    """Make the directories below `root`, each for its owner alone; tell whether any was missing."""
+    if directory.is_dir():
+        return False
+    for parent in reversed([directory, *directory.parents]):
+        if parent.is_relative_to(root):
+            parent.mkdir(mode=0o700, exist_ok=True)
+    return True
+
+
+def _sync_directories(directory: Path, root: Path) -> None:
+    for parent in (directory, *directory.parents):
+        if parent.is_relative_to(root):
+            _sync_directory(parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
