@@ -1,0 +1,25 @@
+"""`python -m benchmarks.gateway_process STATE TOKEN_FILE`: a whole gateway, as `interlock gateway` runs it.
+
+Prints its URL once it listens; ends with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import uvloop
+
+from interlock.app import run_gateway
+from interlock.config import Config, GatewaySection
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    state, token_file = Path(sys.argv[1]), Path(sys.argv[2])
+    config = Config(gateway=GatewaySection(port=0))
+    uvloop.run(run_gateway(state, config, ready=lambda url: print(url, flush=True), local_runner_token=token_file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Processes that a benchmark starts, and ends when it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+STOP_S = 10
+"""A process that has not ended so long after SIGTERM is killed."""
+
+
+class Listening:
+    """A process that listens on a port of loopback."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.pid = process.pid
+        self.port = port
+
+    def cpu_s(self) -> float:
+        """Processor time of all its threads so far, in seconds; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def listening(module: str, *arguments: str) -> Generator[Listening]:
+    """Start `python -m module arguments`, which prints its URL on a line; end it at the end."""
+    process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True,
+                               cwd=ROOT)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{module} ended before it listened, with status {process.wait()}")
+        yield Listening(process, int(line.rpartition(":")[2]))
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,225 @@
+"""A runner that says what it is told over a real link, and viewers that count what they are shown."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from typing import Any
+
+import msgspec
+
+from benchmarks import websocket
+from benchmarks.driver import Prepared
+from interlock.protocol.envelope import DPS_VERSION
+
+AGENT = "bench"
+TEXT_BYTES = 120
+"""Text of one `agent.text.done`; with its envelope a frame takes some 400 bytes."""
+STAMP = "2026-11-21T09:00:00.000Z"
+
+_encode = msgspec.json.encode
+
+
+class Session:
+    """One session with an open turn, and how far it got."""
+
+    def __init__(self, session_id: str, turn_id: str) -> None:
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.seq = 0
+        self.acked = 0
+
+
+class ScriptedRunner:
+    """The link of a runner. Everything before the measured rounds is done in `open`."""
+
+    def __init__(self, port: int, token: str, owner_key: str) -> None:
+        self._port = port
+        self._key = owner_key
+        self._numbers = 0
+        self.acks = 0
+        """Acknowledgements received."""
+        self.sock, self._messages = websocket.connect(
+            port, "/rawp", {"Authorization": f"Bearer {token}", "Sec-WebSocket-Protocol": DPS_VERSION})
+        self.sessions: dict[str, Session] = {}
+        self._inbox: list[dict[str, Any]] = []
+        self._confirmed = 0
+        offer = {"agent_id": AGENT, "adapter": "bench", "adapter_type": "process", "permission": "asks",
+                 "context_owner": "agent"}
+        self._say("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": "local", "boot_id": "bench",
+                                        "agents": [offer], "sessions": [], "roots": ["/"]})
+        self._hear("x-interlock.welcome")
+
+    def open(self) -> Session:
+        """Have a command opened over the API and start its turn; frames may be sent from here on."""
+        command = self.request("POST", "/v1/commands", {
+            "type": "execute", "target": {"agent_id": AGENT, "workspace": "/"},
+            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}})
+        opened = self._hear("control.session.open")
+        session = Session(opened["session_id"], f"turn-{len(self.sessions)}")
+        self.sessions[session.session_id] = session
+        self._say("session.capabilities", {"dps_version": DPS_VERSION,
+                                           "features": {"adapter_type": "process", "permission": "asks"}}, session)
+        prompt = self._hear("control.prompt.request")
+        assert prompt["payload"]["command_id"] == command["id"], "the prompt is of another command"
+        self._say("session.turn.start", {"turn_id": session.turn_id, "turn_index": 0}, session,
+                  {"prompt_id": prompt["payload"]["prompt_id"]})
+        self._say("x-interlock.ack", {"session_id": session.session_id, "seq": prompt["seq"]})
+        self._until_acked()
+        return session
+
+    def frames(self, count: int) -> list[bytes]:
+        """Make `count` frames of text, spread evenly over the sessions; they must be sent, since they are numbered."""
+        sessions = list(self.sessions.values())
+        return [self.text_frame(sessions[at % len(sessions)]) for at in range(count)]
+
+    def text_frame(self, session: Session) -> bytes:
+        """Make the next `agent.text.done` of a session."""
+        session.seq += 1
+        text = f"line {session.seq} ".ljust(TEXT_BYTES, ".")
+        payload = {"turn_id": session.turn_id, "block_id": f"b{session.seq}", "text": text}
+        return self._frame("agent.text.done", payload, session, {})
+
+    def tend(self) -> None:
+        """Keep the link alive between rounds."""
+        websocket.tend(self.sock, self._messages, self.confirm)
+
+    def begin_round(self) -> None:
+        """Count confirmations from here."""
+        self.tend()
+        self._confirmed = 0
+        self.acks = 0
+
+    def confirm(self, data: bytes) -> int:
+        """Take what came from the gateway; gives how many frames it has acknowledged in this round."""
+        for raw in self._messages.feed(data):
+            self._take(raw)
+        return self._confirmed
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask the API as the owner. Raises RuntimeError with the problem."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        self._numbers += 1
+        headers = {"Authorization": f"Bearer {self._key}"}
+        if body is not None:
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": f"benchmark-{self._numbers:08}"}
+        connection.request(method, path, _encode(body) if body is not None else None, headers)
+        answer = connection.getresponse()
+        raw = answer.read()
+        connection.close()
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path}: {answer.status} {raw.decode()}")
+        return msgspec.json.decode(raw)
+
+    def acknowledged(self, data: bytes) -> bool:
+        """Take what came from the gateway; tell whether an acknowledgement was among it."""
+        before = self.acks
+        self.confirm(data)
+        return self.acks > before
+
+    def sent(self) -> int:
+        """Durable frames of all sessions that were numbered and sent so far, those that opened them included."""
+        return sum(session.seq for session in self.sessions.values())
+
+    def durable(self) -> int:
+        """Frames of all sessions that the gateway says are durable."""
+        return sum(int(self.request("GET", f"/v1/sessions/{name}")["last_durable_seq"]) for name in self.sessions)
+
+    def viewer(self, session: Session) -> Viewer:
+        """Attach a viewer to a session, from its start; it has seen all there is when this returns."""
+        return Viewer(self._port, self._key, session)
+
+    def close(self) -> None:
+        """Cut the link."""
+        self.sock.close()
+
+    # --- words ---
+    def _frame(self, kind: str, payload: Any, session: Session | None, metadata: dict[str, Any]) -> bytes:
+        self._numbers += 1
+        frame: dict[str, Any] = {"type": kind, "payload": payload,
+                                 "message_id": f"00000000-0000-4000-8000-{self._numbers:012x}"}
+        if session is not None:
+            frame |= {"session_id": session.session_id, "seq": session.seq}
+        frame |= {"timestamp": STAMP}
+        return _encode(frame | ({"metadata": metadata} if metadata else {}))
+
+    def _say(
+        self, kind: str, payload: Any, session: Session | None = None, metadata: dict[str, Any] | None = None
+    ) -> None:
+        if session is not None:
+            session.seq += 1
+        self.sock.sendall(websocket.message(self._frame(kind, payload, session, metadata or {})))
+
+    def _hear(self, kind: str) -> dict[str, Any]:
+        """Wait for a frame of the gateway of this type."""
+        while True:
+            for at, frame in enumerate(self._inbox):
+                if frame["type"] == kind:
+                    return self._inbox.pop(at)
+            for raw in self._messages.feed(self.sock.recv(websocket.RECEIVE_BYTES)):
+                self._take(raw)
+
+    def _until_acked(self) -> None:
+        while any(session.acked < session.seq for session in self.sessions.values()):
+            self.confirm(self.sock.recv(websocket.RECEIVE_BYTES))
+
+    def _take(self, raw: bytes) -> None:
+        frame = msgspec.json.decode(raw)
+        if frame["type"] != "x-interlock.ack":
+            self._inbox.append(frame)
+            return
+        self.acks += 1
+        session = self.sessions[frame["payload"]["session_id"]]
+        self._confirmed += max(0, frame["payload"]["seq"] - session.acked)
+        session.acked = max(session.acked, frame["payload"]["seq"])
+
+
+class Viewer:
+    """One reader of server-sent events, over a connection of its own."""
+
+    def __init__(self, port: int, key: str, session: Session) -> None:
+        self._session = session
+        self.seen: int = 0
+        """Frames of the runner seen so far; those of the gateway are counted apart."""
+        self._target = 0
+        self._carry: bytes = b""
+        self.sock = socket.create_connection(("127.0.0.1", port))
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.sock.sendall((f"GET /v1/sessions/{session.session_id}/frames HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                           f"Accept: text/event-stream\r\nAuthorization: Bearer {key}\r\n\r\n").encode())
+        head, rest = websocket.read_head(self.sock)
+        if b" 200 " not in head.split(b"\r\n", 1)[0]:
+            raise ConnectionError((head + rest)[:400].decode(errors="replace"))
+        self._target = session.seq
+        self.feed(rest or b"\r\n")
+        while not self.done:
+            self.feed(self.sock.recv(websocket.RECEIVE_BYTES))
+
+    def feed(self, data: bytes) -> None:
+        """Count the runner's frames. An event is never split between two writes of the gateway, so none is split by
+        the transfer coding; only the edge between two reads needs care. Raises ConnectionError at the end."""
+        if not data:
+            raise ConnectionError("the gateway ended a viewer's stream")
+        data = self._carry + data
+        self.seen += data.count(RUNNERS)
+        self._carry = data[-(len(RUNNERS) - 1):]
+
+    def expect_all(self) -> None:
+        """Wait for all that the session was given numbers for."""
+        self._target = self._session.seq
+
+    @property
+    def done(self) -> bool:
+        """Whether every frame has come."""
+        return self.seen >= self._target
+
+
+RUNNERS = b',"kind":"C","frame":'
+"""Stands once in every event that shows a frame of the runner."""
+
+
+def prepared(frames: list[bytes]) -> Prepared:
+    """Dress frames as WebSocket messages, one frame a message."""
+    return Prepared.of([websocket.message(frame) for frame in frames])
+
+
