@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agents.misbehaving import flood_chunk
-from runner.stage import misbehaving, program, stage
 
+from agents.misbehaving import flood_chunk
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.surroundings import Graces
+from runner.stage import misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio
 QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agents.third_party import ThirdParty
-from runner.stage import raw_input, stage
 
+from agents.third_party import ThirdParty
 from interlock.ports.agent import AgentSpec
 from model_server import chunk_texts
+from runner.stage import raw_input, stage
 
 pytestmark = pytest.mark.anyio
 

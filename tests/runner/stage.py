@@ -17,10 +17,11 @@ import msgspec
 from interlock.agents.registry import with_builtin
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
-from interlock.ports.outbox import Stored, StoreControl
+from interlock.ports.outbox import StoreControl, Stored
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode, encode
+from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.runner.asking import Presence, Waits
 from interlock.runner.outflow import Outflow
@@ -33,6 +34,7 @@ from interlock.session.turn import TurnMachine
 MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"
 PATIENCE_S = 30.0
 NOW_MS = 1_790_000_000_000
+PATIENT, USUAL = Waits(), Graces()
 _numbers = itertools.count(1)
 
 
@@ -60,7 +62,7 @@ class Stage:
     """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
 
     def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, waits: Waits,
-                 graces: Graces) -> None:
+                 graces: Graces, outbox_bytes: int) -> None:
         self.workspace = workspace
         self.outbox = outbox
         self.heard: list[Frame] = []
@@ -70,7 +72,8 @@ class Stage:
         self._control_seq = 0
         self._taken = 0
         self.session_id = f"00000000-0000-4000-8000-{os.getpid():06d}{next(_numbers):06d}"
-        self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes)
+        self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes,
+                               outbox_bytes=outbox_bytes)
         self.outflow.attach(self)
         self.sessions = Sessions(
             Surroundings(
@@ -164,10 +167,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(workspace: Path, agents: dict[str, AgentSpec] | None = None, *, outbox: MemoryOutbox | None = None,
-                waits: Waits = Waits(), graces: Graces = Graces(), machine: TurnMachine | None = None
-                ) -> AsyncIterator[Stage]:
+                waits: Waits = PATIENT, graces: Graces = USUAL, machine: TurnMachine | None = None,
+                outbox_bytes: int = OUTBOX_BYTES) -> AsyncIterator[Stage]:
     """A stage whose agents are gone when the test is."""
-    made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), waits, graces)
+    made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), waits, graces, outbox_bytes)
     made.machine = machine or made.machine
     flowing = asyncio.create_task(made.outflow.run())
     try:

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
 from ports.outbox_words import SESSION
 from runner.conftest import Gone
 from runner.scripted_gateway import Gateway, Peer, inner
 from runner.stage import MISBEHAVING
-
-from interlock.protocol import payloads as p
-from interlock.protocol.envelope import Frame
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S = 20.0
@@ -98,7 +98,7 @@ async def test_sigterm_ends_agents_and_tells_it_at_the_next_start(gateway: Gatew
 
 
 @pytest.mark.req("D-6", "D-7", "A-4")
-async def test_a_killed_runner_says_at_its_next_start_what_was_open(gateway: Gateway, tmp_path: Path, gone: Gone) -> None:
+async def test_a_killed_runner_says_what_was_open(gateway: Gateway, tmp_path: Path, gone: Gone) -> None:
     async with running(gateway, tmp_path) as process:
         peer = await gateway.peer()
         await peer.welcome()

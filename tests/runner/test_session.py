@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import hashlib
+import secrets
 from pathlib import Path
 
 import pytest
-from runner.stage import Stage, misbehaving, program, raw_input, stage
 
+from interlock.backends.memory.outbox import MemoryOutbox
+from interlock.ports.agent import Option, Question
 from interlock.protocol import payloads as p
-from interlock.runner.asking import Waits
+from interlock.protocol.limits import MIB
+from interlock.runner.asking import Interactions, Waits
+from interlock.runner.journal import Journal
+from interlock.runner.scribe import TurnScribe
+from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Graces
+from runner.stage import Stage, StillClock, misbehaving, program, raw_input, stage
 
 pytestmark = pytest.mark.anyio
 QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
@@ -369,3 +378,70 @@ async def test_the_shell_agent_asks_runs_and_streams(tmp_path: Path) -> None:
         await scene.answer(await scene.next("agent.interaction.request"), "allow")
         end = await scene.next("session.turn.end")
         assert (end.payload.stop_reason, end.metadata["exit_code"]) == ("error", 7)
+
+
+@pytest.mark.req("E-5")
+async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        scribe, journal = await a_scribe(scene)
+        big = b'"' + b"x" * 300_000 + b'"'
+        answer = await scribe.ask(Question("call", "write", "Write", big, [Option("y", "Yes", "allow_once")]))
+        assert (answer.allow, answer.option_id) == (False, None)
+        await journal.durable()
+        told = raw_input(scene.all("tool.invoke.request")[0])
+        assert (told["size"], told["sha256"]) == (300_002, hashlib.sha256(big).hexdigest())
+        assert scene.all("agent.error")[0].payload.error_code == "FRAME_TOO_LARGE"
+        assert scene.all("agent.interaction.request") == []
+
+
+async def a_scribe(scene: Stage) -> tuple[TurnScribe, Journal]:
+    """A turn that no agent drives."""
+    await scene.outbox.open_session(scene.session_id, 0, b"")
+    turn = TurnState("t", "p", 0)
+    journal = Journal(scene.session_id, SessionState(turn=turn), scene.outflow, StillClock(), secrets.token_bytes)
+    start = journal.frame("session.turn.start", p.TurnStart(turn_id="t", turn_index=0), {"prompt_id": "p"})
+    opened = journal.frame("session.capabilities", p.Capabilities(dps_version="x", features={}))
+    await journal.write(opened, start)
+    return TurnScribe(journal, turn, Interactions(journal, scene.presence, Waits())), journal
+
+
+@pytest.mark.req("D-3")
+async def test_an_agent_waits_while_the_outbox_is_full(tmp_path: Path) -> None:
+    async with stage(tmp_path, outbox=MemoryOutbox(limit_bytes=MIB), outbox_bytes=MIB) as scene:
+        await scene.open("bad")
+        await scene.prompt(f"flood:{3 * MIB}")
+        while (frame := await scene.next("agent.text.done", "session.turn.end")).type != "session.turn.end":
+            assert frame.seq is not None
+            await scene.outbox.ack(scene.session_id, frame.seq, frame.message_id, 0)
+            scene.outflow.acked(scene.session_id)
+        row = await scene.outbox.session(scene.session_id)
+        assert row is not None
+        assert row.lost_frames == 0
+        assert len(scene.text()) == 3 * MIB
+
+
+@pytest.mark.req("T-1", "A-4")
+async def test_a_prompt_that_meets_the_close_is_sent_again(tmp_path: Path) -> None:
+    async with stage(tmp_path, graces=QUICK) as scene:
+        await scene.open("bad")
+        await asyncio.gather(scene.sessions.all[scene.session_id].close("idle"), scene.prompt("text:x"))
+        error = await scene.next("session.error")
+        assert error.payload.error_code == "PROMPT_IN_PROGRESS"
+        kinds = scene.durable()
+        assert kinds.index("session.closed") < kinds.index("session.error")
+
+
+@pytest.mark.req("L-4")
+async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.send("control.session.close", p.SessionClose(reason="done"))
+        closed = await scene.next("session.closed")
+        assert [(s.session_id, s.state) for s in await scene.sessions.hello_sessions()] == [
+            (scene.session_id, "terminated")]
+        await scene.outflow.flushed()
+        await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
+        assert await scene.sessions.hello_sessions() == []
+        await scene.open("bad")
+        reopened = await scene.next("session.capabilities")
+        assert reopened.seq == (closed.seq or 0) + 1

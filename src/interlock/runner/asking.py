@@ -116,7 +116,11 @@ class Interactions:
             "agent.interaction.request", _request(interaction_id, question),
             {"kind": question.kind[:MAX_NAME_CHARS]} if question.kind else None,
         )
-        await self._journal.write(request, *self._journal.state_changed("waiting_approval"))
+        try:
+            await self._journal.write(request, *self._journal.state_changed("waiting_approval"))
+        except BaseException:
+            self._pending.pop(interaction_id, None)
+            raise
         verdict = await self._wait(pending)
         if pending.voided:
             return Answer(False, None, verdict.message)

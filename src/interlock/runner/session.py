@@ -57,6 +57,7 @@ class RunnerSession:
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._acting = asyncio.Lock()
         self._closing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -72,6 +73,13 @@ class RunnerSession:
 
     async def control(self, frame: Frame) -> None:
         """Act on one stored control frame; returns when the next may be acted on. An unknown one changes nothing."""
+        async with self._acting:
+            await self._act(frame)
+        if self.state.control_seq < (frame.seq or 0):
+            self._handled(frame)
+            await self.journal.keep()
+
+    async def _act(self, frame: Frame) -> None:
         payload = frame.payload
         match payload:
             case p.SessionOpen():
@@ -97,9 +105,6 @@ class RunnerSession:
             case _:
                 feature = UNSUPPORTED.get(frame.type, frame.type)
                 await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
-        if self.state.control_seq < (frame.seq or 0):
-            self._handled(frame)
-            await self.journal.keep()
 
     def _handled(self, frame: Frame) -> None:
         """From the next write on, the frame counts as answered: a restart does not answer it again (D-7)."""
@@ -185,8 +190,10 @@ class RunnerSession:
 
     # --- turns ---
     async def _prompt(self, frame: Frame, payload: p.PromptRequest) -> None:
-        if self.busy:
-            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt.")
+        if self.busy or self._closing.locked():
+            # What was asked while the agent is being closed is refused after the close is told, and is sent again.
+            await self._closed_if_closing()
+            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
             return
         agent, started = self._agent, self._started
         if agent is None or started is None:
@@ -198,17 +205,28 @@ class RunnerSession:
         start = p.TurnStart(turn_id=turn.turn_id, turn_index=state.next_turn_index, mode=payload.mode)
         self._turn = Turn(agent, journal, turn, self._interactions, self._around.graces,
                           single_process=started.features.single_turn_process)
-        self._handled(frame)
         prompt = Prompt(payload.prompt_id, turn.turn_id, content_of(payload), payload.timeout_ms)
-        await journal.write(
+        told = [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": payload.prompt_id}),
-        )
-        self._working = asyncio.create_task(self._work(self._turn, prompt), name=f"turn {turn.turn_id}")
+        ]
+        self._handled(frame)
+        written = asyncio.Event()
+        self._working = asyncio.create_task(self._work(self._turn, prompt, told, written), name=f"turn {turn.turn_id}")
         self._working.add_done_callback(_report)
+        await written.wait()
 
-    async def _work(self, turn: Turn, prompt: Prompt) -> None:
+    async def _closed_if_closing(self) -> None:
+        if not self.busy:
+            async with self._closing:
+                return
+
+    async def _work(self, turn: Turn, prompt: Prompt, told: list[Frame], written: asyncio.Event) -> None:
         # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
+        try:
+            await self.journal.write(*told)
+        finally:
+            written.set()
         await self.journal.durable()
         over = await turn.run(prompt)
         self._turn = None
@@ -244,9 +262,12 @@ class RunnerSession:
             await self.journal.write(*self.journal.state_changed(state))
 
     # --- ending ---
-    async def close(self, reason: str) -> None:
-        """End the turn as cancelled, the agent, and this opening (A-4). Nothing where none is open."""
+    async def close(self, reason: str, *, only_idle: bool = False) -> None:
+        """End the turn as cancelled, the agent, and this opening (A-4). Nothing where none is open, or, with
+        `only_idle`, where a turn has begun meanwhile."""
         async with self._closing:
+            if only_idle and self.busy:
+                return
             self._rest(cancel=True)
             if self._turn is not None:
                 self._turn.cancel(reason)
@@ -265,6 +286,8 @@ class RunnerSession:
         """The runner ends: also break off a start that is under way."""
         if self._starting is not None:
             self._starting.cancel()
+            async with self._acting:
+                pass  # What the broken start still has to say is said first.
         await self.close(reason)
         self._interactions.close()
 
@@ -305,7 +328,7 @@ class RunnerSession:
 
     def _close_idle(self) -> None:
         if not self.busy:
-            task = asyncio.create_task(self.close("the agent had nothing to do for too long"))
+            task = asyncio.create_task(self.close("the agent had nothing to do for too long", only_idle=True))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from interlock.ports.outbox import Outbox
+from interlock.ports.outbox import Outbox, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.runner.recovery import recover
@@ -19,13 +19,14 @@ class Sessions:
     def __init__(self, around: Surroundings, outbox: Outbox) -> None:
         self._around = around
         self._outbox = outbox
-        self._sessions: dict[str, RunnerSession] = {}
+        self.all: dict[str, RunnerSession] = {}
+        """By session_id, those that the outbox still holds."""
         self._stopping = False
 
     async def recover(self) -> None:
         """Close what the last life left open (D-6), in the outbox before this returns."""
         for row in await self._outbox.sessions():
-            session = self._sessions[row.session_id] = RunnerSession(
+            session = self.all[row.session_id] = RunnerSession(
                 self._around, row.session_id, decode_state(row.state)
             )
             await recover(session.journal, self._outbox)
@@ -40,24 +41,29 @@ class Sessions:
         await session.control(frame)
 
     async def _session(self, session_id: str) -> RunnerSession:
-        session = self._sessions.get(session_id)
+        session = self.all.get(session_id)
         if session is None:
             row = await self._outbox.open_session(session_id, self._around.clock.now_ms(), b"")
             state = decode_state(row.state) if row.state else SessionState()
-            session = self._sessions.setdefault(session_id, RunnerSession(self._around, session_id, state))
+            session = self.all.setdefault(session_id, RunnerSession(self._around, session_id, state))
         return session
 
     async def hello_sessions(self) -> list[p.HelloSession]:
-        """Every session that the outbox holds, for hello (L-4)."""
+        """Every session that the outbox holds, for hello (L-4). One that is closed and wholly told is forgotten here,
+        so that neither hello nor memory grows with what is over."""
         told: list[p.HelloSession] = []
         for row in await self._outbox.sessions():
-            session = self._sessions.get(row.session_id)
+            session = self.all.get(row.session_id)
             state = session.state if session is not None else decode_state(row.state)
+            if _over(row, state):
+                self.all.pop(row.session_id, None)
+                await self._outbox.forget(row.session_id)
+                continue
             turn = state.turn
             told.append(p.HelloSession(
                 session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
                 state=state.state if state.opening == "open" else "terminated",
-                refused=state.refused, turn_id=turn.turn_id if turn else None,
+                turn_id=turn.turn_id if turn else None,
                 prompt_id=turn.prompt_id if turn else None,
             ))
         return told
@@ -69,12 +75,16 @@ class Sessions:
                 session_id=session_id, agent_id=session.state.agent_id, state=session.state.state,
                 turn_id=session.state.turn.turn_id if session.state.turn else None,
             )
-            for session_id, session in self._sessions.items()
+            for session_id, session in self.all.items()
             if session.state.opening == "open"
         ]
 
     async def close_all(self, reason: str) -> None:
         """End every turn as cancelled and every agent; what that says is in the outbox when this returns."""
         self._stopping = True
-        await asyncio.gather(*(session.stop(reason) for session in self._sessions.values()))
+        await asyncio.gather(*(session.stop(reason) for session in self.all.values()))
         await self._around.flow.flushed()
+
+
+def _over(row: SessionRow, state: SessionState) -> bool:
+    return state.opening == "closed" and row.acked_seq == row.last_seq and row.control_seq <= state.control_seq

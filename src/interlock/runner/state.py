@@ -9,9 +9,6 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 
-MAX_REFUSED = 64
-"""Refusals repeated in hello (D-7); the oldest go."""
-
 
 class TurnState(msgspec.Struct):
     """The open turn. The text of its blocks is in the outbox's pieces, so only calls and questions are named here."""
@@ -41,7 +38,6 @@ class SessionState(msgspec.Struct, kw_only=True):
     """Running total of prompts: `message_usage.used`."""
     cost_usd: float = 0.0
     """Running total: `cost_usage.used`."""
-    refused: list[p.RefusedControl] = []
 
     def take(self, frame: Frame) -> None:
         """Follow one durable frame that goes into the outbox in the same write."""

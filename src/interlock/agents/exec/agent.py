@@ -132,7 +132,7 @@ def command_line(configured: list[str], prompt: str) -> tuple[list[str], str]:
     is too long for an argument or holds a NUL."""
     fits = len(prompt.encode()) <= MAX_ARGUMENT_BYTES and "\0" not in prompt
     if not fits:
-        return [argument for argument in configured if argument != PLACEHOLDER], prompt
+        return [argument.replace(PLACEHOLDER, "") for argument in configured if argument != PLACEHOLDER], prompt
     if any(PLACEHOLDER in argument for argument in configured):
         return [argument.replace(PLACEHOLDER, prompt) for argument in configured], ""
     return [*configured, prompt], ""
