@@ -1,0 +1,97 @@
+"""An agent that writes 1 GB of text: its turn ends, nothing is lost without being said, and memory stays flat (A-8, D-3)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from proof.hold import Unmet
+from proof.house import House
+
+FLOOD_BYTES = 1_000_000_000
+FLAT_MIB = 192
+"""Growth allowed to each of gateway and runner: their queues' named limits, not the flood."""
+END_TIMEOUT_S = 1_500.0
+
+
+def flood(total_bytes: int) -> dict[str, Any]:
+    """Run one flood: {state, bytes_sent, bytes_kept, gateway_growth_mib, runner_growth_mib, seconds}. Raises Unmet."""
+    agent = Path(__file__).resolve().parent.parent / "tests" / "agents" / "misbehaving.py"
+    config = (f'\n[agents.flood]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = ["-S", "{agent}"]\n')
+    with tempfile.TemporaryDirectory(prefix="interlock-flood-") as place:
+        house = House(Path(place), config)
+        try:
+            house.up()
+            before = {part: _rss_mib(process.pid) for part, process in house.processes.items()}
+            peak = dict(before)
+            over = threading.Event()
+            meter = threading.Thread(target=_measure, args=(house, peak, over), daemon=True)
+            meter.start()
+            began = time.monotonic()
+            body = {"type": "execute", "target": {"agent_id": "flood", "workspace": str(house.workspace)},
+                    "payload": {"messages": [{"role": "user", "content": [
+                        {"contentType": "text", "value": f"flood:{total_bytes}"}]}]}}
+            answer = house.post("/v1/commands", body, "proof-flood-the-command")
+            if answer.status_code != 202:
+                raise Unmet(f"the command was refused: {answer.text}")
+            command = answer.json()
+            ended = _await_end(house, command["id"])
+            seconds = time.monotonic() - began
+            over.set()
+            meter.join()
+            kept = _kept_bytes(house, command["target"]["session_id"])
+            return {"state": ended["state"], "bytes_sent": total_bytes, "bytes_kept": kept,
+                    "gateway_growth_mib": round(peak["gateway"] - before["gateway"]),
+                    "runner_growth_mib": round(peak["runner"] - before["runner"]), "seconds": round(seconds, 1)}
+        finally:
+            house.down()
+
+
+def _await_end(house: House, command_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while time.monotonic() < deadline:
+        command = house.get(f"/v1/commands/{command_id}")
+        if command.get("ended_at"):
+            return command
+        time.sleep(0.2)
+    raise Unmet(f"the flood's command did not end within {END_TIMEOUT_S:.0f} s: it is {command['state']}")
+
+
+def _kept_bytes(house: House, session_id: str) -> int:
+    kept, cursor = 0, None
+    while True:
+        page = house.get(f"/v1/sessions/{session_id}/frames", limit=20, view="raw",
+                         **({"since": cursor} if cursor else {}))
+        kept += sum(len(event["frame"]["payload"]["text"].encode()) for event in page["events"]
+                    if event.get("frame", {}).get("type") == "agent.text.done")
+        cursor = page["next_cursor"]
+        if not page["has_more"]:
+            return kept
+
+
+def _measure(house: House, peak: dict[Any, float], over: threading.Event) -> None:
+    while not over.wait(0.2):
+        for part, process in house.processes.items():
+            peak[part] = max(peak[part], _rss_mib(process.pid))
+
+
+def _rss_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Flood, and print what was measured."""
+    seen = flood(FLOOD_BYTES)
+    for name, value in seen.items():
+        print(f"{name:<20} {value}")
+    passed = (seen["state"] == "succeeded" and seen["bytes_kept"] == seen["bytes_sent"]
+              and max(seen["gateway_growth_mib"], seen["runner_growth_mib"]) <= FLAT_MIB)
+    print("passed" if passed else "FAILED")
+    return passed
