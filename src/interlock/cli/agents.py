@@ -55,7 +55,8 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
             nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
     except Trouble as trouble:
         return [], trouble.line()
-    return [{"runner_id": node.node_id, "status": node.status, **agent} for node in nodes for agent in node.agents], None
+    offered = [{"runner_id": node.node_id, "status": node.status, **agent} for node in nodes for agent in node.agents]
+    return offered, None
 
 
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:

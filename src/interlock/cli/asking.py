@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, cast
 
@@ -59,7 +59,7 @@ class TerminalAnswers:
 
 
 @asynccontextmanager
-async def terminal_answers() -> AsyncIterator[Answers | None]:
+async def terminal_answers() -> AsyncGenerator[Answers | None]:
     """Open the terminal for answers: standard input, or the controlling terminal when the prompt was piped in."""
     if not is_terminal(sys.stderr):
         yield None
@@ -180,7 +180,7 @@ class Asker:
         Cancel it once it is decided elsewhere. Raises Trouble for a vote that was refused.
         """
         if self._how == "yes" and approval.kind == "permission":
-            say(card(approval))
+            say(f"--yes allows {approval.id}: {one_line(approval.title)} · sha256:{approval.digest}", "dim")
             return await self._vote(approval, "grant", "allowed by --yes")
         if self._how == "ask" and self._answers is not None:
             return await self._ask(approval, self._answers)

@@ -70,7 +70,8 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
     found = [one for one in await link.list("/v1/commands", Command, {"session": session.session_id})
              if one.type == "execute"]
     if not found:
-        raise Trouble("NotFound", f"Session {session.session_id} has had no command.", "Give it one with: interlock run")
+        raise Trouble("NotFound", f"Session {session.session_id} has had no command.",
+                      "Give it one with: interlock run")
     return max(found, key=lambda one: one.created_at)
 
 

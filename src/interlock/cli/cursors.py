@@ -21,6 +21,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a command was shown. `shown` counts the code points of each open block that stand on the screen."""
 
     cursor: str | None = None
+    status_cursor: str | None = None
     phase: Phase = "before"
     turn_id: str | None = None
     shown: dict[str, int] = {}

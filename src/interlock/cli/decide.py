@@ -62,7 +62,7 @@ def cancel(
     Parameters
     ----------
     ids
-        Commands: ids, unique beginnings of them, or @last.
+        Commands: ids, unique beginnings of them, or @last (the newest that has not ended).
     """
     return asyncio.run(_cancel(_some(ids, "command"), reason, where, json=json))
 
@@ -102,7 +102,7 @@ def _said(approval: Approval) -> str:
 
 async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        found = [await naming.command(link, text) for text in ids]
+        found = [await naming.live_command(link, text) for text in ids]
         after: list[Command] = []
         for command in found:
             target = {"command_id": command.id}

@@ -51,6 +51,7 @@ class Follower:
         self._events = events
         self._part = Part(command.id, place.phase, place.turn_id)
         self._cursor = place.cursor
+        self._status_cursor = place.status_cursor
         self._kept_at = time.monotonic()
         screen.restore(place.shown)
 
@@ -65,6 +66,7 @@ class Follower:
                 if ended.turn_id is not None or ended.started_at is not None:
                     await asyncio.wait([frames], timeout=DRAIN_S)
                 frames.cancel()
+            self._screen.tell_error(ended.error.message if ended.error is not None else None)
             return ended
         except BaseExceptionGroup as group_error:
             raise group_error.exceptions[0] from None
@@ -74,13 +76,13 @@ class Follower:
 
     def keep(self) -> None:
         """Write down how far the command was shown."""
-        place = Place(cursor=self._cursor, phase=self._part.phase, turn_id=self._part.turn_id,
-                      shown=self._screen.shown())
+        place = Place(cursor=self._cursor, status_cursor=self._status_cursor, phase=self._part.phase,
+                      turn_id=self._part.turn_id, shown=self._screen.shown())
         self._cursors.keep(self._session_id, self._command_id, place)
         self._kept_at = time.monotonic()
 
     async def _follow_frames(self) -> None:
-        if self._part.phase == "after":
+        if self._part.is_over:
             return
         stream = Stream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
         async for heard in stream:
@@ -89,7 +91,7 @@ class Follower:
             else:
                 self._screen.remark(link_sentence(heard), "yellow")
             self._cursor = stream.cursor
-            if self._part.phase == "after":
+            if self._part.is_over:
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
@@ -104,7 +106,14 @@ class Follower:
             self._screen.notice(shown)
 
     async def _follow_status(self, group: asyncio.TaskGroup) -> None:
-        async for heard in Stream(self._link, f"/v1/commands/{self._command_id}/status"):
+        if self._status_cursor is not None:
+            # What was asked before this terminal left off, and is still open, is asked again.
+            for approval in await self._link.list("/v1/approvals", Approval, {"state": "pending"}):
+                if approval.command_id == self._command_id:
+                    await self._approvals.told(approval.id, "pending", group)
+        stream = Stream(self._link, f"/v1/commands/{self._command_id}/status", self._status_cursor)
+        async for heard in stream:
+            self._status_cursor = stream.cursor
             if not isinstance(heard, Told):
                 continue  # The frames' stream says the same of the same link.
             if self._events:
@@ -174,7 +183,7 @@ def link_sentence(heard: Lost | Reattached | Forgotten) -> str:
     """Say what became of the connection."""
     match heard:
         case Lost(why):
-            return f"the connection to the gateway was lost ({why}); the work goes on, reconnecting"
+            return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"
         case Reattached(replayed, away_s):
             return f"reattached after {span(away_s)}: {count(replayed, 'event')} replayed"
         case Forgotten():

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -217,7 +217,7 @@ class GatewayLink:
 
     # --- streams ---
     @asynccontextmanager
-    async def stream(self, path: str, cursor: str | None) -> AsyncIterator[httpx2.Response]:
+    async def stream(self, path: str, cursor: str | None) -> AsyncGenerator[httpx2.Response]:
         """Open a server-sent stream behind a cursor (S-1). Raises httpx2.TransportError, and Trouble for a refusal."""
         headers = {"Accept": "text/event-stream"}
         if cursor is not None:
@@ -273,7 +273,7 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
 
 def pause(attempt: int) -> float:
     """Seconds before attempt number `attempt` + 1: exponential, bounded, full jitter."""
-    return random.uniform(0.5, 1.0) * min(SEND_PAUSE_MAX_S, SEND_PAUSE_S * 2 ** min(attempt - 1, 16))  # noqa: S311
+    return random.uniform(0.5, 1.0) * min(SEND_PAUSE_MAX_S, SEND_PAUSE_S * 2 ** min(attempt - 1, 16))
 
 
 def _accepted(response: httpx2.Response, path: str) -> httpx2.Response:
@@ -297,7 +297,8 @@ def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], s
     """A page is one list beside `next_cursor` and `has_more`."""
     for raw in page.values():
         if bytes(raw).lstrip()[:1] == b"[":
-            more = decoded(bytes(page.get("has_more", msgspec.Raw(b"false"))), bool, path)
-            cursor = decoded(bytes(page.get("next_cursor", msgspec.Raw(b"null"))), str | None, path)
-            return decoded(bytes(raw), list[msgspec.Raw], path), cursor if more else None
+            rows = decoded(bytes(raw), list[msgspec.Raw], path)
+            if not decoded(bytes(page.get("has_more", msgspec.Raw(b"false"))), bool, path):
+                return rows, None
+            return rows, decoded(bytes(page.get("next_cursor", msgspec.Raw(b"null"))), str, path)
     raise Trouble("UpstreamError", f"The answer to {path} holds no list.", "Check the URL of the gateway.")

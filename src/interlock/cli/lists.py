@@ -28,7 +28,7 @@ def commands(
     id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
     /,
     *,
-    state: Annotated[str | None, Parameter(help="Only those in this state.")] = None,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     agent: Annotated[str | None, Parameter(help="Only those for this agent.")] = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
@@ -36,8 +36,8 @@ def commands(
 ) -> int:
     """List commands, or show one."""
     _check_limit(limit)
-    _check_state(state, get_args(CommandState))
-    asked = {key: value for key, value in (("state", state), ("agent", agent)) if value}
+    _check_state(only, get_args(CommandState))
+    asked = {key: value for key, value in (("state", only), ("agent", agent)) if value}
     return asyncio.run(_commands(id_, asked, limit, where, json=json))
 
 
@@ -46,15 +46,15 @@ def approvals(
     /,
     *,
     all_: Annotated[bool, Parameter(name="--all", help="The decided ones, too.")] = False,
-    state: Annotated[str | None, Parameter(help="Only those in this state.")] = None,
+    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
     """List what waits for a yes, or show one approval."""
     _check_limit(limit)
-    _check_state(state, get_args(ApprovalState))
-    asked = {"state": state} if state else {} if all_ else {"state": "pending"}
+    _check_state(only, get_args(ApprovalState))
+    asked = {"state": only} if only else {} if all_ else {"state": "pending"}
     return asyncio.run(_approvals(id_, asked, limit, where, json=json))
 
 
@@ -159,8 +159,8 @@ async def _status(where: Where, *, json: bool) -> int:
         print_json(raw)
         return Exit.DONE
     now = msgspec.json.decode(raw, type=_Status)
-    waiting = count(now.approvals_pending, "approval") + " (interlock approvals)" if now.approvals_pending else "nothing"
-    result(f"waiting for you  {waiting}")
+    waiting = now.approvals_pending
+    result(f"waiting for you  {count(waiting, 'approval') + ' (interlock approvals)' if waiting else 'nothing'}")
     working = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     result(f"commands         {working or 'none at work'}")
     result(f"sessions         {now.sessions}")
@@ -199,8 +199,11 @@ def _document(name: str, raw: list[msgspec.Raw]) -> int:
     return Exit.DONE
 
 
+_WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
+
+
 def _state(state: str) -> str:
-    return "waiting for you" if state in ("pending", "pending_approval", "waiting_approval") else state.replace("_", " ")
+    return "waiting for you" if state in _WAITING else state.replace("_", " ")
 
 
 def _check_limit(limit: int) -> None:

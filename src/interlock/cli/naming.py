@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Session
@@ -36,6 +37,15 @@ async def command(link: GatewayLink, text: str) -> Command:
                 lambda one: one.id, lambda one: one.created_at)
 
 
+async def live_command(link: GatewayLink, text: str) -> Command:
+    """Find a command that is to be ended; `@last` is the newest execute that has not ended. Raises Trouble."""
+    if text != LAST:
+        return await command(link, text)
+    found = [one for one in await link.list(COMMAND.path, Command) if one.type == "execute"
+             and one.state not in BY_STATE]
+    return pick(text, found, COMMAND, lambda one: one.id, lambda one: one.created_at)
+
+
 async def approval(link: GatewayLink, text: str) -> Approval:
     """Find an approval; `@last` is the newest that is pending. Raises Trouble."""
     found = await link.list(APPROVAL.path, Approval)
@@ -59,8 +69,8 @@ def pick(text: str, found: Iterable[T], kind: Kind, name: Callable[[T], str], ag
     everything = sorted(found, key=age, reverse=True)
     if text == LAST:
         if not everything:
-            waiting = "pending " if kind is APPROVAL else ""
-            raise Trouble("NotFound", f"There is no {waiting}{kind.noun} yet.", f"See: interlock {kind.noun}s")
+            raise Trouble("NotFound", f"There is no such {kind.noun}: nothing is {LAST}.",
+                          f"See: interlock {kind.noun}s")
         return everything[0]
     wanted = text.lower()
     hits: list[T] = []

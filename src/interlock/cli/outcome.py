@@ -59,7 +59,7 @@ def _facts(command: Command) -> str:
         output = command.result.output
         if output.tool_calls:
             parts.append(count(len(output.tool_calls), "tool call"))
-        if output.usage is not None:
+        if output.usage is not None and output.usage.totalTokens:
             parts.append(f"{output.usage.totalTokens} tokens")
         if output.awaiting_input:
             parts.append("it waits for your answer: interlock run … --continue")

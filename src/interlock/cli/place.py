@@ -15,7 +15,7 @@ from interlock.cli.trouble import usage
 GATEWAY_FILE = "gateway.json"
 OWNER_KEY_FILE = "owner.key"
 PUBLIC_KEY_FILE = "gateway.pub"
-RUNNER_TOKEN_FILE = "runner/token"  # noqa: S105 - a path
+RUNNER_TOKEN_FILE = "runner/token"
 LOGS = "logs"
 CURSORS_FILE = "cursors.json"
 
@@ -33,8 +33,7 @@ class Where:
 
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")] \
         = None
-    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else the one that runs here).")] \
-        = None
+    url: Annotated[str | None, Parameter(help="URL of the gateway (else $INTERLOCK_URL, else what runs here).")] = None
 
     def directory(self) -> Path:
         """The state directory, which need not exist. Raises Trouble."""

@@ -31,6 +31,7 @@ def gateway(
     where: Here = NOWHERE,
 ) -> int:
     """Run the gateway alone, in the foreground."""
+    from interlock import log
     from interlock.app import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
     from interlock.gateway.server import BindRefused
@@ -43,6 +44,7 @@ def gateway(
         section = msgspec.structs.replace(config.gateway, port=checked_port(port))
         config = msgspec.structs.replace(config, gateway=section)
     token = state / RUNNER_TOKEN_FILE
+    log.configure()
     if with_parent:
         end_with_parent()
     try:
@@ -65,6 +67,7 @@ def runner(
     where: Here = NOWHERE,
 ) -> int:
     """Run the runner alone, in the foreground."""
+    from interlock import log
     from interlock.app import run_runner
     from interlock.ports.outbox import OutboxError
     from interlock.runner.link import TokenRefused
@@ -80,6 +83,7 @@ def runner(
         raise Trouble("Unreachable", f"No gateway runs on {state}.", "Name one with --url, or start both with: "
                       "interlock up")
     url = checked_url(named or (running.url if running is not None else ""))
+    log.configure()
     if with_parent:
         end_with_parent()
     try:

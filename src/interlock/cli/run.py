@@ -1,11 +1,13 @@
-"""`interlock run`: a prompt to an agent, its work streamed, its approvals asked, and an exit status that does not lie."""
+"""`interlock run`: a prompt to an agent, its work streamed, its approvals asked, an exit status that does not lie."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,7 @@ from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.resources import Command, Session
+from interlock.session.keys import BadKey, canonical_key
 
 STDIN_REMARK_S = 1.0
 """Reading standard input for longer than this is said."""
@@ -70,7 +73,7 @@ def run(
     words = whole_prompt(prompt, read_stdin=not no_input)
     target: dict[str, Any] = {"agent_id": agent}
     if session is not None:
-        target["session_key"] = session
+        target["session_key"] = canonical(session, agent)
     if runner is not None:
         target["runner_id"] = runner
     body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": payload(words)}
@@ -92,13 +95,13 @@ class Running:
         self._cursors = Cursors(where.directory())
         self._command: Command | None = None
 
-    def drive(self, work: Any) -> int:
+    def drive(self, work: Coroutine[Any, Any, int]) -> int:
         """Run to the end; Ctrl-C leaves the work going on, and says how to come back."""
         try:
-            return asyncio.run(work)
-        except KeyboardInterrupt:
+            return asyncio.run(_interruptible(work))
+        except (KeyboardInterrupt, asyncio.CancelledError):
             if self._command is None:
-                raise
+                raise KeyboardInterrupt from None
             say(interrupted_line(self._command.id), "yellow")
             return Exit.INTERRUPTED
         except Trouble as trouble:
@@ -111,13 +114,15 @@ class Running:
         """Submit the command and follow it."""
         async with GatewayLink(self._where) as link:
             target = body["target"]
-            target["workspace"] = chosen_workspace(workspace, link)
+            here = chosen_workspace(workspace, link)
+            joins = False
             if continue_:
-                target["session_id"] = (await newest_session(link, target["agent_id"], target["workspace"])).session_id
-            if "session_id" in target or "session_key" in target:
-                # A session keeps its workspace; one that is named must be meant.
-                if workspace is None:
-                    del target["workspace"]
+                target["session_id"] = (await newest_session(link, target["agent_id"], here)).session_id
+                joins = True
+            elif "session_key" in target:
+                joins = await has_session(link, target["session_key"])
+            if workspace is not None or not joins:
+                target["workspace"] = here  # Else the session keeps the one that it was opened in.
             self._command = command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
             if detach:
                 return self._detached(command)
@@ -148,12 +153,26 @@ class Running:
         return Exit.DONE
 
 
+async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
+    """Take SIGTERM, and the end of the terminal, as Ctrl-C: what was shown is written down before the end."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await work
+
+
 def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
     """The workspace as an absolute path on the runner. Raises Trouble for one that is not on this machine."""
     path = Path(os.path.abspath(option.expanduser() if option is not None else Path.cwd()))  # noqa: PTH100
     if link.is_local and not path.is_dir():
         raise usage(f"The workspace {path} is not a directory.", "Name a directory with --workspace.")
     return str(path)
+
+
+async def has_session(link: GatewayLink, key: str) -> bool:
+    """Whether there is a session of this canonical key."""
+    return any(one.session_key == key for one in await link.list("/v1/sessions", Session))
 
 
 async def newest_session(link: GatewayLink, agent_id: str, workspace: str) -> Session:
@@ -164,6 +183,14 @@ async def newest_session(link: GatewayLink, agent_id: str, workspace: str) -> Se
         raise Trouble("NotFound", f"{agent_id} has no session in {workspace} to continue.",
                       "Leave --continue out to open one, or name one with --session.")
     return max(found, key=lambda one: one.updated_at)
+
+
+def canonical(key: str, agent_id: str) -> str:
+    """Write a session's key as the gateway keeps it (R-2). Raises Trouble."""
+    try:
+        return canonical_key(key, agent_id)
+    except BadKey as error:
+        raise usage(f"--session {key!r}: {error}") from None
 
 
 def payload(words: str) -> dict[str, Any]:

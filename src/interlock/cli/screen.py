@@ -63,6 +63,8 @@ class Screen:
         """Each tool call's output as a whole, over its channels."""
         self._open: TextIO | None = None
         """The stream whose last line is not ended."""
+        self._error: p.AgentError | None = None
+        """The agent's last error, which most often is also how its command ends."""
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
@@ -179,7 +181,17 @@ class Screen:
 
     # --- mishaps ---
     def _agent_error(self, error: p.AgentError) -> None:
-        self.remark(f"agent {error.severity}[{error.error_code}]: {error.message}", "red")
+        if error.severity == "warning":
+            self.remark(f"agent warning[{error.error_code}]: {error.message}", "yellow")
+            return
+        self.tell_error()
+        self._error = error
+
+    def tell_error(self, said: str | None = None) -> None:
+        """Show the agent's last error, unless its message is `said` in the command's own last line."""
+        error, self._error = self._error, None
+        if error is not None and error.message != said:
+            self.remark(f"agent {error.severity}[{error.error_code}]: {error.message}", "red")
 
     def _session_error(self, error: p.SessionError) -> None:
         self.remark(f"session error[{error.error_code}]: {error.message}", "red")

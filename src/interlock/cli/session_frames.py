@@ -28,6 +28,11 @@ class Part:
         self._command_id = command_id
         self._prompt_id: str | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all of the part was shown."""
+        return self.phase == "after"
+
     def take(self, event: dict[str, Any]) -> Shown | Notice | None:
         """Take one event of the stream; give what is to be shown of it."""
         notice = event.get("notice")

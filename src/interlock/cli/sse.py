@@ -1,4 +1,4 @@
-"""Reads a server-sent stream for as long as it takes: a cut is said, and the reading goes on where it was (S-1, S-2)."""
+"""Reads a server-sent stream for as long as it takes: a cut is said, and the reading goes on from there (S-1, S-2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Told(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The stream broke; it is being taken up again."""
+    """The stream broke; it is being taken up again. `why` is "" where only the connection went."""
 
     why: str
 
@@ -178,7 +178,7 @@ class Stream:
                             self.cursor = cursor or self.cursor
                             yield Told(event, cursor)
         except httpx2.TransportError as error:
-            raise _Cut(str(error) or type(error).__name__, unreachable(self._link.address, error)) from None
+            raise _Cut("", unreachable(self._link.address, error)) from None
         except Trouble as trouble:
             if trouble.code in _PASSING:
                 raise _Cut(trouble.sentence, trouble) from None

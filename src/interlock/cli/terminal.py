@@ -44,7 +44,7 @@ def has_colour(stream: TextIO) -> bool:
 
 def styled(text: str, style: str, stream: TextIO) -> str:
     """Colour a text of our own or one that is `printable` already."""
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and has_colour(stream) else text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text.strip() and has_colour(stream) else text
 
 
 def result(text: str, *, end: str = "\n") -> None:

@@ -24,9 +24,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
     LOGS,
-    NOWHERE,
     RUNNER_TOKEN_FILE,
-    Here,
     Where,
     gateway_file,
     writable,

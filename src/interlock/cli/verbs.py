@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cyclopts import App, Group, Parameter
 
@@ -42,7 +42,7 @@ DAILY_VERBS: tuple[Verb, ...] = (
 )
 THING_VERBS: tuple[Verb, ...] = (
     Verb("commands", "interlock.cli.lists:commands", "List commands, or show one.",
-         ("interlock commands", "interlock commands --state running", "interlock commands @last --json")),
+         ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
     Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
          ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
     Verb("sessions", "interlock.cli.lists:sessions", "List sessions, or show one.", ("interlock sessions",)),
@@ -78,7 +78,8 @@ def build() -> App:
     app = App(
         name="interlock", version=f"interlock {__version__}", help_format="plaintext",
         help="Run coding agents on your own machines under command, approval and audit.",
-        help_prologue=_examples(FIRST), help_epilogue=EXITS, default_parameter=Parameter(negative=(), show_default=False),
+        help_prologue=_examples(FIRST), help_epilogue=EXITS,
+        default_parameter=Parameter(negative=(), show_default=False),
         result_action="return_value", exit_on_error=False, print_error=False,
     )
     _add(app, DAILY_VERBS, DAILY)
@@ -91,8 +92,8 @@ def build() -> App:
         _add(part, verbs, None)
         app.command(part)
     app["--help"].group = app["--version"].group = SETUP
-    app.register_install_completion_command(name="--install-completion", group=SETUP,
-                                            help="Install shell completion for this shell.")
+    app.register_install_completion_command(  # pyright: ignore[reportUnknownMemberType]
+        name="--install-completion", group=SETUP, help="Install shell completion for this shell.")
     return app
 
 
@@ -103,7 +104,7 @@ def names() -> list[str]:
 
 def _add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
     for order, verb in enumerate(verbs):
-        more = {"group": group} if group is not None else {}
+        more: dict[str, Any] = {"group": group} if group is not None else {}
         app.command(verb.place, name=verb.name, help=verb.line, help_prologue=_examples(verb.examples),
                     help_epilogue="", sort_key=order, **more)
 
