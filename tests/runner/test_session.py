@@ -445,3 +445,61 @@ async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
         await scene.open("bad")
         reopened = await scene.next("session.capabilities")
         assert reopened.seq == (closed.seq or 0) + 1
+
+
+@pytest.mark.req("T-5", "A-4")
+async def test_a_fatal_error_from_the_gateway_ends_the_agent(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("wait")
+        await scene.send("session.error", p.SessionError(error_code="INTERNAL", message="no more", fatal=True))
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert (await ended(scene)).reason == "no more"
+
+
+@pytest.mark.req("E-1")
+async def test_a_control_frame_of_an_unknown_type_changes_nothing(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.send("control.dance", p.TurnPause(reason="x"))
+        assert "control.dance" in (await scene.next("session.error")).payload.message
+        assert (await scene.turn("text:on")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("D-7")
+async def test_an_open_that_a_kill_cut_off_is_answered(tmp_path: Path) -> None:
+    async with stage(tmp_path) as before:
+        opened = await before.store("control.session.open", p.SessionOpen(
+            session_id=before.session_id, agent_id="bad", workspace="", workspace_access="rw"))
+        outbox = copy.deepcopy(before.outbox)
+    async with stage(tmp_path, outbox=outbox) as after:
+        error, closed = after.all("session.error", "session.closed")
+        assert (error.payload.error_code, error.payload.fatal) == ("RUNNER_RESTARTED", True)
+        assert error.metadata["in_reply_to"] == opened.message_id
+        assert closed.payload.reason == "the runner was restarted"
+
+
+@pytest.mark.req("A-4", "T-3")
+async def test_the_runners_end_breaks_off_a_start(tmp_path: Path) -> None:
+    async with stage(tmp_path, {"slow": misbehaving("--start=hang")}) as scene:
+        opening = asyncio.create_task(scene.open("slow"))
+        session = None
+        while session is None or not session.starting:
+            await asyncio.sleep(0)
+            session = scene.sessions.all.get(scene.session_id)
+        await scene.sessions.close_all("the runner is stopping")
+        await opening
+        assert scene.durable() == ["session.error", "session.closed"]
+
+
+@pytest.mark.req("L-5")
+async def test_the_runner_vouches_for_living_agents_only(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        assert scene.sessions.vouch() == []
+        await scene.open("bad")
+        await scene.prompt("wait")
+        start = await scene.next("session.turn.start")
+        (vouched,) = scene.sessions.vouch()
+        assert (vouched.agent_id, vouched.state, vouched.turn_id) == ("bad", "running", start.payload.turn_id)
+        (told,) = await scene.sessions.hello_sessions()
+        assert (told.turn_id, told.prompt_id) == (start.payload.turn_id, start.metadata["prompt_id"])

@@ -21,7 +21,7 @@ from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
 from interlock.runner.asking import Presence
 from interlock.runner.link import Link, LinkState
-from interlock.runner.outflow import Outflow
+from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import reap_leftovers
 from interlock.runner.sessions import Sessions
@@ -115,7 +115,7 @@ async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: 
         try:
             async with asyncio.timeout(STOPPING_TIMEOUT_S):
                 await sessions.close_all("the runner is stopping")
-        except TimeoutError:
+        except (TimeoutError, OutflowStopped):
             log.warning("not every agent could be told of within the time; the next start tells the rest")
     finally:
         told.cancel()

@@ -71,6 +71,11 @@ class RunnerSession:
         """Whether a turn is accepted or runs (T-1)."""
         return self._working is not None and not self._working.done()
 
+    @property
+    def starting(self) -> bool:
+        """Whether an agent is being started."""
+        return self._starting is not None
+
     async def control(self, frame: Frame) -> None:
         """Act on one stored control frame; returns when the next may be acted on. An unknown one changes nothing."""
         async with self._acting:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from interlock.ports.outbox import Outbox, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -11,6 +13,8 @@ from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
 from interlock.runner.state import SessionState, decode_state
 from interlock.runner.surroundings import Surroundings
+
+log = structlog.get_logger()
 
 
 class Sessions:
@@ -82,7 +86,11 @@ class Sessions:
     async def close_all(self, reason: str) -> None:
         """End every turn as cancelled and every agent; what that says is in the outbox when this returns."""
         self._stopping = True
-        await asyncio.gather(*(session.stop(reason) for session in self.all.values()))
+        stops = (session.stop(reason) for session in self.all.values())
+        for failure in await asyncio.gather(*stops, return_exceptions=True):
+            if isinstance(failure, BaseException):
+                # Its agent is ended all the same; what could not be written, the next start tells (D-6).
+                log.error("a session could not be told of to its end", exc_info=failure)
         await self._around.flow.flushed()
 
 
