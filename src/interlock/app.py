@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from interlock import __version__
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import head_line
 from interlock.command.policy import Policy
-from interlock.config import Config
+from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
@@ -37,6 +38,8 @@ LOCAL_RUNNER = "local"
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
 PRUNE_INTERVAL_S = 600
+
+log = structlog.get_logger()
 
 
 class SystemClock:
@@ -57,8 +60,11 @@ async def run_gateway(
     *,
     ready: Callable[[str], None] = lambda _url: None,
     local_runner_token: Path | None = None,
+    reload: Callable[[], Config] | None = None,
 ) -> None:
     """Run a gateway on a state directory until SIGTERM or SIGINT.
+
+    On SIGHUP policy and clocks come from `reload`; if that raises ConfigError the old settings stay, and it is logged.
 
     `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
     runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
@@ -71,7 +77,7 @@ async def run_gateway(
         ledger = await open_ledger(state / LEDGER_NAME, clock)
         try:
             signer = HeadSigner(ledger, key, state, clock)
-            await _serve(state, config, ledger, signer, ready, local_runner_token, clock, entropy)
+            await _serve(state, config, ledger, signer, ready, local_runner_token, reload, clock, entropy)
         finally:
             await ledger.close()
     finally:
@@ -108,15 +114,13 @@ async def _serve(
     signer: HeadSigner,
     ready: Callable[[str], None],
     local_runner_token: Path | None,
+    reload: Callable[[], Config] | None,
     clock: SystemClock,
     entropy: Callable[[int], bytes],
 ) -> None:
     viewers = Viewers(ledger)
-    limits = Limits(
-        timeout_ms=config.limits.timeout_ms, approval_ttl_ms=config.limits.approval_ttl_ms,
-        queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
-    )
-    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), limits)
+    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), _limits(config))
+    _reload_on_hangup(engine, reload)
     await ensure_owner_key(state, ledger, clock, entropy)
     if local_runner_token is not None:
         await engine.pair(_local_runner(local_runner_token, clock))
@@ -153,6 +157,30 @@ async def _serve(
         stopping.set()
         await asyncio.gather(signing, pruning, return_exceptions=True)
         (state / ANNOUNCEMENT).unlink(missing_ok=True)
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        timeout_ms=config.limits.timeout_ms, approval_ttl_ms=config.limits.approval_ttl_ms,
+        queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
+    )
+
+
+def _reload_on_hangup(engine: Engine, reload: Callable[[], Config] | None) -> None:
+    """G-1: SIGHUP reads the config again; a bad file keeps the old settings and says so."""
+
+    def hangup() -> None:
+        if reload is None:
+            return
+        try:
+            config = reload()
+        except ConfigError as error:
+            log.warning("config_not_reloaded", sentences=error.sentences)
+            return
+        engine.configure(Policy(config.policy.rules), _limits(config))
+        log.info("config_reloaded", rules=len(config.policy.rules))
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
 
 
 async def _prune(ledger: SqliteLedger, clock: SystemClock) -> None:

@@ -34,10 +34,13 @@ def gateway(
     from interlock import log
     from interlock.app import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
+    from interlock.config import FILE_NAME, load
     from interlock.gateway.server import BindRefused
     from interlock.gateway.signing import KeyUnusable
+    from interlock.log import configure
     from interlock.ports.ledger import LedgerError
 
+    configure()
     state = writable(where.directory())
     config = load_config(where)
     if port is not None:
@@ -48,7 +51,8 @@ def gateway(
     if with_parent:
         end_with_parent()
     try:
-        _drive(run_gateway(state, config, ready=_listening, local_runner_token=token if token.exists() else None))
+        _drive(run_gateway(state, config, ready=_listening, local_runner_token=token if token.exists() else None,
+                           reload=lambda: load(state / FILE_NAME)))
     except AlreadyRunning as error:
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
     except (BindRefused, KeyUnusable) as error:
@@ -69,10 +73,12 @@ def runner(
     """Run the runner alone, in the foreground."""
     from interlock import log
     from interlock.app import run_runner
+    from interlock.log import configure
     from interlock.ports.outbox import OutboxError
     from interlock.runner.link import TokenRefused
     from interlock.runner.reconnect import UnsafeUrl
 
+    configure()
     state = writable(where.directory())
     config = load_config(where)
     roots = checked_roots(root)

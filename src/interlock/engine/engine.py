@@ -57,6 +57,13 @@ class Engine:
             self.lanes.on_transcript = self._writer.nudge
         self._router = Router(ledger, self.presence, clock, entropy)
 
+    def configure(self, policy: Policy, limits: Limits) -> None:
+        """Take new settings; what is decided already stays decided."""
+        self.policy = policy
+        self.lanes.limits = limits
+        for shell in self.lanes.live():
+            shell.lane.limits = limits
+
     async def start(self) -> None:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
         if self._writer is not None:

@@ -25,6 +25,7 @@ from interlock.protocol.limits import (
     OPENING_TIMEOUT_MS,
     PING_INTERVAL_S,
     PING_TIMEOUT_S,
+    RECONNECT_LOOPBACK_MAX_MS,
     RECONNECT_MAX_MS,
     RECONNECT_MIN_MS,
 )
@@ -98,7 +99,10 @@ class Link:
         self._entropy = entropy
         self._on_state = on_state
         self._pace = pace
-        self._backoff = Backoff(entropy, pace.reconnect_min_ms, pace.reconnect_max_ms)
+        ceiling_ms = pace.reconnect_max_ms
+        if is_loopback(self._host):
+            ceiling_ms = min(ceiling_ms, RECONNECT_LOOPBACK_MAX_MS)
+        self._backoff = Backoff(entropy, pace.reconnect_min_ms, ceiling_ms)
         self.attached: bool = False
         self.gateway_id: str | None = None
 
@@ -189,7 +193,7 @@ class Link:
         if code == CloseCode.UNAUTHORIZED:
             raise _refused(reason or f"close code {code}")
         if code == CloseCode.REPLACED:
-            self._backoff.yield_way()
+            self._backoff.yield_way(self._pace.reconnect_max_ms)
             return "Another runner took the link with this runner's token. Stop one, or pair it anew."
         if code is None:
             return "The link broke."

@@ -26,13 +26,13 @@ class Backoff:
         """A link was established: the next failure starts from the beginning."""
         self._ceiling_ms = self._least_ms
 
-    def yield_way(self) -> None:
-        """Another runner took the link with the same token: wait as long as ever, or the two would chase each other."""
-        self._ceiling_ms = self._most_ms
+    def yield_way(self, ceiling_ms: int) -> None:
+        """Another runner took the link with the same token: wait long, or the two would chase each other."""
+        self._ceiling_ms = ceiling_ms
 
     def next_ms(self) -> int:
         """Draw the delay before the next attempt, in milliseconds."""
-        ceiling, self._ceiling_ms = self._ceiling_ms, min(self._ceiling_ms * 2, self._most_ms)
+        ceiling, self._ceiling_ms = self._ceiling_ms, max(self._least_ms, min(self._ceiling_ms * 2, self._most_ms))
         return int.from_bytes(self._entropy(4), "big") * ceiling >> 32
 
 
