@@ -37,13 +37,25 @@ class Behind(Exception):
         super().__init__("This viewer could not keep up; resume from your cursor.")
 
 
-class Durable(NamedTuple):
-    """A numbered event: what is in the ledger."""
+class Durable(msgspec.Struct, gc=False):
+    """A numbered event: what is in the ledger. All viewers of a stream share it, so what is made of it is kept here.
+
+    Nothing in it points back at it, so the cyclic collector need not know the many that pass.
+    """
 
     n: int
     kind: EventKind
     body: bytes
     at_ms: int
+    shown: bytes | None = None
+    """The event as it is written for viewers who see it unaltered, once the first of them was shown it."""
+    _closing: Frame | msgspec.UnsetType | None = msgspec.UNSET
+
+    def closing(self) -> Frame | None:
+        """Understand a frame that closes blocks, once for everybody; None for any other event."""
+        if self._closing is msgspec.UNSET:
+            self._closing = closing_frame(self.kind, self.body)
+        return self._closing
 
 
 class Transient(NamedTuple):
@@ -108,18 +120,36 @@ class Viewer:
     # --- the hub's side: never waits ---
     def offer(self, items: Sequence[Item]) -> None:
         """Put items into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
-        for item in items:
-            size = ITEM_BYTES + len(item.body)
-            if isinstance(item, Durable):
-                if item.n <= self._told:
-                    continue
-                if self._live and item.n != self._told + 1:
-                    self._fall_back()  # Told out of order: the ledger has the order.
-                self._told = item.n
-            if not self._live:
-                continue
-            self._inbox.append(item)
+        self._put(items)
+        self._offered()
+
+    def offer_run(self, run: Sequence[Durable], size: int) -> None:
+        """Offer durable items, at least one, whose numbers have no gap; `size` is what they count with."""
+        if self._live and run[0].n == self._told + 1:
+            self._inbox.extend(run)
+            self._told = run[-1].n
             self._size += size
+        else:
+            self._put(run)
+        self._offered()
+
+    def _put(self, items: Sequence[Item]) -> None:
+        live, told, size = self._live, self._told, 0
+        for item in items:
+            if isinstance(item, Durable):
+                if item.n <= told:
+                    continue
+                if live and item.n != told + 1:
+                    self._fall_back()  # Told out of order: the ledger has the order.
+                    live, size = False, 0
+                told = item.n
+            if live:
+                self._inbox.append(item)
+                size += ITEM_BYTES + len(item.body)
+        self._told = told
+        self._size += size
+
+    def _offered(self) -> None:
         if self._size > VIEWER_OUTBOX_BYTES:
             self._fall_back()
             self._overflows += 1
@@ -203,7 +233,7 @@ class Viewer:
 
     def _take(self) -> list[Item]:
         burst: list[Item] = list(self._inbox)
-        if self._size > COALESCE_BYTES:
+        if self._size > COALESCE_BYTES and Transient in set(map(type, burst)):
             burst = coalesced(burst)
         self._inbox.clear()
         self._size = 0
@@ -245,19 +275,21 @@ class Viewers:
         """Transient frames that were not relayed since text before them never came (E-4)."""
 
     def publish(self, stream: str, events: Sequence[Event]) -> None:
-        """Tell what was committed, in order. Never waits."""
+        """Tell what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
         topic = self._topics.get(stream)
         if topic is None:
             return
+        items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
         if topic.blocks:
-            for event in events:
-                frame = closing_frame(event.kind, event.body)
+            for item in items:
+                frame = item.closing()
                 if frame is not None:
                     topic.blocks.feed(frame)
-        items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
-        topic.told = max(topic.told, *(event.n for event in events)) if events else topic.told
-        for viewer in topic.viewers:
-            viewer.offer(items)
+        if items:
+            topic.told = max(topic.told, items[-1].n)
+            size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
+            for viewer in topic.viewers:
+                viewer.offer_run(items, size)
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:

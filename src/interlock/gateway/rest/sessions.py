@@ -99,11 +99,15 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
     """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
 
     def render(item: Item) -> bytes | None:
-        shown = see(item)
-        if shown is None:
+        seen = see(item)
+        if seen is None:
             return None
-        place = cursors.cursor(stream, shown.n) if isinstance(shown, Durable) else None
-        return streams.event(_sort(shown), frame_event(shown), place)
+        if not isinstance(seen, Durable):
+            return streams.event("delta", frame_event(seen))
+        # Viewers share their items, so what is seen unaltered is written once for all of them.
+        if seen.shown is None:
+            seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.cursor(stream, seen.n))
+        return seen.shown
 
     return render
 
@@ -132,10 +136,8 @@ def frame_event(item: Item) -> bytes:
     return b'{"n":%d,"kind":"%s","%s":%s}' % (item.n, item.kind.encode(), name, item.body)
 
 
-def _sort(item: Item) -> str:
-    if isinstance(item, Durable):
-        return item.kind if item.kind in ("notice", "refused") else "frame"
-    return "delta"
+def _sort(item: Durable) -> str:
+    return item.kind if item.kind in ("notice", "refused") else "frame"
 
 
 def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:

@@ -18,13 +18,6 @@ PRIME_EVENTS = 64
 """Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
 
 
-class _Peek(msgspec.Struct, frozen=True):
-    type: str = ""
-
-
-_peek = msgspec.json.Decoder(_Peek)
-
-
 def deliver(view: str, stream: str) -> View:
     """Make the view of one viewer. Only a session's frames have two views."""
     return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _whole
@@ -53,18 +46,17 @@ class _SilencedFrames:
         return Transient(frames.encode(shown), shown)
 
     def _durable(self, item: Durable) -> Durable:
-        if item.kind != "C":
+        frame = item.closing()
+        if frame is None:
             return item
-        kind = _peek.decode(item.body).type
-        if kind == "session.turn.end":
+        if frame.type == "session.turn.end":
             self._delivered.turn_ended()
-        if kind != "agent.text.done":
+        if frame.type != "agent.text.done":
             return item
-        frame = frames.decode(item.body, frames.Direction.C)
         if not self._delivered.suppresses(frame.payload.block_id, frame.payload.text, frame.metadata):
             return item
         # The other fields, known or not, keep their place: only the text goes.
         whole: dict[str, Any] = msgspec.json.decode(item.body)
         whole["payload"]["text"] = ""
         whole["metadata"] = {**whole.get("metadata", {}), "suppressed": True}
-        return item._replace(body=msgspec.json.encode(whole))
+        return Durable(item.n, item.kind, msgspec.json.encode(whole), item.at_ms)
