@@ -43,18 +43,18 @@ def end_command(
     _finish_cancels(lane, command.id, to)
 
 
-def fail(lane: Lane, record: CommandRecord, code: str, message: str) -> None:
+def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_code: int | None = None) -> None:
     """End a command as failed; one that a cancel or a timeout was asked for ends as that instead."""
     if record.command.state == "canceling" and code in ("RUNNER_RESTARTED", "AgentLost", "SIGNAL_EXIT", "PROCESS_EXIT"):
         end_canceled(lane, record)
         return
-    output = lane.fold.output(lane.state.session_id, record.command.notices) if record.command.started_at else None
+    output = _said(lane, record, exit_code) if record.command.started_at else None
     end_command(lane, record, "failed", SYSTEM, output=output, error=(code, message))
 
 
 def end_canceled(lane: Lane, record: CommandRecord) -> None:
     """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8)."""
-    output = lane.fold.output(lane.state.session_id, record.command.notices) if record.command.started_at else None
+    output = _said(lane, record) if record.command.started_at else None
     if record.cancel_cause == "timeout":
         error = ("Timeout", f"it did not end within {record.command.timeout_ms} ms")
         end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
@@ -73,6 +73,11 @@ def requeue(lane: Lane, record: CommandRecord) -> None:
     else:
         lane.move(record, "queued", SYSTEM, {"attempt": record.command.attempt}, prompt_id=None, prompt_seq=None,
                   queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms, detach_deadline_ms=None)
+
+
+def _said(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Output:
+    """What the turn said up to its end, whatever the end was."""
+    return lane.fold.output(lane.state.session_id, record.command.notices, exit_code=exit_code)
 
 
 def _void_approvals(lane: Lane, command_id: str) -> None:

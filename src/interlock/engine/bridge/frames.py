@@ -238,7 +238,8 @@ def finish_turn(lane: Lane) -> None:
     if ended.stop_reason == "tool_use":
         return
     if ended.stop_reason == "error":
-        fail(lane, record, *(lane.state.last_error or ("INTERNAL", MEANINGS[Code.INTERNAL].sentence)))
+        code, message = lane.state.last_error or (Code.INTERNAL, MEANINGS[Code.INTERNAL].sentence)
+        fail(lane, record, code, message, exit_code=ended.exit_code)
         return
     if ended.stop_reason == "cancelled":
         end_canceled(lane, record)
