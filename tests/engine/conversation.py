@@ -15,6 +15,7 @@ from interlock.engine.bridge.links import attach, confirm
 from interlock.engine.engine import Engine
 from interlock.engine.lanes import LaneShell
 from interlock.engine.viewers import Viewers
+from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode, encode
@@ -80,19 +81,24 @@ class Wire:
 class Table:
     """A gateway's engine over a memory ledger, a runner that the test speaks for, and a person."""
 
-    def __init__(self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000,
+        transcripts: Transcripts | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
         self.entropy = counting_entropy()
         self.policy = policy or Policy()
         self.permission = permission
         self.limits = Limits(timeout_ms=timeout_ms)
+        self.transcripts = transcripts
         self.seqs: dict[str, int] = {}
         self.begin()
 
     def begin(self) -> None:
         """Start a gateway on the ledger; call again for a restart after kill -9."""
-        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits)
+        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits,
+                             self.transcripts)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner="agent")  # type: ignore[arg-type]

@@ -1,0 +1,203 @@
+"""Transcript files: modes, torn tails, failing disks, other programs in the same file (X-3, X-4)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from interlock.backends.jsonl import files
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.ports.transcripts import TranscriptHeader
+from interlock.protocol.records import TranscriptLine
+
+pytestmark = pytest.mark.anyio
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_800_000_000_123
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
+    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
+    return TranscriptLine(session_id="S1", entry_id=entry_id, line=body)
+
+
+@pytest.fixture
+async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
+    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "agents" / "shell" / "sessions" / "S1.jsonl"
+
+
+def damaged(file: Path, tail: bytes) -> bytes:
+    """Lay down a file that an earlier process left, with `tail` at its end; returns what stands before."""
+    whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(whole + tail)
+    return whole
+
+
+async def test_files_and_directories_belong_to_their_owner_alone(transcripts: JsonlTranscripts, file: Path) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert {parent.stat().st_mode & 0o777 for parent in list(file.parents)[:4]} == {0o700}
+    assert list(file.parents)[3].name == "state"
+
+
+@pytest.mark.req("X-4", "X-3")
+@pytest.mark.parametrize("tail", [line("b").line[:-5], b"\0" * 5_000, b"\0" * 10 + line("b").line, b"{", b"\xff\xfe"])
+async def test_a_torn_tail_is_set_aside_and_told(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
+    whole = damaged(file, tail)
+    assert await transcripts.leaf("S1", "shell") == "a"
+    assert file.read_bytes() == whole + tail, "reading changes nothing"
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == whole + line("b", "a").line + b"\n"
+    aside = file.with_name("S1.jsonl.torn-20270115T080000123Z")
+    assert (aside.read_bytes(), aside.stat().st_mode & 0o777) == (tail, 0o600)
+    assert [(entry["log_level"], entry["aside"]) for entry in said] == [("warning", str(aside))]
+
+
+@pytest.mark.req("X-4")
+async def test_no_tail_takes_another_ones_place(transcripts: JsonlTranscripts, file: Path) -> None:
+    damaged(file, b"{1")
+    await transcripts.append(HEADER, [line("b", "a")])
+    with file.open("ab") as other:
+        other.write(b"{2")
+    await transcripts.append(HEADER, [line("c", "b")])
+    assert [path.read_bytes() for path in sorted(file.parent.glob("*.torn-*"))] == [b"{1", b"{2"]
+
+
+@pytest.mark.req("X-4")
+async def test_a_whole_line_without_its_line_feed_is_an_entry(transcripts: JsonlTranscripts, file: Path) -> None:
+    whole = damaged(file, line("b", "a").line)
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == whole + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+    assert len(list(file.parent.iterdir())) == 1
+
+
+@pytest.mark.req("X-4")
+async def test_a_torn_header_is_set_aside_too(transcripts: JsonlTranscripts, file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b'{"type":"sess')
+    await transcripts.append(HEADER, [line("a")])
+    assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
+
+
+@pytest.mark.req("X-4")
+async def test_damage_in_the_middle_stays_where_it_is(transcripts: JsonlTranscripts, file: Path) -> None:
+    whole = damaged(file, b"\0\0\0\n\n" + line("b", "a").line + b"\n")
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("a"), line("c", "b")])
+    assert file.read_bytes() == whole + b"\0\0\0\n\n" + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+    assert [entry["lines"] for entry in said] == [1]
+
+
+@pytest.mark.req("X-3")
+async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts, file: Path) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    with file.open("ab") as other:
+        other.write(line("p", "a").line + b"\n")
+    assert await transcripts.leaf("S1", "shell") == "p"
+    await transcripts.append(HEADER, [line("p", "a"), line("b", "p")])
+    assert await transcripts.ids("S1", "shell") == {"a", "p", "b"}
+    assert file.read_bytes().count(b'"p"') == 2, "once as an id, once as a parent"
+
+
+@pytest.mark.req("X-3", "X-4")
+async def test_an_entry_whose_parent_is_gone_is_kept_and_told(transcripts: JsonlTranscripts, file: Path) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    file.unlink()
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("b", "a")])
+    assert [entry["parent"] for entry in said] == ["a"]
+    assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
+
+
+@pytest.mark.req("X-3")
+@pytest.mark.parametrize("cut_back_fails", [False, True])
+async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch, cut_back_fails: bool
+) -> None:
+    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written anew."""
+    await transcripts.append(HEADER, [line("a")])
+    kept = file.read_bytes()
+
+    def no(*_args: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", no)
+        if cut_back_fails:
+            broken.setattr(os, "ftruncate", no)
+        for _ in range(2):
+            with pytest.raises(OSError, match="input/output"):
+                await transcripts.append(HEADER, [line("b", "a")])
+        assert (file.read_bytes() == kept) != cut_back_fails
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == kept + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
+
+
+@pytest.mark.req("X-3")
+async def test_a_disk_that_fills_up_loses_nothing(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    kept = file.read_bytes()
+    write, writes = os.write, []
+
+    def half(fd: int, data: bytes) -> int:
+        writes.append(fd)
+        if len(writes) > 1:
+            raise OSError(errno.ENOSPC, "no space left")
+        return write(fd, bytes(data)[:9])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", half)
+        with pytest.raises(OSError, match="no space"):
+            await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == kept
+    await transcripts.append(HEADER, [line("b", "a")])
+    assert file.read_bytes() == kept + line("b", "a").line + b"\n"
+
+
+async def test_a_file_that_is_forgotten_is_read_again(
+    transcripts: JsonlTranscripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "KNOWN_FILES", 1)
+    for session_id in ("S1", "S2", "S1", "S2"):
+        await transcripts.append(HEADER._replace(session_id=session_id), [line("a")])
+    assert [len(await transcripts.read(session_id, "shell")) for session_id in ("S1", "S2")] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["../S1", "", ".", "a/b", "-x", "a" * 200, "a\0"])
+async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: str) -> None:
+    for session_id, agent_id in ((name, "shell"), ("S1", name)):
+        with pytest.raises(ValueError, match="cannot name a transcript"):
+            await transcripts.append(HEADER._replace(session_id=session_id, agent_id=agent_id), [line("a")])
+        with pytest.raises(ValueError, match="cannot name a transcript"):
+            await transcripts.read(session_id, agent_id)
+
+
+async def test_a_link_is_not_followed(transcripts: JsonlTranscripts, file: Path, tmp_path: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError):
+        await transcripts.append(HEADER, [line("a")])
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,0 +1,103 @@
+"""What every store of transcripts does, whichever it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.transcripts import MemoryTranscripts
+from interlock.ports.transcripts import TranscriptHeader, Transcripts
+from interlock.protocol.records import TranscriptLine
+from interlock.session.entries import BadLine
+
+pytestmark = pytest.mark.anyio
+HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture(params=["memory", "jsonl"])
+async def transcripts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Transcripts]:
+    store: Transcripts = (MemoryTranscripts() if request.param == "memory"
+                          else JsonlTranscripts(tmp_path, StandingClock()))
+    yield store
+    await store.close()
+
+
+def line(entry_id: str, parent: str | None = None, session_id: str = "S1") -> TranscriptLine:
+    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
+    return TranscriptLine(session_id=session_id, entry_id=entry_id, line=body)
+
+
+@pytest.mark.req("X-3")
+async def test_where_nothing_was_written_there_is_nothing(transcripts: Transcripts) -> None:
+    assert await transcripts.leaf("S1", "shell") is None
+    assert await transcripts.ids("S1", "shell") == set()
+    assert await transcripts.read("S1", "shell") == []
+
+
+@pytest.mark.req("X-3")
+async def test_a_file_is_its_header_then_the_lines_in_order(transcripts: Transcripts) -> None:
+    a, b, c = line("a"), line("b", "a"), line("c", "b")
+    await transcripts.append(HEADER, [a, b])
+    await transcripts.append(HEADER, [c])
+    header, *rest = await transcripts.read("S1", "shell")
+    assert msgspec.json.decode(header) == {"type": "session", "version": 3, "id": "S1", "cwd": "/w",
+                                           "timestamp": "2026-01-01T00:00:00.000Z"}
+    assert rest == [a.line, b.line, c.line]
+    assert await transcripts.leaf("S1", "shell") == "c"
+    assert await transcripts.ids("S1", "shell") == {"a", "b", "c"}
+
+
+@pytest.mark.req("X-3")
+async def test_an_entry_is_never_doubled(transcripts: Transcripts) -> None:
+    a, b, c = line("a"), line("b", "a"), line("c", "b")
+    await transcripts.append(HEADER, [a, b, b])
+    await transcripts.append(HEADER, [a, b, c])
+    await transcripts.append(HEADER, [c])
+    assert (await transcripts.read("S1", "shell"))[1:] == [a.line, b.line, c.line]
+
+
+@pytest.mark.req("X-3")
+async def test_sessions_do_not_know_each_other(transcripts: Transcripts) -> None:
+    other = HEADER._replace(session_id="S2")
+    await asyncio.gather(transcripts.append(HEADER, [line("a")]), transcripts.append(other, [line("a", None, "S2")]),
+                         transcripts.append(HEADER, [line("b", "a")]))
+    assert await transcripts.ids("S1", "shell") == {"a", "b"}
+    assert await transcripts.ids("S2", "shell") == {"a"}
+    assert await transcripts.ids("S1", "other") == set()
+
+
+@pytest.mark.req("X-3")
+async def test_a_line_that_is_not_its_entry_is_refused_and_nothing_written(transcripts: Transcripts) -> None:
+    with pytest.raises(BadLine):
+        await transcripts.append(HEADER, [line("a"), msgspec.structs.replace(line("b"), entry_id="c")])
+    assert await transcripts.read("S1", "shell") == []
+
+
+@pytest.mark.req("X-3")
+async def test_what_was_read_is_the_readers_own(transcripts: Transcripts) -> None:
+    await transcripts.append(HEADER, [line("a")])
+    (await transcripts.ids("S1", "shell")).add("b")
+    (await transcripts.read("S1", "shell")).clear()
+    await transcripts.append(HEADER, [line("b", "a")])
+    assert len(await transcripts.read("S1", "shell")) == 3
+
+
+@pytest.mark.req("X-3")
+async def test_many_appends_at_once_keep_their_order(transcripts: Transcripts) -> None:
+    names = [f"{n:04x}" for n in range(300)]
+    await asyncio.gather(*(transcripts.append(HEADER, [line(name)]) for name in names))
+    written = (await transcripts.read("S1", "shell"))[1:]
+    assert [msgspec.json.decode(one)["id"] for one in written] == names
