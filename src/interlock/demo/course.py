@@ -1,0 +1,265 @@
+"""The course of the demonstration: a command is held, granted, cut off in the middle, taken up again, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from interlock.cli.exit_status import BY_STATE
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.sse import Stream, Told
+from interlock.cli.terminal import one_line
+from interlock.cli.values import count
+from interlock.demo import audit, files
+from interlock.demo.agent import Chosen
+from interlock.demo.figures import Figures, check_permissions, compare_text, count_frames
+from interlock.demo.outbox_file import Outbox, look, look_until
+from interlock.demo.proxy import Proxy
+from interlock.demo.reading import Reading
+from interlock.demo.viewing import Viewer
+from interlock.protocol.resources import Approval, Command, Session
+
+T = TypeVar("T")
+
+HOLD_S = 0.5
+"""A tool call that is held is watched for so long: nothing of it may run."""
+AWAY_S = 1.0
+"""With a real agent the link stays cut this long at most, since nobody knows what the agent will say."""
+SETTLE_S = 5.0
+"""The last frames and acknowledgements may take so long after the command's end."""
+OUTBOX = Path("state/runner/outbox.db")
+_PIECES = frozenset({"agent.text.delta", "tool.invoke.stream"})
+_WHOLE = frozenset({"agent.text.done", "tool.invoke.result", "session.turn.end"})
+
+
+class Noticed(Exception):
+    """Something that must not be: the demonstration cannot go on. The text is one sentence."""
+
+
+class Cut:
+    """Where the link is cut: in the middle of the held command's output; with a real agent, at its first output."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._is_shell = chosen.spec is None
+        self._after = files.seen_chars()
+
+    def is_here(self, frame: dict[str, Any]) -> bool:
+        """Tell whether to cut at this frame of the runner."""
+        kind, payload = frame.get("type"), frame.get("payload") or {}
+        if not self._is_shell:
+            return kind in _PIECES or kind in _WHOLE
+        return kind == "tool.invoke.stream" and payload["offset"] + len(payload["text"]) > self._after
+
+
+class Course:
+    """Plays it with one gateway. `tell` gets a sentence for each thing that has happened."""
+
+    def __init__(self, link: GatewayLink, chosen: Chosen, base: Path, figures: Figures,
+                 tell: Callable[[str], None]) -> None:
+        self._link = link
+        self._chosen = chosen
+        self._base = base
+        self._figures = figures
+        self._tell = tell
+
+    async def play(self, proxy: Proxy, export: Path) -> None:
+        """Raises Noticed, Trouble; what is merely wrong goes into the figures."""
+        command = await self._submit()
+        viewer = Viewer(self._link, command.target.session_id or "")
+        ended = asyncio.ensure_future(self._until_ended(command.id))
+        following = asyncio.ensure_future(viewer.follow())
+        try:
+            await self._grant_command(command)
+            if self._chosen.spec is None:
+                await self._play_shell(command, viewer, proxy, ended)
+            else:
+                await self._play_agent(command, viewer, proxy, ended)
+            await ended
+            await self._count(command.id, viewer, proxy, export)
+        finally:
+            ended.cancel()
+            following.cancel()
+            await asyncio.gather(ended, following, return_exceptions=True)
+
+    # --- the command ---
+    async def _submit(self) -> Command:
+        target = {"agent_id": self._chosen.agent_id, "workspace": str(self._base / "work")}
+        message = {"role": "user", "content": [{"contentType": "text", "value": self._chosen.prompt}]}
+        body = {"type": "execute", "target": target, "payload": {"messages": [message]}}
+        command = decoded(await self._link.send("/v1/commands", body), Command, "/v1/commands")
+        if command.state != "pending_approval" or command.approval_id is None:
+            raise Noticed(f"The command was to be held by the config's rule, and is {command.state}.")
+        what = "three shell commands" if self._chosen.spec is None else "a question"
+        self._tell(f"A command for {self._chosen.agent_id} ({what}) is held by a rule, before anything starts.")
+        return command
+
+    async def _grant_command(self, command: Command) -> None:
+        await self._vote(command.approval_id or "", "grant")
+        self._tell("The command is granted, and starts.")
+
+    async def _until_ended(self, command_id: str) -> None:
+        async for heard in Stream(self._link, f"/v1/commands/{command_id}/status"):
+            if isinstance(heard, Told) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
+                return
+
+    async def _vote(self, approval_id: str, decision: str) -> Approval:
+        approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
+        if approval.state != "pending":
+            return approval
+        body = {"decision": decision, "digest": approval.digest}
+        path = f"/v1/approvals/{approval_id}/grants"
+        return decoded(await self._link.send(path, body), Approval, path)
+
+    # --- shell ---
+    async def _play_shell(self, command: Command, viewer: Viewer, proxy: Proxy, ended: asyncio.Future[None]) -> None:
+        marks, outbox, session_id = self._base / "marks", self._base / OUTBOX, command.target.session_id or ""
+        reading = viewer.reading
+        await _sooner(viewer.until(lambda seen: bool(seen.held)), ended, "a tool call was held")
+        interaction_id, approval_id = next(iter(reading.held.items()))
+        invocation_id = reading.asked[interaction_id]["context"]["invocation_id"]
+        self._tell(f"{files.COMMANDS[0]!r} ran by a rule; {files.HELD!r} is held until a person says yes.")
+        await self._watch_held(viewer, interaction_id)
+        voted = await self._vote(approval_id, "grant")
+        await _sooner(viewer.until(lambda seen: len(seen.shown(invocation_id)) >= files.seen_chars()), ended,
+                      "a viewer saw output")
+        self._tell(f"{'It is granted' if voted.votes else 'Nobody granted it'}, and it runs; a viewer has read "
+                   f"{len(reading.shown(invocation_id)):,} characters of its output.")
+        (marks / files.SEEN).touch()
+        await _sooner(proxy.cut.wait(), ended, "the link was cut")
+        self._tell("The connection is reset (RST), in the middle of a frame of that output.")
+        (marks / files.CUT).touch()
+        waiting = await _sooner(look_until(outbox, session_id, _next_is_asked), ended, "more was made while detached")
+        self._tell(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} wait in the runner's outbox.")
+        await self._reattach(proxy, ended)
+
+    async def _watch_held(self, viewer: Viewer, interaction_id: str) -> None:
+        try:
+            async with asyncio.timeout(HOLD_S):
+                await viewer.until(lambda seen: interaction_id in seen.outcome)
+        except TimeoutError:
+            return
+        title = viewer.reading.asked[interaction_id]["title"]
+        self._figures.noticed.append(f"While it was held, the tool call was {viewer.reading.outcome[interaction_id]} "
+                                     f"without anybody's decision: {title}")
+
+    async def _reattach(self, proxy: Proxy, ended: asyncio.Future[None]) -> None:
+        proxy.restore()
+        await _sooner(proxy.until_attached(2), ended, "the runner was attached again")
+        self._tell("The runner is attached again.")
+
+    # --- any agent ---
+    async def _play_agent(self, command: Command, viewer: Viewer, proxy: Proxy, ended: asyncio.Future[None]) -> None:
+        answering = asyncio.ensure_future(self._answer_tools(viewer))
+        try:
+            await _sooner(proxy.cut.wait(), ended, "the link was cut")
+            self._tell(f"{self._chosen.agent_id} says something; the connection is reset (RST) in the middle of it.")
+            before = look(self._base / OUTBOX, command.target.session_id or "").last_seq
+            try:
+                async with asyncio.timeout(AWAY_S):
+                    await look_until(self._base / OUTBOX, command.target.session_id or "",
+                                     lambda outbox: outbox.last_seq > before)
+            except TimeoutError:
+                pass  # It said nothing more; what was on its way is enough.
+            await self._reattach(proxy, ended)
+            await ended
+        finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+    async def _answer_tools(self, viewer: Viewer) -> None:
+        """Grant the first tool call and deny the others: a demonstration gives no agent a free hand."""
+        answered: set[str] = set()
+        while True:
+            await viewer.until(lambda seen: any(one not in answered for one in seen.held))
+            interaction_id = next(one for one in viewer.reading.held if one not in answered)
+            decision = "deny" if answered else "grant"
+            answered.add(interaction_id)
+            if decision == "grant":
+                await self._watch_held(viewer, interaction_id)
+            approval = await self._vote(viewer.reading.held[interaction_id], decision)
+            verb = "granted" if decision == "grant" else "denied, since one is enough here"
+            self._tell(f"A tool call was held, and is {verb}: {one_line(approval.title)}")
+
+    # --- the end ---
+    async def _count(self, command_id: str, viewer: Viewer, proxy: Proxy, export: Path) -> None:
+        figures = self._figures
+        command = await self._link.read(f"/v1/commands/{command_id}", Command)
+        figures.command_state = command.state
+        if command.state != "succeeded":
+            why = f": {command.error.message}" if command.error is not None else ""
+            figures.noticed.append(f"The command ended as {command.state}{why}.")
+        session_id = command.target.session_id or ""
+        outbox = await self._settled(viewer, session_id)
+        history = await viewer.fetch()
+        await _at_most(viewer.until(lambda seen: seen.last_n >= history.last_n))
+        session = await self._link.read(f"/v1/sessions/{session_id}", Session)
+        count_frames(figures, outbox, history, session)
+        figures.history_frames = proxy.history_frames
+        if not proxy.history_frames:
+            figures.noticed.append("The reattach brought nothing of what was made before it.")
+        compare_text(figures, viewer.reading, history,
+                     files.expected(self._base / "work") if self._chosen.spec is None else None)
+        await self._export(export)
+        approvals = [one for one in await self._link.list("/v1/approvals", Approval) if one.command_id == command_id]
+        check_permissions(figures, history, approvals, audit.approved(export))
+        self._check_doors()
+        self._tell_figures(viewer.reading)
+
+    async def _settled(self, viewer: Viewer, session_id: str) -> Outbox:
+        """Wait until the agent rests and the runner hears that all is durable; gives what is there by then."""
+        path = self._base / OUTBOX
+        await _at_most(viewer.until(lambda seen: seen.resting))
+        await _at_most(look_until(path, session_id, lambda outbox: outbox.acked_seq == outbox.last_seq))
+        return look(path, session_id)
+
+    async def _export(self, export: Path) -> None:
+        with export.open("wb") as file:
+            async for chunk in self._link.download("/v1/audit/export"):
+                file.write(chunk)
+
+    def _check_doors(self) -> None:
+        doors = ("command", "tool") if self._chosen.spec is None else ("command",)
+        granted = {one.door for one in self._figures.approvals if one.decision == "grant"}
+        for door in doors:
+            if door not in granted:
+                self._figures.noticed.append(f"No approval of a {door} was granted.")
+
+    def _tell_figures(self, reading: Reading) -> None:
+        figures = self._figures
+        if figures.noticed:
+            return
+        self._tell(f"The command has {figures.command_state}. Frames: {figures.frames_made} made by the runner, "
+                   f"{figures.frames_applied} applied by the gateway, {figures.frames_lost} lost; "
+                   f"{figures.history_frames} of them came in the history after the reattach.")
+        against = "the files say" if self._chosen.spec is None else "the history says"
+        self._tell(f"The viewer's text is, to the letter, what {against}: {len(reading.text):,} characters.")
+
+
+def _next_is_asked(outbox: Outbox) -> bool:
+    """Detached, the held command has ended, and the agent has asked for the next one."""
+    return "tool.invoke.result" in outbox.waiting and outbox.waiting[-1:] != ("tool.invoke.result",) \
+        and "agent.interaction.request" in outbox.waiting[outbox.waiting.index("tool.invoke.result"):]
+
+
+async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str) -> T:
+    """Wait, but not past the command's end. Raises Noticed."""
+    waiting = asyncio.ensure_future(awaited)
+    try:
+        await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            ended.result()
+            raise Noticed(f"The command ended before {what}.")
+        return waiting.result()
+    finally:
+        waiting.cancel()
+
+
+async def _at_most(awaited: Awaitable[object]) -> None:
+    """Wait SETTLE_S at most; what is missing then, the figures say."""
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            await awaited
+    except TimeoutError:
+        pass

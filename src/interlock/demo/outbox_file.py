@@ -1,0 +1,43 @@
+"""The runner's outbox as a stranger sees it: its file, read only, while the runner writes it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+LOOK_S = 0.02
+"""The file is looked at this often while something is awaited in it."""
+_SESSION = "SELECT key, last_seq, acked_seq FROM session WHERE session_id = ?"
+_WAITING = "SELECT type FROM frame WHERE session = ? AND seq > ? ORDER BY seq"
+
+
+class Outbox(NamedTuple):
+    """One session in it. `last_seq` is how many durable frames were made; `waiting` are the types of those that the
+    gateway has not acknowledged."""
+
+    last_seq: int
+    acked_seq: int
+    waiting: tuple[str, ...]
+
+
+def look(path: Path, session_id: str) -> Outbox:
+    """Read a session's figures; zeros where there is none."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
+        database.execute("BEGIN")
+        row = database.execute(_SESSION, (session_id,)).fetchone()
+        if row is None:
+            return Outbox(0, 0, ())
+        key, last_seq, acked_seq = row
+        types = tuple(str(one) for (one,) in database.execute(_WAITING, (key, acked_seq)))
+        return Outbox(last_seq, acked_seq, types)
+
+
+async def look_until(path: Path, session_id: str, fits: Callable[[Outbox], bool]) -> Outbox:
+    """Look until what is there fits; the caller sets the time limit."""
+    while not fits(found := look(path, session_id)):
+        await asyncio.sleep(LOOK_S)
+    return found

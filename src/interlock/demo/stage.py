@@ -1,0 +1,201 @@
+"""Where the demonstration plays: a temporary directory with a gateway, a runner and the link between them, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import sqlite3
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import Where
+from interlock.cli.terminal import result, say
+from interlock.cli.trouble import Trouble, usage
+from interlock.demo import audit, files
+from interlock.demo.agent import Chosen, choose, write_config
+from interlock.demo.course import Course, Cut, Noticed
+from interlock.demo.figures import Figures, check_audit
+from interlock.demo.proxy import Proxy
+from interlock.demo.running import NotStarted, Running
+from interlock.demo.sabotage import SABOTAGES, make_tap
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.identifiers import uuid4
+
+LIMIT_S = 45.0
+"""The whole demonstration, three times what it may take where nothing is wrong."""
+AGENT_LIMIT_S = 300.0
+"""The same with a real agent, whose model takes its time."""
+OURS = ("INTERLOCK_STATE", "INTERLOCK_URL", "INTERLOCK_KEY")
+"""Variables that would lead to the user's own gateway."""
+
+
+def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str | None = None) -> int:
+    """Play it, print what was found, and give the exit status. `prompt` replaces what a real agent is asked."""
+    if sabotage is not None and sabotage not in SABOTAGES:
+        say(usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}").line(), "red")
+        return Exit.USAGE
+    try:
+        chosen = choose(agent)
+    except Trouble as trouble:
+        say(trouble.line(), "red")
+        return trouble.status
+    if prompt is not None:
+        chosen = chosen._replace(prompt=prompt)
+    figures = Figures()
+    with _own_environment():
+        try:
+            asyncio.run(_interruptible(_Stage(chosen, sabotage, figures, quiet=as_json)))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            say("interrupted; everything that was started has been ended", "yellow")
+            return Exit.INTERRUPTED
+    if as_json:
+        result(figures.document().decode())
+    for sentence in figures.noticed:
+        say(f"noticed: {sentence}", "red")
+    return Exit.FAILED if figures.noticed else Exit.DONE
+
+
+@contextmanager
+def _own_environment() -> Generator[None]:
+    kept = {name: os.environ.pop(name) for name in OURS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+async def _interruptible(stage: _Stage) -> None:
+    """SIGTERM and SIGHUP end it as Ctrl-C does: in order, with everything cleaned up."""
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    await stage.play()
+
+
+class _Stage:
+    """One demonstration. What is wrong ends up in `figures.noticed`."""
+
+    def __init__(self, chosen: Chosen, sabotage: str | None, figures: Figures, *, quiet: bool) -> None:
+        self._chosen = chosen
+        self._sabotage = sabotage
+        self._figures = figures
+        self._quiet = quiet
+        self._started = time.monotonic()
+        self._processes: list[Running] = []
+        self._proxy: Proxy | None = None
+
+    async def play(self) -> None:
+        """Set up, play, check, clean up; whatever happens, nothing is left behind."""
+        limit_s = LIMIT_S if self._chosen.spec is None else AGENT_LIMIT_S
+        with tempfile.TemporaryDirectory(prefix="interlock-demo-", ignore_cleanup_errors=True) as name:
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._play(Path(name))
+            except TimeoutError:
+                self._fail(f"It was not over after {limit_s:.0f} s; the last thing that was waited for did not happen.")
+            except (Noticed, NotStarted, LedgerError) as error:
+                self._fail(str(error))
+            except Trouble as trouble:
+                self._fail(trouble.sentence)
+            except (httpx2.HTTPError, sqlite3.Error, OSError) as error:
+                self._fail(f"{type(error).__name__}: {error}")
+            finally:
+                # A second interruption must not leave processes behind.
+                await asyncio.shield(asyncio.ensure_future(self._clean_up()))
+        if not self._figures.noticed:
+            verdict = "All of it was so" if self._sabotage is None else "Nothing was noticed, though it should have been"
+            self._tell(f"{verdict}. Everything is cleaned up, after {time.monotonic() - self._started:.1f} s.")
+
+    async def _play(self, base: Path) -> None:
+        state, workspace, export = base / "state", base / "work", base / "audit.ndjson"
+        url = await self._set_up(base, state, workspace)
+        async with GatewayLink(Where(state=state, url=url)) as link:
+            course = Course(link, self._chosen, base, self._figures, self._tell)
+            assert self._proxy is not None
+            await course.play(self._proxy, export)
+        for process in reversed(self._processes):
+            status = await process.stop()
+            if status != 0:
+                self._figures.noticed.append(f"The {process.name} ended with status {status}.")
+        if self._sabotage == "flip-audit":
+            audit.flip(state, export)
+        checked = await asyncio.to_thread(audit.check, state, export)
+        check_audit(self._figures, checked)
+        if self._figures.audit_ok:
+            self._tell(f"The audit log verifies: {self._figures.audit_records} records, in an exported file and in "
+                       "the database, each chained to the one before, the last one signed.")
+
+    async def _set_up(self, base: Path, state: Path, workspace: Path) -> str:
+        state.mkdir(mode=0o700)
+        (base / "marks").mkdir()
+        files.write(workspace)
+        token = state / "demo.token"
+        token.write_text("ilr_" + secrets.token_urlsafe(32), "ascii")
+        token.chmod(0o600)
+        write_config(self._chosen, state)
+        self._tell(f"In {base} lie {len(files.NAMES)} files with {files.LINES} lines each.")
+        if self._sabotage is not None:
+            self._tell(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
+        gateway = await self._start("gateway", ["gateway", str(state), str(token)], base)
+        url = await gateway.first_line()
+        cut = Cut(self._chosen)
+        self._proxy = Proxy(urlsplit(url).port or 0, make_tap(self._sabotage, _new_id), cut.is_here)
+        port = await self._proxy.start()
+        runner = await self._start("runner", ["runner", str(state), str(token), f"http://127.0.0.1:{port}",
+                                              str(workspace)], base)
+        await _before_its_end(runner, self._proxy)
+        self._tell("A gateway and a runner are up: two processes, joined by a WebSocket through a proxy of our own.")
+        return url
+
+    async def _start(self, name: str, arguments: list[str], base: Path) -> Running:
+        process = await Running.start(name, arguments, base / f"{name}.log", dict(os.environ))
+        self._processes.append(process)
+        return process
+
+    async def _clean_up(self) -> None:
+        if self._proxy is not None:
+            await self._proxy.close()
+        for process in reversed(self._processes):
+            await process.stop()
+        if self._figures.noticed and not self._sabotage and not self._quiet:
+            for process in self._processes:
+                if words := process.last_words():
+                    say(f"the last words of the {process.name}:\n{words}", "dim")
+
+    def _fail(self, sentence: str) -> None:
+        self._figures.noticed.append(sentence)
+
+    def _tell(self, sentence: str) -> None:
+        if not self._quiet:
+            result(f"{time.monotonic() - self._started:5.1f} s  {sentence}")
+
+
+async def _before_its_end(runner: Running, proxy: Proxy) -> None:
+    """Wait until the runner is attached. Raises NotStarted when it ends instead."""
+    attached = asyncio.ensure_future(proxy.until_attached(1))
+    ended = asyncio.ensure_future(runner.ended())
+    try:
+        await asyncio.wait([attached, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not attached.done():
+            raise NotStarted(f"The runner ended before it was attached: {runner.last_words(1)}")
+    finally:
+        attached.cancel()
+        ended.cancel()
+
+
+def _new_id() -> str:
+    return uuid4(secrets.token_bytes(16))
+
+
