@@ -66,7 +66,7 @@ class Lines:
 
     def feed(self, text: str) -> list[tuple[str | None, str]]:
         """Take text; give the finished events as (id, data). Raises Trouble for an event without end."""
-        self._rest += text.replace("\r\n", "\n")
+        self._rest = (self._rest + text).replace("\r\n", "\n")
         *lines, self._rest = self._rest.split("\n")
         out: list[tuple[str | None, str]] = []
         for line in lines:

@@ -1,0 +1,154 @@
+"""Bad input: one sentence, the right status, nothing started, no traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.dispatch import dispatch
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("INTERLOCK_URL", "INTERLOCK_KEY", "INTERLOCK_DEBUG", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    state = tmp_path / "state"
+    monkeypatch.setenv("INTERLOCK_STATE", str(state))
+    return state
+
+
+USAGE: list[list[str]] = [
+    ["frobnicate"], ["runn", "shell", "ls"], ["--bogus"], ["status", "--bogus"], ["run"], ["run", "shell"],
+    ["run", "shell", "ls", "--bogus"], ["run", "Shell!", "ls"], ["run", "shell", "ls", "--timeout", "soon"],
+    ["run", "shell", "ls", "--timeout", "0"], ["run", "shell", "ls", "--priority", "101"],
+    ["run", "shell", "ls", "--priority", "high"], ["run", "shell", "ls", "--session", "a", "--continue"],
+    ["run", "shell", "ls", "--session", "a b"], ["run", "shell", "ls", "--json", "--jsonl"],
+    ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * 300_000],
+    ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
+    ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],
+    ["status", "--url", "gateway"], ["status", "--url", "ftp://h"], ["status", "--url", "http://h:99999"],
+    ["status", "--url", "http://h:port"], ["status", "--url", "http://[::1"], ["status", "--url", "http://u:p@h"],
+    ["up", "--port", "70000"], ["up", "--root", "/does/not/exist"], ["gateway", "--port", "-1"],
+    ["status", "--state", "/dev/null"], ["up", "--state", "/proc/interlock"], ["demo", "--sabotage", "all"],
+    ["audit", "verify", "/does/not/exist"], ["audit", "export", "/does/not/exist/log"], ["config", "frob"],
+    ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
+]
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("words", USAGE, ids=lambda words: " ".join(words)[:50].encode("ascii", "replace").decode())
+def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error[Usage]: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.req("G-3", "G-7")
+@pytest.mark.parametrize("verb", ["status", "commands", "approvals", "sessions", "attach", "approve x", "deny x",
+                                  "cancel x", "run shell ls", "audit export", "runner"])
+def test_without_a_gateway_a_verb_says_so_and_how_to_start_one(
+    verb: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "runner").mkdir()
+    (nowhere / "runner" / "token").write_text("ilr_x")
+    assert dispatch(verb.split()) == 6
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error[Unreachable]: No gateway runs on ")
+    assert "interlock up" in err
+
+
+@pytest.mark.req("G-3", "G-7")
+def test_a_gateway_that_is_gone_is_named(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "gateway.json").write_text('{"url":"http://127.0.0.1:9","pid":999999}')
+    (nowhere / "owner.key").write_text("ilk_x")
+    assert dispatch(["status"]) == 6
+    err = capsys.readouterr().err
+    assert "http://127.0.0.1:9 (process 999999)" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.req("K-2", "G-7")
+def test_a_missing_key_is_named_with_its_path(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["status", "--url", "http://127.0.0.1:9"]) == 8
+    assert str(nowhere / "owner.key") in capsys.readouterr().err
+
+
+@pytest.mark.req("K-2", "G-7")
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"two words", b"line\nline\n"])
+def test_a_key_file_without_a_key(content: bytes, nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "owner.key").write_bytes(content)
+    assert dispatch(["status", "--url", "http://127.0.0.1:9"]) == 2
+    assert capsys.readouterr().err.startswith("error[Usage]: ")
+
+
+@pytest.mark.req("K-2", "G-7")
+def test_a_key_file_that_cannot_be_read(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (nowhere / "owner.key").mkdir(parents=True)
+    assert dispatch(["status", "--url", "http://127.0.0.1:9"]) == 2
+    err = capsys.readouterr().err
+    assert "cannot be read" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.req("G-1", "G-7")
+def test_a_bad_config_stops_a_process_before_it_starts(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "interlock.toml").write_text("[gateway]\nprot = 1\n")
+    for verb in ("up", "gateway", "runner", "agents", "config show", "config check"):
+        assert dispatch(verb.split()) == 2
+        out, err = capsys.readouterr()
+        assert "interlock.toml:2" in out + err
+        assert '"port"' in out + err
+    assert not (nowhere / "ledger.db").exists()
+
+
+@pytest.mark.req("G-7")
+def test_what_no_verb_foresaw_is_one_line_and_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setattr("interlock.cli.lists.status", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert dispatch(["status"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error[InternalError]: ")
+    assert "Traceback" not in err
+    kept = next(tmp_path.glob("interlock-error-*.log"))
+    assert str(kept) in err
+    assert "ZeroDivisionError: by hand" in kept.read_text()
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("raised", "status"), [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141)])
+def test_an_interruption_and_a_closed_pipe_are_quiet(
+    raised: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise raised
+
+    monkeypatch.setattr("interlock.cli.lists.status", fail)
+    assert dispatch(["status"]) == status
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.req("G-7")
+def test_doctor_names_each_problem_with_its_remedy(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "problem  gateway: No gateway runs on" in out
+    assert "interlock up" in out
+    nowhere.joinpath("owner.key").write_text("ilk_x")
+    os.chmod(nowhere / "owner.key", 0o644)
+    assert dispatch(["doctor"]) == 1
+    assert "chmod 600" in capsys.readouterr().out

@@ -1,0 +1,147 @@
+"""The stream reader: cuts, replays, ends, refusals; no time passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+import pytest
+from cli.scripted import Script, answer, broken, event, link_to, problem, stream
+
+from interlock.cli.sse import GIVE_UP_S, Forgotten, Heard, Lines, Lost, Reattached, Stream, Told
+from interlock.cli.trouble import Trouble
+
+PATH = "/v1/sessions/s/frames"
+
+
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 0.0
+        self._step = step
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds + self._step
+
+    def read(self) -> float:
+        return self.now
+
+
+async def heard(script: Script, tmp_path: Path, cursor: str | None = None, clock: Clock | None = None) -> list[Heard]:
+    clock = clock or Clock()
+    async with link_to(script, tmp_path) as link:
+        return [one async for one in Stream(link, PATH, cursor, sleep=clock.sleep, clock=clock.read)]
+
+
+def page(*events: int, more: bool = False) -> dict[str, object]:
+    return {"events": [{"n": n} for n in events], "next_cursor": f"c{events[-1]}" if events else "c0", "has_more": more}
+
+
+def ended(_: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(204)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-1", "S-3", "G-7")
+async def test_a_cut_stream_goes_on_from_its_cursor_and_counts_what_was_replayed(tmp_path: Path) -> None:
+    script = Script({
+        f"GET {PATH} sse": [stream(event({"n": 1}, "c1"), event({"n": 2}, "c2")), stream(event({"n": 5}, "c5")), ended],
+        f"GET {PATH}": [answer(page(3, 4)), answer(page(6))],
+    })
+    got = await heard(script, tmp_path)
+    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3, 4, 5, 6]
+    assert [one.replayed for one in got if isinstance(one, Reattached)] == [2, 1]
+    polled = [request.url.params.get("since") for request in script.asked
+              if "event-stream" not in request.headers.get("Accept", "")]
+    assert polled == ["c2", "c5"]
+    streamed = [request.headers.get("Last-Event-ID") for request in script.asked
+                if "event-stream" in request.headers.get("Accept", "")]
+    assert streamed == [None, "c4", "c6"]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-2")
+async def test_an_end_without_204_is_a_stopping_gateway_and_not_the_end(tmp_path: Path) -> None:
+    script = Script({f"GET {PATH} sse": [stream(event({"n": 1}, "c1"), breaks=False), ended],
+                     f"GET {PATH}": [answer(page())]})
+    got = await heard(script, tmp_path)
+    assert [type(one) for one in got] == [Told, Lost, Reattached]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-1")
+async def test_what_was_half_read_at_the_cut_is_not_given_out(tmp_path: Path) -> None:
+    whole = event({"n": 1}, "c1")
+    script = Script({f"GET {PATH} sse": [stream(whole[:-3]), ended], f"GET {PATH}": [answer(page(1))]})
+    got = await heard(script, tmp_path)
+    assert [one.data for one in got if isinstance(one, Told)] == [{"n": 1}]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-1", "S-3")
+async def test_deltas_move_no_cursor_and_are_not_counted_as_replayed(tmp_path: Path) -> None:
+    script = Script({
+        f"GET {PATH} sse": [stream(event({"n": 1}, "c1"), event({"kind": "C"})), ended],
+        f"GET {PATH}": [answer({"events": [{"n": 2}, {"kind": "C"}], "next_cursor": "c2", "has_more": False})],
+    })
+    got = await heard(script, tmp_path)
+    assert [one.replayed for one in got if isinstance(one, Reattached)] == [1]
+    assert script.asked[-1].headers["Last-Event-ID"] == "c2"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_a_gateway_that_stays_away_is_given_up_with_a_sentence(tmp_path: Path) -> None:
+    script = Script({f"GET {PATH} sse": [broken], f"GET {PATH}": [broken]})
+    with pytest.raises(Trouble) as caught:
+        await heard(script, tmp_path, clock=Clock(step=GIVE_UP_S / 10))
+    assert caught.value.status == 6
+    assert len(script.asked) < 20
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-2")
+async def test_an_expired_cursor_begins_again_and_says_so(tmp_path: Path) -> None:
+    script = Script({f"GET {PATH} sse": [problem(410, "CursorExpired", "gone"), stream(event({"n": 9}, "c9")), ended],
+                     f"GET {PATH}": [answer(page())]})
+    got = await heard(script, tmp_path, cursor="old")
+    assert isinstance(got[0], Forgotten)
+    assert script.asked[1].headers.get("Last-Event-ID") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.req("F-1")
+async def test_a_refusal_ends_the_reading(tmp_path: Path) -> None:
+    script = Script({f"GET {PATH} sse": [problem(403, "Forbidden", "no")]})
+    with pytest.raises(Trouble) as caught:
+        await heard(script, tmp_path)
+    assert caught.value.status == 8
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-4")
+async def test_a_viewer_too_slow_is_told_why_and_goes_on(tmp_path: Path) -> None:
+    behind = event({"code": "Behind", "detail": "too slow"})
+    script = Script({f"GET {PATH} sse": [stream(behind, breaks=False), ended], f"GET {PATH}": [answer(page())]})
+    got = await heard(script, tmp_path)
+    assert isinstance(got[0], Lost)
+    assert "slow" in got[0].why
+
+
+@pytest.mark.req("S-2")
+def test_lines_may_be_cut_anywhere_and_comments_are_passed_over() -> None:
+    text = ": hb\n\nretry: 1000\n\nid: a\nevent: x\ndata: {\ndata: }\n\ndata: 2\r\n\r\n"
+    whole = Lines().feed(text)
+    assert whole == [("a", "{\n}"), (None, "2")]
+    for at in range(len(text)):
+        lines = Lines()
+        assert lines.feed(text[:at]) + lines.feed(text[at:]) == whole
+
+
+@pytest.mark.req("S-2")
+def test_an_event_without_end_is_refused() -> None:
+    lines = Lines()
+    with pytest.raises(Trouble):
+        for _ in range(6):
+            lines.feed("data: " + "x" * 1_000_000)
