@@ -68,7 +68,7 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
     from interlock.cli.verbs import names
 
-    verb = next((word for word in words if word in names()), "")
+    verb = words[0] if words and words[0] in names() else ""
     sentence = " ".join(str(error).split())
     return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
 

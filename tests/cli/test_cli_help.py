@@ -1,0 +1,51 @@
+"""Help: quick, examples first, every verb there."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from interlock.cli.verbs import build, names
+
+HELP_CPU_S = 0.3
+
+
+def cpu_of(words: list[str]) -> tuple[float, str]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run([sys.executable, "-m", "interlock", *words], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran.stdout
+
+
+@pytest.mark.req("G-7")
+def test_help_takes_no_longer_than_it_may() -> None:
+    # Processor time, since the machine may have other things to do; the best of three, since it may be busy.
+    assert min(cpu_of(["--help"])[0] for _ in range(3)) <= HELP_CPU_S
+
+
+@pytest.mark.req("G-7")
+def test_help_begins_with_examples_and_names_every_verb() -> None:
+    _, out = cpu_of(["--help"])
+    assert out.startswith("Examples:\n  interlock demo\n")
+    assert all(name in out for name in names())
+    assert "Exit status: 0 done" in out
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("name", names())
+def test_every_verb_has_help_that_begins_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build()([name, "--help"])
+    assert capsys.readouterr().out.startswith("Examples:\n  interlock " + name)
+
+
+@pytest.mark.req("G-7")
+def test_help_imports_no_verb_and_nothing_heavy() -> None:
+    code = ("import sys, contextlib, io\nfrom interlock.cli.dispatch import dispatch\n"
+            "with contextlib.redirect_stdout(io.StringIO()): dispatch(['--help'])\n"
+            "print([m for m in ('httpx2', 'asyncio.tasks', 'apsw', 'acp', 'starlette', 'interlock.app', "
+            "'interlock.config', 'interlock.cli.run') if m in sys.modules])")
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

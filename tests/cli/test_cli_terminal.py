@@ -1,0 +1,72 @@
+"""What reaches the terminal: control characters shown, columns straight, nothing parsed as markup."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from interlock.cli.terminal import has_colour, one_line, printable, styled, table, write
+from interlock.cli.values import between, count, milliseconds, span
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("raw", "shown"), [
+    ("\x1b[31mred", "\\x1b[31mred"), ("a\r\nb\n", "a\nb\n"), ("over\rwritten", "over\\rwritten"), ("\x07", "\\x07"),
+    ("\x9b2J", "\\x9b2J"), ("tab\tstays", "tab\tstays"), ("\u202egnp.exe", "\\u202egnp.exe"), ("\x00", "\\x00"),
+    ("\ud800", "\\ud800"), ("[bold]no markup[/bold]", "[bold]no markup[/bold]"), ("größer 漢字 🙂", "größer 漢字 🙂"),
+])
+def test_control_characters_are_shown_not_obeyed(raw: str, shown: str) -> None:
+    assert printable(raw) == shown
+
+
+@pytest.mark.req("G-7")
+def test_a_pipe_gets_the_bytes_as_they_are_and_a_terminal_does_not() -> None:
+    pipe, terminal = io.StringIO(), Terminal()
+    write(pipe, "\x1b[31m\r")
+    write(terminal, "\x1b[31m\r")
+    assert pipe.getvalue() == "\x1b[31m\r"
+    assert terminal.getvalue() == "\\x1b[31m\\r"
+
+
+@pytest.mark.req("G-7")
+def test_text_that_the_encoding_lacks_is_escaped() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, "ascii")
+    write(stream, "ä ok")
+    assert raw.getvalue() == b"\\xe4 ok"
+
+
+@pytest.mark.req("G-7")
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert styled("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
+    assert styled("x", "red", io.StringIO()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colour(Terminal())
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not has_colour(Terminal())
+
+
+@pytest.mark.req("G-7")
+def test_a_table_is_plain_and_straight() -> None:
+    lines = table([["漢字", "a\nb"], ["x", "\x1b[2J"]], ("ID", "WHAT")).split("\n")
+    assert lines == ["ID    WHAT", "漢字  a b", "x     \\x1b[2J"]
+    assert one_line("x" * 300).endswith("…")
+
+
+@pytest.mark.req("G-7")
+def test_figures_for_people() -> None:
+    assert [milliseconds(text, "--timeout") for text in ("90s", "15m", "2h", "7", "250ms")] == [
+        90_000, 900_000, 7_200_000, 7_000, 250]
+    assert [span(seconds) for seconds in (0.4, 45, 120, 7_200, 400_000)] == ["0 s", "45 s", "2 min", "2 h", "5 d"]
+    assert count(1, "frame") == "1 frame"
+    assert count(0, "frame") == "0 frames"
+    assert between("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:01.500Z") == "1.5 s"
