@@ -25,12 +25,11 @@ Then say in three short sentences what they might be about. Change nothing.
 
 
 class Chosen(NamedTuple):
-    """An agent with what it is asked. `spec` is None for our own `shell`; `asks` tells whether it asks for each tool."""
+    """An agent with what it is asked. `spec` is None for our own `shell`."""
 
     agent_id: str
     spec: AgentSpec | None
     prompt: str
-    asks: bool = True
 
 
 def choose(name: str | None) -> Chosen:
@@ -45,7 +44,7 @@ def choose(name: str | None) -> Chosen:
     except ConfigError as error:
         raise usage(error.sentences[0]) from None
     if name in configured:
-        return Chosen(str(name), configured[name], PROMPT, configured[name].adapter == "acp")
+        return Chosen(str(name), configured[name], PROMPT)
     known = next((one for one in KNOWN if one.agent_id == name), None)
     if known is None:
         raise usage(f"There is no agent {name!r}.", f"Write [agents.{name}] into {FILE_NAME}, or see: interlock agents")
@@ -54,7 +53,7 @@ def choose(name: str | None) -> Chosen:
         raise usage(f"{known.program} is not on PATH.", "Install it, or see: interlock agents")
     env = {"GOOSE_MODE": "approve"} if known.agent_id == "goose" else {}
     spec = AgentSpec(adapter=known.adapter, command=path, args=list(known.args), env=env)
-    return Chosen(known.agent_id, spec, PROMPT, known.asks)
+    return Chosen(known.agent_id, spec, PROMPT)
 
 
 def config_text(chosen: Chosen) -> str:

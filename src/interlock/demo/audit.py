@@ -1,4 +1,4 @@
-"""The audit log of the demonstration: exported, checked with the code of `interlock audit verify`, and tampered with."""
+"""The demonstration's audit log: checked with the code of `interlock audit verify`, and tampered with."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink, decoded
@@ -47,7 +47,7 @@ class Cut:
 
     def is_here(self, frame: dict[str, Any]) -> bool:
         """Tell whether to cut at this frame of the runner."""
-        kind, payload = frame.get("type"), frame.get("payload") or {}
+        kind, payload = frame.get("type"), cast("dict[str, Any]", frame.get("payload") or {})
         if not self._is_shell:
             return kind in _PIECES or kind in _WHOLE
         return kind == "tool.invoke.stream" and payload["offset"] + len(payload["text"]) > self._after
@@ -131,7 +131,8 @@ class Course:
         self._tell("The connection is reset (RST), in the middle of a frame of that output.")
         (marks / files.CUT).touch()
         waiting = await _sooner(look_until(outbox, session_id, _next_is_asked), ended, "more was made while detached")
-        self._tell(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} wait in the runner's outbox.")
+        self._tell(f"The work goes on without a link: {count(len(waiting.waiting), 'frame')} waiting in the runner's "
+                   "outbox.")
         await self._reattach(proxy, ended)
 
     async def _watch_held(self, viewer: Viewer, interaction_id: str) -> None:
@@ -239,8 +240,8 @@ class Course:
 
 def _next_is_asked(outbox: Outbox) -> bool:
     """Detached, the held command has ended, and the agent has asked for the next one."""
-    return "tool.invoke.result" in outbox.waiting and outbox.waiting[-1:] != ("tool.invoke.result",) \
-        and "agent.interaction.request" in outbox.waiting[outbox.waiting.index("tool.invoke.result"):]
+    _, ended, after = ",".join(outbox.waiting).partition("tool.invoke.result")
+    return bool(ended) and "agent.interaction.request" in after
 
 
 async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str) -> T:

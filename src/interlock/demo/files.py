@@ -16,8 +16,8 @@ SEEN, CUT = "seen", "cut"
 SEEN_AT, CUT_AT = 120, 300
 """The script waits for a mark after so many lines."""
 
-_WORDS = ("Möwe", "žába", "海鳥", "птица", "🐦‍⬛", "πουλί", "طائر", "naïve cafe\u0301", "<b>&amp;</b>", "back\\slash", "  two  ",
-          '"quoted"', "100 %s")
+_WORDS = ("Möwe", "žába", "海鳥", "птица", "🐦‍⬛", "πουλί", "طائر", "naïve cafe\u0301",
+          "<b>&amp;</b>", "back\\slash", "  two  ", '"quoted"', "100 %s")
 
 _READ_ALOUD = f"""\
 # Prints every line of every file. The marks make sure that output is still being made when the link is cut,

@@ -38,6 +38,9 @@ def look(path: Path, session_id: str) -> Outbox:
 
 async def look_until(path: Path, session_id: str, fits: Callable[[Outbox], bool]) -> Outbox:
     """Look until what is there fits; the caller sets the time limit."""
-    while not fits(found := look(path, session_id)):
+    # Another process writes it, so there is nothing to be woken by.
+    while True:
+        found = look(path, session_id)
+        if fits(found):
+            return found
         await asyncio.sleep(LOOK_S)
-    return found

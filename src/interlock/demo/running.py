@@ -7,7 +7,11 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 STOP_S = 8.0
 """From SIGTERM to SIGKILL: more than a runner needs to end its agents (A-4)."""
@@ -29,26 +33,28 @@ class Running:
 
     @classmethod
     async def start(cls, name: str, arguments: list[str], log: Path, environment: dict[str, str]) -> Running:
-        """Start `python -m interlock.demo.process`; it ends when its standard input does."""
+        """Start `interlock gateway` or `interlock runner`, as a person would; it ends when its standard input does."""
         with log.open("wb") as errors:
             # A group of its own: Ctrl-C reaches the demonstration alone, which then ends the others in order.
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "interlock.demo.process", *arguments, stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE, stderr=errors, env=environment, start_new_session=True,
+                sys.executable, "-m", "interlock", *arguments, "--with-parent", stdin=asyncio.subprocess.PIPE,
+                stdout=errors, stderr=errors, cwd=log.parent, env=environment, start_new_session=True,
             )
         return cls(name, process, log)
 
-    async def first_line(self) -> str:
-        """Wait for the first line of its output. Raises NotStarted."""
-        assert self._process.stdout is not None
-        line = (await self._process.stdout.readline()).decode().strip()
-        if not line:
-            raise NotStarted(f"The {self.name} ended before it was ready: {self.last_words(1) or 'it said nothing'}")
-        return line
-
-    async def ended(self) -> int:
-        """Wait for its end; gives the exit status."""
-        return await self._process.wait()
+    async def ready(self, awaited: Awaitable[T]) -> T:
+        """Wait for what tells that it is ready. Raises NotStarted when it ends instead."""
+        waiting = asyncio.ensure_future(awaited)
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                said = self.last_words(1) or "it said nothing"
+                raise NotStarted(f"The {self.name} ended before it was ready: {said}")
+            return waiting.result()
+        finally:
+            waiting.cancel()
+            ended.cancel()
 
     def last_words(self, lines: int = LOG_LINES) -> str:
         """Give the end of its log."""

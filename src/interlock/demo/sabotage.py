@@ -6,7 +6,7 @@ The demonstration must notice every one of them; a check that never fails proves
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 Document = dict[str, Any]
@@ -22,8 +22,8 @@ SABOTAGES = {
 class Passed(NamedTuple):
     """What becomes of a frame: what goes on, and what is sent back to where it came from."""
 
-    onward: list[Document]
-    back: list[Document] = []
+    onward: Sequence[Document]
+    back: Sequence[Document] = ()
 
 
 class Tap(Protocol):

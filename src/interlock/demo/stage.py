@@ -1,4 +1,4 @@
-"""Where the demonstration plays: a temporary directory with a gateway, a runner and the link between them, and its end."""
+"""Where the demonstration plays: a temporary directory with a gateway, a runner and the link between them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ import httpx2
 
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.place import Where
+from interlock.cli.place import RUNNER_TOKEN_FILE, Where, gateway_file, write_private
 from interlock.cli.terminal import result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.demo import audit, files
 from interlock.demo.agent import Chosen, choose, write_config
 from interlock.demo.course import Course, Cut, Noticed
 from interlock.demo.figures import Figures, check_audit
+from interlock.demo.outbox_file import LOOK_S
 from interlock.demo.proxy import Proxy
 from interlock.demo.running import NotStarted, Running
 from interlock.demo.sabotage import SABOTAGES, make_tap
@@ -115,7 +116,7 @@ class _Stage:
                 # A second interruption must not leave processes behind.
                 await asyncio.shield(asyncio.ensure_future(self._clean_up()))
         if not self._figures.noticed:
-            verdict = "All of it was so" if self._sabotage is None else "Nothing was noticed, though it should have been"
+            verdict = "All of it was so" if self._sabotage is None else "The sabotage was not noticed"
             self._tell(f"{verdict}. Everything is cleaned up, after {time.monotonic() - self._started:.1f} s.")
 
     async def _play(self, base: Path) -> None:
@@ -138,29 +139,31 @@ class _Stage:
                        "the database, each chained to the one before, the last one signed.")
 
     async def _set_up(self, base: Path, state: Path, workspace: Path) -> str:
-        state.mkdir(mode=0o700)
-        (base / "marks").mkdir()
-        files.write(workspace)
-        token = state / "demo.token"
-        token.write_text("ilr_" + secrets.token_urlsafe(32), "ascii")
-        token.chmod(0o600)
-        write_config(self._chosen, state)
+        await asyncio.to_thread(self._lay_out, base, state, workspace)
         self._tell(f"In {base} lie {len(files.NAMES)} files with {files.LINES} lines each.")
         if self._sabotage is not None:
             self._tell(f"The sabotage is {self._sabotage}: {SABOTAGES[self._sabotage]}. It must be noticed.")
-        gateway = await self._start("gateway", ["gateway", str(state), str(token)], base)
-        url = await gateway.first_line()
+        gateway = await self._start("gateway", ["--state", str(state)], base)
+        url = await gateway.ready(_announced(state))
         cut = Cut(self._chosen)
         self._proxy = Proxy(urlsplit(url).port or 0, make_tap(self._sabotage, _new_id), cut.is_here)
         port = await self._proxy.start()
-        runner = await self._start("runner", ["runner", str(state), str(token), f"http://127.0.0.1:{port}",
+        runner = await self._start("runner", ["--state", str(state), "--url", f"http://127.0.0.1:{port}", "--root",
                                               str(workspace)], base)
-        await _before_its_end(runner, self._proxy)
+        await runner.ready(self._proxy.until_attached(1))
         self._tell("A gateway and a runner are up: two processes, joined by a WebSocket through a proxy of our own.")
         return url
 
+    def _lay_out(self, base: Path, state: Path, workspace: Path) -> None:
+        """Make the directories and files. The token pairs the runner, as `interlock up` does it (G-3)."""
+        state.mkdir(mode=0o700)
+        (base / "marks").mkdir()
+        files.write(workspace)
+        write_private(state / RUNNER_TOKEN_FILE, b"ilr_" + secrets.token_urlsafe(32).encode())
+        write_config(self._chosen, state)
+
     async def _start(self, name: str, arguments: list[str], base: Path) -> Running:
-        process = await Running.start(name, arguments, base / f"{name}.log", dict(os.environ))
+        process = await Running.start(name, [name, *arguments], base / f"{name}.log", dict(os.environ))
         self._processes.append(process)
         return process
 
@@ -182,17 +185,13 @@ class _Stage:
             result(f"{time.monotonic() - self._started:5.1f} s  {sentence}")
 
 
-async def _before_its_end(runner: Running, proxy: Proxy) -> None:
-    """Wait until the runner is attached. Raises NotStarted when it ends instead."""
-    attached = asyncio.ensure_future(proxy.until_attached(1))
-    ended = asyncio.ensure_future(runner.ended())
-    try:
-        await asyncio.wait([attached, ended], return_when=asyncio.FIRST_COMPLETED)
-        if not attached.done():
-            raise NotStarted(f"The runner ended before it was attached: {runner.last_words(1)}")
-    finally:
-        attached.cancel()
-        ended.cancel()
+async def _announced(state: Path) -> str:
+    """Wait until a gateway has said in the state directory where it listens."""
+    while True:
+        said = gateway_file(state)
+        if said is not None:
+            return said.url
+        await asyncio.sleep(LOOK_S)
 
 
 def _new_id() -> str:
