@@ -1,0 +1,275 @@
+"""Following a command against a scripted gateway: its end, its approvals, a vote that meets another, a lost answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from cli.scripted import Script, answer, broken, event, link_to, problem, stream
+
+from interlock.cli import naming
+from interlock.cli.asking import Answering, Asker, card
+from interlock.cli.cursors import Cursors, Place
+from interlock.cli.following import Follower
+from interlock.cli.outcome import close_line, exit_of
+from interlock.cli.place import Where
+from interlock.cli.screen import Screen
+from interlock.cli.trouble import Trouble
+from interlock.protocol.resources import Approval, Command
+
+AT = "2026-11-21T10:00:00.000Z"
+LATER = "2999-01-01T00:00:00.000Z"
+FRAMES, STATUS, COMMAND, APPROVAL = "/v1/sessions/s/frames", "/v1/commands/cmd_a/status", "/v1/commands/cmd_a", \
+    "/v1/approvals/apr_a"
+
+
+def command(state: str = "succeeded", **more: Any) -> dict[str, Any]:
+    return {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "actor": {"type": "user", "id": "me"},
+            "type": "execute", "target": {"agent_id": "claude", "session_id": "s"}, "state": state, "timeout_ms": 1,
+            "started_at": AT, "ended_at": AT, **more}
+
+
+def approval(state: str = "pending", **more: Any) -> dict[str, Any]:
+    return {"id": "apr_a", "tenant_id": "t", "door": "tool", "state": state, "created_at": AT, "expires_at": LATER,
+            "title": "rm -rf build", "tool_name": "Bash", "agent_id": "claude", "runner_id": "local", "workspace": "/w",
+            "session_id": "s", "command_id": "cmd_a", "requested_by": {"type": "user", "id": "me"},
+            "digest": hashlib.sha256(b"x").hexdigest(), "input": {"command": "rm -rf build"}, "rule": "ask",
+            "required": 1, **more}
+
+
+def state(name: str) -> str:
+    return event({"event": "state", "command_id": "cmd_a", "at": AT, "state": name}, "k" + name)
+
+
+def asks(name: str) -> str:
+    return event({"event": "approval", "command_id": "cmd_a", "at": AT, "approval_id": "apr_a", "approval_state": name,
+                  "by": "user:you"}, "k" + name)
+
+
+def frames(*texts: str) -> str:
+    def frame(n: int, name: str, payload: dict[str, Any]) -> str:
+        return event({"n": n, "kind": "C", "frame": {"type": name, "payload": payload}}, f"f{n}")
+
+    middle = [frame(3 + n, "agent.text.done", {"turn_id": "t1", "block_id": f"b{n}", "text": said})
+              for n, said in enumerate(texts)]
+    return "".join([
+        frame(1, "control.prompt.request", {"prompt_id": "p", "input_type": "text", "origin": "user", "text": "x",
+                                            "command_id": "cmd_a"}),
+        frame(2, "session.turn.start", {"turn_id": "t1", "turn_index": 1}), *middle,
+        frame(90, "session.turn.end", {"turn_id": "t1", "stop_reason": "end_turn"}),
+    ])
+
+
+class Lines:
+    """A person who answers with these lines, and then says nothing more for ever."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+        self.asked = asyncio.Event()
+
+    async def line(self) -> str | None:
+        self.asked.set()
+        if not self._lines:
+            await asyncio.Event().wait()
+        return self._lines.pop(0)
+
+
+async def follow(script: Script, tmp_path: Path, how: Answering = "elsewhere", lines: Lines | None = None,
+                 place: Place | None = None) -> Command:
+    async with link_to(script, tmp_path) as link:
+        cursors = Cursors(tmp_path)
+        follower = Follower(link, await link.read(COMMAND, Command), Screen("claude"), Asker(link, how, lines),
+                            cursors, place=place or Place())
+        return await follower.follow()
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-4", "G-7", "S-3")
+async def test_text_to_standard_output_and_the_place_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Script({f"GET {FRAMES} sse": [stream(frames("Hello"))], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [stream(state("running") + state("succeeded"))]})
+    ended = await follow(script, tmp_path)
+    assert exit_of(ended) == 0
+    assert capsys.readouterr().out == "Hello\n"
+    kept = Cursors(tmp_path).command("cmd_a")
+    assert kept is not None
+    assert (kept.phase, kept.cursor, kept.status_cursor) == ("after", "f90", "ksucceeded")
+    assert Cursors(tmp_path).session("s") == "f90"
+
+
+@pytest.mark.anyio
+@pytest.mark.req("P-2", "P-5", "G-7")
+@pytest.mark.parametrize(("lines", "decision", "comment"), [
+    (["maybe", "?", "y"], "grant", None), (["n", "too dangerous"], "deny", "too dangerous"), (["no", ""], "deny", None),
+])
+async def test_a_person_is_asked_and_the_vote_names_what_was_shown(
+    lines: list[str], decision: str, comment: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    voted = asyncio.Event()
+    bodies: list[dict[str, Any]] = []
+
+    def vote(request: httpx2.Request) -> httpx2.Response:
+        import json
+
+        bodies.append(json.loads(request.content))
+        assert len(request.headers["Idempotency-Key"]) >= 16
+        voted.set()
+        after = approval("granted" if decision == "grant" else "denied", decided_by="user:me", comment=comment)
+        return httpx2.Response(200, json=after)
+
+    class AfterTheVote(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            yield (state("running") + asks("pending")).encode()
+            await voted.wait()
+            yield (asks("granted" if decision == "grant" else "denied") + state("succeeded")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=AfterTheVote())],
+                     f"GET {APPROVAL}": [answer(approval())], f"POST {APPROVAL}/grants": [vote]})
+    await follow(script, tmp_path, "ask", Lines(*lines))
+    err = capsys.readouterr().err
+    expected = {"decision": decision, "digest": approval()["digest"], "method": "acl"}
+    assert bodies == [expected | ({"comment": comment} if comment else {})]
+    for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule      ask", "0 of 1 needed", "digest",
+                  "interlock approve apr_a", "by user:me"):
+        assert shown in err
+
+
+@pytest.mark.anyio
+@pytest.mark.req("P-5", "P-6")
+async def test_a_question_decided_elsewhere_is_taken_back_and_says_who_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person = Lines()
+
+    class OnceAsked(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            yield asks("pending").encode()
+            await person.asked.wait()
+            yield (asks("denied") + state("succeeded")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=OnceAsked())],
+                     f"GET {APPROVAL}": [answer(approval()), answer(approval("denied", decided_by="user:you",
+                                                                             comment="no"))]})
+    await follow(script, tmp_path, "ask", person)
+    assert "approval apr_a was denied by user:you: no" in capsys.readouterr().err
+    assert not any(request.method == "POST" for request in script.asked)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_without_a_terminal_it_says_how_to_answer_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command("rejected", error={
+                         "code": "Forbidden", "message": "user:you did not allow it"}))],
+                     f"GET {STATUS} sse": [stream(state("pending_approval") + asks("pending") + asks("denied")
+                                                  + state("rejected"))],
+                     f"GET {APPROVAL}": [answer(approval()), answer(approval("denied", decided_by="user:you"))]})
+    ended = await follow(script, tmp_path)
+    close_line(ended)
+    assert exit_of(ended) == 3
+    err = capsys.readouterr().err
+    assert "waits for an approval" in err
+    assert err.rstrip().splitlines()[-1].startswith("error[Forbidden]: user:you did not allow it (rejected), in cmd_a.")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-4", "P-6")
+async def test_what_was_asked_before_this_terminal_left_off_is_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [stream(state("succeeded"))], f"GET {APPROVAL}": [answer(approval())],
+                     "GET /v1/approvals": [answer({"items": [approval()], "next_cursor": None, "has_more": False})]})
+    await follow(script, tmp_path, place=Place(cursor="f2", status_cursor="kpending", phase="inside", turn_id="t1"))
+    assert script.asked[1].headers.get("Last-Event-ID") in (None, "f2")
+    assert any(request.url.path == "/v1/approvals" for request in script.asked)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("M-1", "G-7")
+async def test_a_change_whose_answer_was_lost_is_sent_again_under_the_same_key(tmp_path: Path) -> None:
+    script = Script({"POST /v1/commands": [broken, problem(503, "Unavailable", "starting"), answer(command(), 202)]})
+    async with link_to(script, tmp_path) as link:
+        await link.send("/v1/commands", {"type": "execute"})
+    keys = {request.headers["Idempotency-Key"] for request in script.asked}
+    assert len(script.asked) == 3
+    assert len(keys) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.req("P-5", "G-7")
+async def test_a_vote_that_was_refused_leaves_the_watching_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({f"GET {FRAMES} sse": [stream(frames("Hi"))], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [stream(asks("pending") + state("succeeded"))],
+                     f"GET {APPROVAL}": [answer(approval())],
+                     f"POST {APPROVAL}/grants": [problem(403, "Forbidden", "The role viewer may not do this.")]})
+    ended = await follow(script, tmp_path, "yes")
+    assert ended.state == "succeeded"
+
+
+@pytest.mark.req("G-7", "P-2")
+def test_a_card_shows_everything_and_obeys_nothing() -> None:
+    import msgspec
+
+    hostile = approval(title="\x1b[2Jls", rule="[red]r[/red]", input={"command": "echo \x1b]0;x\x07\nrm -rf /"})
+    shown = card(msgspec.json.decode(msgspec.json.encode(hostile), type=Approval))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "rm -rf /" in shown
+    assert "[red]r[/red]" in shown
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7")
+async def test_a_unique_beginning_names_a_thing_and_an_ambiguous_one_does_not(tmp_path: Path) -> None:
+    found = [command(id="cmd_01AA", created_at="2026-01-01T00:00:00.000Z"), command(id="cmd_01AB"),
+             command(id="cmd_01B", type="cancel", created_at="2027-01-01T00:00:00.000Z")]
+    script = Script({"GET /v1/commands": [answer({"items": found, "next_cursor": None, "has_more": False})]})
+    async with link_to(script, tmp_path) as link:
+        assert (await naming.command(link, "cmd_01AA")).id == "cmd_01AA"
+        assert (await naming.command(link, "01b")).id == "cmd_01B"
+        assert (await naming.command(link, "@last")).id == "cmd_01AB"
+        for text, status in (("01A", 2), ("zz", 7), ("", 2)):
+            with pytest.raises(Trouble) as caught:
+                await naming.command(link, text)
+            assert caught.value.status == status
+        with pytest.raises(Trouble):
+            await naming.live_command(link, "@last")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("C-5", "G-7")
+async def test_a_list_is_read_over_its_pages(tmp_path: Path) -> None:
+    script = Script({"GET /v1/commands": [answer({"items": [command(id="cmd_1")], "next_cursor": "n", "has_more": True}),
+                                          answer({"items": [command(id="cmd_2")], "next_cursor": None,
+                                                  "has_more": False})]})
+    async with link_to(script, tmp_path) as link:
+        assert [one.id for one in await link.list("/v1/commands", Command)] == ["cmd_1", "cmd_2"]
+    assert script.asked[1].url.params["cursor"] == "n"
+
+
+@pytest.mark.req("G-4")
+def test_cursors_are_bounded_and_a_broken_file_is_forgotten(tmp_path: Path) -> None:
+    cursors = Cursors(tmp_path)
+    for n in range(205):
+        cursors.keep(f"s{n}", f"c{n}", Place(cursor=str(n)))
+    assert cursors.command("c0") is None
+    assert cursors.session("s204") == "204"
+    (tmp_path / "cursors.json").write_text("{broken")
+    assert cursors.command("c204") is None
+    assert Where(state=tmp_path).directory() == tmp_path
