@@ -26,7 +26,7 @@ from interlock.ports.ledger import Batch, Full, PutSession, PutTranscript, Recei
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol import payloads as p
 from interlock.protocol.records import SessionRecord, TranscriptLine
-from interlock.protocol.resources import Target
+from interlock.protocol.resources import Notice, Target
 from interlock.session.context import context, read_entries
 
 pytestmark = pytest.mark.anyio
@@ -224,6 +224,24 @@ async def test_a_conversation_goes_on_below_what_another_program_wrote() -> None
     table.begin()
     await table.execute("again", target=Target(agent_id="shell", session_id=session_id))
     assert read_entries(await pending(table))[0]["parentId"] == "0000abcd"
+
+
+@pytest.mark.req("X-3")
+async def test_an_id_that_the_file_has_is_drawn_again() -> None:
+    transcripts = MemoryTranscripts()
+    table = Table(transcripts=transcripts)
+    command = await table.execute("say hi")
+    waiting = await table.ledger.transcript_pending()
+    taken = [waiting[0].entry_id, "0000abcd"]
+    session_id = command.target.session_id
+    header = TranscriptHeader(session_id, "shell", "/w", "")
+    await transcripts.append(header, [line("0000abcd", session_id)])
+    draws, entropy = iter([*taken, "0000beef"]), table.entropy
+    table.entropy = lambda count: bytes.fromhex(next(draws)) if count == 4 else entropy(count)
+    table.begin()
+    await table.reattach(session_id, 0)
+    await (await table.lane(session_id)).call(lambda lane: lane.notice(Notice(code="c", message="m")))
+    assert [one.entry_id for one in await table.ledger.transcript_pending()] == [waiting[0].entry_id, "0000beef"]
 
 
 def line(entry_id: str, session_id: str = "S1", parent: str | None = None) -> TranscriptLine:

@@ -12,6 +12,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.records import TranscriptLine
 from interlock.protocol.resources import Approval, Notice
+from interlock.session import transcript
 from interlock.session.entries import BadLine, Draft, check_line, entry_line, header_line, new_entry_id
 from interlock.session.transcript import TranscriptFold, approval_draft, notice_draft, prompt_draft
 
@@ -236,7 +237,29 @@ def test_arguments_are_one_object_on_one_line() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     talk = Talk().start().call("i1", b'{\n "a" : 1\n}').call("i2", b'"ls"').call("i3", deep).end().usage()
     first, second, third = (part["arguments"] for part in talk.contents()[0])
-    assert (first, second, list(third)) == ({"a": 1}, {"input": "ls"}, ["input"])
+    assert (first, second, third) == ({"a": 1}, {"input": "ls"}, {"input": deep.decode()})
+    just = b'{"a":' * 500 + b"1" + b"}" * 500
+    assert Talk().start().call("i1", just).end().usage().contents()[0][0]["arguments"] == {"input": just.decode()}
+
+
+@pytest.mark.req("X-8")
+def test_what_nests_too_deep_breaks_nothing() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert Talk().start().call().result(deep).contents()[-1] == [text('"(nested too deep to be written here)"')]
+    entry = Talk().start().call("s1", delegation_chain=deep).entries[0]
+    assert entry["data"]["delegation_chain"] == "(nested too deep to be written here)"
+    while deep:
+        deep = deep[0]  # A list of lists is freed by recursion, which this depth would not survive everywhere.
+
+
+@pytest.mark.req("X-8")
+def test_a_message_that_grows_too_long_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "MAX_OPEN_CHARS", 10)
+    talk = Talk().start().text("12345678", "b1").text("abc", "b2", continues="b1").call().end().usage()
+    assert talk.contents() == [[text("12345678")], [text("abc")], [tool_call()]]
+    assert [message["stopReason"] for message in talk.messages()] == ["length", "length", "toolUse"]
 
 
 @pytest.mark.req("X-8")

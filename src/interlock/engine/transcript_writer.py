@@ -18,9 +18,9 @@ from interlock.ports.transcripts import TranscriptHeader, Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 
-BATCH_LINES = 512
+BATCH_LINES = 128
 """Lines taken from the ledger at once: bounds the memory of a batch and the size of the commit that forgets it."""
-BATCH_LINES_MAX = 16 * BATCH_LINES
+BATCH_LINES_MAX = 64 * BATCH_LINES
 """A batch grows to this where it holds lines of files that cannot be written, to reach those of other sessions."""
 RETRY_MIN_S = 0.25
 RETRY_MAX_S = 30.0

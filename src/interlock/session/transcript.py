@@ -13,6 +13,7 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_JSON_DEPTH
 from interlock.protocol.resources import Approval, Notice
 from interlock.session.entries import (
     AssistantMessage,
@@ -32,6 +33,11 @@ from interlock.session.entries import (
 API = "rawp"
 """`api` of every assistant message that came over RAWP (X-8)."""
 UNKNOWN_MODEL = "unknown"
+MAX_OPEN_CHARS = 1024 * 1024
+"""Text and arguments that one assistant message collects. Past it the message is appended with stopReason length and
+the next one goes on, so that no line grows without bound."""
+TOO_DEEP = "(nested too deep to be written here)"
+"""Stands for a value that nests deeper than an encoder can follow; the ledger's frame has it."""
 
 STOP_REASONS: dict[p.StopReason, FileStop] = {
     "end_turn": "stop", "max_tokens": "length", "tool_use": "toolUse", "cancelled": "aborted", "error": "error",
@@ -73,6 +79,7 @@ class TranscriptFold:
     def _reset(self) -> None:
         self._parts: list[_Block | ToolCallPart] = []
         self._began_ms = 0
+        self._chars = 0
         self._tools: dict[str, str] = {}
         self._last_tool = ""
         self._asked: dict[str, str] = {}
@@ -98,9 +105,9 @@ class TranscriptFold:
                 self._reset()
                 return drafts
             case p.TextDone():
-                self._text(frame, payload, at_ms)
+                return self._text(frame, payload, at_ms)
             case p.ToolRequest():
-                self._call(payload, at_ms)
+                return self._call(payload, at_ms)
             case p.ToolResult():
                 return [*self._flush("toolUse", None, at_ms), self._result(payload, at_ms)]
             case p.InteractionRequest() | p.InteractionResponse() | p.InteractionTimeout() | p.InteractionResolved():
@@ -131,21 +138,30 @@ class TranscriptFold:
         if payload.agent is not None and payload.agent.model:
             self.model = payload.agent.model
 
-    def _text(self, frame: Frame, payload: p.TextDone, at_ms: int) -> None:
+    def _text(self, frame: Frame, payload: p.TextDone, at_ms: int) -> list[Draft]:
         if not payload.text:
-            return
+            return []
+        drafts = self._room(len(payload.text), at_ms)
         continued = frame.metadata.get("continues")
         for part in self._parts if continued else ():
             if isinstance(part, _Block) and part.block_id == continued:
                 part.text += payload.text
                 part.block_id = payload.block_id  # The next continuation names this block, not the first one.
-                return
+                return drafts
         self._open(_Block(payload.block_id, frame.type == "agent.thinking.done", payload.text), at_ms)
+        return drafts
 
-    def _call(self, payload: p.ToolRequest, at_ms: int) -> None:
+    def _call(self, payload: p.ToolRequest, at_ms: int) -> list[Draft]:
+        drafts = self._room(len(payload.input), at_ms)
         self._tools[payload.invocation_id] = payload.tool_name
         self._last_tool = payload.invocation_id
         self._open(ToolCallPart(payload.invocation_id, payload.tool_name, _arguments(payload.input)), at_ms)
+        return drafts
+
+    def _room(self, chars: int, at_ms: int) -> list[Draft]:
+        drafts = self._flush("length", None, at_ms) if self._chars + chars > MAX_OPEN_CHARS else []
+        self._chars += chars
+        return drafts
 
     def _open(self, part: _Block | ToolCallPart, at_ms: int) -> None:
         if not self._parts:
@@ -189,6 +205,7 @@ class TranscriptFold:
             return []
         content = [part.part() if isinstance(part, _Block) else part for part in self._parts]
         self._parts = []
+        self._chars = 0
         return [
             AssistantMessage(
                 content=content, api=API, provider=self._agent_id, model=self.model or UNKNOWN_MODEL,
@@ -256,8 +273,11 @@ def approval_draft(approval: Approval, by: str) -> Custom:
 
 
 def _subagent_draft(frame: Frame) -> Custom:
-    return Custom("interlock.subagent", {"type": frame.type, "payload": _plain(msgspec.json.encode(frame.payload)),
-                                         "delegation_chain": frame.metadata["delegation_chain"]})
+    chain = frame.metadata["delegation_chain"]
+    return Custom("interlock.subagent", {
+        "type": frame.type, "payload": _plain(_encoded(frame.payload)),
+        "delegation_chain": chain if _shallow(chain, MAX_JSON_DEPTH) else TOO_DEEP,
+    })
 
 
 def _prompt_part(block: dict[str, Any]) -> Part:
@@ -278,18 +298,35 @@ def _arguments(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def _plain(raw: bytes) -> Any:
+    """Decode what a frame carried raw; as text where it is no JSON, or nests so deep that a reader might fail."""
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # A frame's raw field is only skipped over where it arrives, so what nests too deep shows here first.
+        # A raw field is only skipped over where its frame arrives, so what is wrong in it shows here first.
         return raw.decode("utf-8", "replace")
+    return value if _shallow(value, MAX_JSON_DEPTH) else raw.decode("utf-8", "replace")
+
+
+def _shallow(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(_shallow(item, depth - 1) for item in cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return depth > 0 and all(_shallow(item, depth - 1) for item in cast("list[Any]", value))
+    return True
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except RecursionError:
+        return msgspec.json.encode(TOO_DEEP)
 
 
 def _output_text(payload: p.ToolResult) -> str:
     output = payload.output
     if output is None:
         return ""
-    return output if isinstance(output, str) else msgspec.json.encode(output).decode()
+    return output if isinstance(output, str) else _encoded(output).decode()
 
 
 def _figures(usage: p.Usage | None) -> TokenFigures:
