@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -66,18 +66,20 @@ class Proxy:
         async with self._attachments:
             await self._attachments.wait_for(lambda: self.attached >= times)
 
-    async def _accept(self, runner: asyncio.StreamReader, to_runner: asyncio.StreamWriter) -> None:
+    def _accept(self, runner: asyncio.StreamReader, to_runner: asyncio.StreamWriter) -> None:
         if self.down:
             _reset(to_runner)
             return
-        task = cast("asyncio.Task[None]", asyncio.current_task())
+        task = asyncio.create_task(self._take(runner, to_runner))
         self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _take(self, runner: asyncio.StreamReader, to_runner: asyncio.StreamWriter) -> None:
         try:
             await self._serve(runner, to_runner)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # Either side has gone; that ends both.
         finally:
-            self._serving.discard(task)
             to_runner.transport.abort()
 
     async def _serve(self, runner: asyncio.StreamReader, to_runner: asyncio.StreamWriter) -> None:

@@ -94,6 +94,7 @@ class _Stage:
         self._figures = figures
         self._quiet = quiet
         self._started = time.monotonic()
+        self._last = "nothing."
         self._processes: list[Running] = []
         self._proxy: Proxy | None = None
 
@@ -105,7 +106,7 @@ class _Stage:
                 async with asyncio.timeout(limit_s):
                     await self._play(Path(name))
             except TimeoutError:
-                self._fail(f"It was not over after {limit_s:.0f} s; the last thing that was waited for did not happen.")
+                self._fail(f"It was not over after {limit_s:.0f} s. The last that happened was: {self._last}")
             except (Noticed, NotStarted, LedgerError) as error:
                 self._fail(str(error))
             except Trouble as trouble:
@@ -172,7 +173,7 @@ class _Stage:
             await self._proxy.close()
         for process in reversed(self._processes):
             await process.stop()
-        if self._figures.noticed and not self._sabotage and not self._quiet:
+        if self._figures.noticed and not self._sabotage:
             for process in self._processes:
                 if words := process.last_words():
                     say(f"the last words of the {process.name}:\n{words}", "dim")
@@ -181,6 +182,7 @@ class _Stage:
         self._figures.noticed.append(sentence)
 
     def _tell(self, sentence: str) -> None:
+        self._last = sentence
         if not self._quiet:
             result(f"{time.monotonic() - self._started:5.1f} s  {sentence}")
 
