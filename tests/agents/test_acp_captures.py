@@ -67,6 +67,7 @@ class Recorder:
     def __init__(self, *, allow: bool) -> None:
         self.said: list[Any] = []
         self.allow = allow
+        self.forever = False
 
     async def text(self, text: str) -> None:
         if self.said and self.said[-1][0] == "text":
@@ -89,6 +90,8 @@ class Recorder:
 
     async def ask(self, question: Question) -> Answer:
         self.said.append(("ask", question.tool_name))
+        if self.forever:
+            await asyncio.get_running_loop().create_future()
         wanted = "allow_once" if self.allow else "reject_once"
         return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None))
 
@@ -153,7 +156,8 @@ GOOSE = [
 ]
 
 
-async def play(steps: list[dict[str, Any] | None], *, allow: bool = True) -> tuple[Recorder, Scripted, Any]:
+async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False
+               ) -> tuple[Recorder, Scripted, Any]:
     process = Scripted({
         "initialize": [{"result": {"protocolVersion": 1, "agentInfo": {"name": "x", "version": "1"}}}],
         "session/new": [{"result": {"sessionId": SESSION}}],
@@ -163,6 +167,7 @@ async def play(steps: list[dict[str, Any] | None], *, allow: bool = True) -> tup
     spec = AgentSpec(adapter="acp", command="x")
     await agent.open(Opening("s", "x", spec, "/", {}))
     recorder = Recorder(allow=allow)
+    recorder.forever = forever
     outcome = await agent.prompt(Prompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
     await agent.close()
     return recorder, process, outcome
@@ -211,3 +216,16 @@ async def test_what_differs_between_agents() -> None:
     refused = [m["error"]["code"] for m in process.got if "error" in m]
     assert refused == [-32601, -32601]
     assert (outcome.stop_reason, outcome.notice[0]) == ("end_turn", "AgentRefused")
+
+
+@pytest.mark.req("A-5")
+async def test_a_permission_that_the_agent_gives_up_is_no_longer_asked() -> None:
+    recorder, process, outcome = await play([
+        permission([("allow", "allow_once")], 7, toolCallId="c1", rawInput=COMMAND, title="echo"),
+        {"method": "$/cancel_request", "params": {"requestId": 7}},
+        None,
+        {"result": {"stopReason": "end_turn"}},
+    ], forever=True)
+    assert recorder.said[0] == ("request", "unknown", COMMAND)
+    assert (process.got[-1]["id"], process.got[-1]["error"]["code"]) == (7, -32800)
+    assert outcome.stop_reason == "end_turn"

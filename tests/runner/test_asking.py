@@ -109,6 +109,19 @@ async def test_the_turns_end_is_a_no_that_stands_before_it(scene: Scene) -> None
     assert not (await scene.scribe.ask(QUESTION)).allow
 
 
+@pytest.mark.req("A-5")
+async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> None:
+    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    interaction_id = await scene.open_interaction()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert not scene.interactions.respond(
+        p.InteractionResponse(interaction_id=interaction_id, decision="allow", by="ada"))
+    await scene.outflow.flushed()
+    assert "x-interlock.interaction.resolved" in await scene.kinds()
+    assert not scene.interactions.waiting
+
+
 @pytest.mark.req("A-9")
 @pytest.mark.parametrize("named", ["always", "no", "unknown", None])
 def test_always_is_never_handed_to_an_agent(named: str | None) -> None:

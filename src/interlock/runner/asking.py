@@ -121,15 +121,23 @@ class Interactions:
         except BaseException:
             self._pending.pop(interaction_id, None)
             raise
-        verdict = await self._wait(pending)
+        try:
+            verdict = await self._wait(pending)
+        except asyncio.CancelledError:
+            # Whoever asked no longer waits: nothing that a person decides later can reach it.
+            if not pending.voided:
+                await self._resolve(interaction_id, Verdict("void", BY_RUNNER, "The agent no longer asks."))
+            raise
         if pending.voided:
             return Answer(False, None, verdict.message)
-        del self._pending[interaction_id]
-        resolved = self._resolved(interaction_id, verdict)
-        state = "waiting_approval" if self._pending else "running"
-        await self._journal.write(resolved, *self._journal.state_changed(state))
+        await self._resolve(interaction_id, verdict)
         await self._journal.durable()
         return choose(verdict, question.options)
+
+    async def _resolve(self, interaction_id: str, verdict: Verdict) -> None:
+        del self._pending[interaction_id]
+        state = "waiting_approval" if self._pending else "running"
+        await self._journal.write(self._resolved(interaction_id, verdict), *self._journal.state_changed(state))
 
     async def _wait(self, pending: _Pending) -> Verdict:
         while pending.verdict is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -11,9 +11,9 @@ import msgspec
 import interlock
 from interlock.agents.acp import wire
 from interlock.agents.acp.outcome import answered, died, failed
-from interlock.agents.acp.rpc import PeerLost, Request, Rpc, RpcError
+from interlock.agents.acp.rpc import METHOD_NOT_FOUND, REQUEST_CANCELLED, PeerLost, Request, Rpc, RpcError
 from interlock.agents.acp.updates import Updates
-from interlock.ports.agent import AgentStartFailed, Answer, Exit, Opening, Prompt, Scribe, Started, TurnOutcome
+from interlock.ports.agent import AgentStartFailed, Exit, Opening, Prompt, Question, Scribe, Started, TurnOutcome
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import CANCEL_GRACE_MS
@@ -42,6 +42,7 @@ class AcpAgent:
         self._cancelled = False
         self._prompting = False
         self._aside: set[asyncio.Task[None]] = set()
+        self._asking: dict[int | str | float, tuple[Request, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
         self._exit = Exit(0, None)
@@ -126,17 +127,26 @@ class AcpAgent:
         await process.terminate()
 
     async def _notified(self, method: str, params: bytes) -> None:
-        if method != "session/update" or self._updates is None:
-            return
         try:
-            await self._updates.take(params)
+            if method == "$/cancel_request":
+                self._give_up(wire.CANCEL_REQUEST.decode(params).request_id)
+            elif method == "session/update" and self._updates is not None:
+                await self._updates.take(params)
         except msgspec.MsgspecError:
             self._malformed += 1
+
+    def _give_up(self, request_id: int | str | float) -> None:
+        """The agent no longer waits for a permission: a later yes must not look as if it had been heard (A-5)."""
+        found = self._asking.get(request_id)
+        if found is not None:
+            request, task = found
+            task.cancel()
+            self._begin(self._connected().refuse(request, REQUEST_CANCELLED, "The request was cancelled."))
 
     async def _asked(self, request: Request) -> None:
         rpc = self._connected()
         if request.method != "session/request_permission":
-            await rpc.refuse(request)
+            await rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock does not offer {request.method}.")
             return
         if self._updates is None or self._cancelled or len(self._aside) >= MAX_OPEN_QUESTIONS:
             await rpc.answer(request, _CANCELLED)
@@ -151,15 +161,18 @@ class AcpAgent:
             return
         question, scribe = found
         # A person takes their time: what else the agent says must be heard meanwhile.
-        self._begin(self._answer(request, scribe.ask(question)))
+        task = self._begin(self._answer(request, question, scribe))
+        self._asking[request.request_id] = (request, task)
+        task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
 
-    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
+        return task
 
-    async def _answer(self, request: Request, asking: Awaitable[Answer]) -> None:
-        answer = await asking
+    async def _answer(self, request: Request, question: Question, scribe: Scribe) -> None:
+        answer = await scribe.ask(question)
         if answer.option_id is None:
             # ACP has no bare "no": an agent without a once-option to refuse with hears `cancelled` (A-9).
             await self._connected().answer(request, _CANCELLED)

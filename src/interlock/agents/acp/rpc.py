@@ -17,6 +17,7 @@ from interlock.ports.process import LineTooLong, Process
 
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
+REQUEST_CANCELLED = -32800
 MAX_ERROR_CHARS = 2_000
 """What is shown of an error's data."""
 
@@ -167,9 +168,9 @@ class Rpc:
         """Answer what the agent asked."""
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "result": result})
 
-    async def refuse(self, request: Request) -> None:
-        """Say that we do not have the method."""
-        error = {"code": METHOD_NOT_FOUND, "message": f"Interlock does not offer {request.method}"}
+    async def refuse(self, request: Request, code: int, sentence: str) -> None:
+        """Answer what the agent asked with an error."""
+        error = {"code": code, "message": sentence}
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "error": error})
 
     async def _reply(self, message: dict[str, Any]) -> None:

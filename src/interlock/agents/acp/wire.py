@@ -124,6 +124,12 @@ class Permission(msgspec.Struct, rename="camel"):
     options: list[PermissionOption] = []
 
 
+class CancelRequest(msgspec.Struct, rename="camel"):
+    """Params of `$/cancel_request`: the agent no longer waits for our answer."""
+
+    request_id: int | str | float
+
+
 INITIALIZED = msgspec.json.Decoder(Initialized)
 NEW_SESSION = msgspec.json.Decoder(NewSession)
 PROMPTED = msgspec.json.Decoder(Prompted)
@@ -133,3 +139,4 @@ CHUNK = msgspec.json.Decoder(Chunk)
 TOOL_CALL = msgspec.json.Decoder(ToolCall)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
 PERMISSION = msgspec.json.Decoder(Permission)
+CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)
