@@ -12,18 +12,17 @@ import structlog
 
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
-from interlock.engine.bridge.lane import Lane, LaneState, Limits
+from interlock.engine.bridge.lane import Lane, LaneState, Limits, Told
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
-from interlock.engine.viewers import Viewers
+from interlock.engine.viewers import Durable, Viewers, durable
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Append, Batch, Ledger, LedgerError, PutTranscript
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import Event
 from interlock.session.transcript import TranscriptFold
 
 GROUP_JOBS = 256
@@ -95,6 +94,11 @@ class LaneShell:
         self._wake.set()
         if len(self._jobs) >= INBOX_JOBS:
             self._room.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever feeds the lane should wait for `room`."""
+        return not self._room.is_set()
 
     async def room(self) -> None:
         """Wait until the lane can take more."""
@@ -178,23 +182,23 @@ class LaneShell:
     def _tell(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers
         given = iter(numbers)
-        stream = session_stream(lane.state.session_id)
-        burst: list[Event] = []
+        own = burst_of = session_stream(lane.state.session_id)
+        burst: list[Durable] = []
         for item in lane.out.tells:
-            if isinstance(item, Append):
-                event = Event(stream=item.stream, n=next(given), kind=item.kind, at_ms=item.at_ms, body=item.body,
-                              message_id=item.message_id)
-                if burst and burst[0].stream != event.stream:
-                    viewers.publish(burst[0].stream, burst)
+            if isinstance(item, Told):
+                event, frame = item
+                if burst and burst_of != event.stream:
+                    viewers.tell(burst_of, burst)
                     burst = []
-                burst.append(event)
+                burst_of = event.stream
+                burst.append(durable(next(given), event.kind, event.body, event.at_ms, frame))
             else:
                 if burst:
-                    viewers.publish(burst[0].stream, burst)
+                    viewers.tell(burst_of, burst)
                     burst = []
-                viewers.transient(stream, item.raw, item.frame)
+                viewers.transient(own, item.raw, item.frame)
         if burst:
-            viewers.publish(burst[0].stream, burst)
+            viewers.tell(burst_of, burst)
 
     def _send(self, attached: RunnerLink | None) -> None:
         lane = self.lane

@@ -78,6 +78,12 @@ class _TypeOnly(msgspec.Struct, frozen=True):
     type: str = ""
 
 
+def durable(n: int, kind: EventKind, body: bytes, at_ms: int, frame: Frame | None) -> Durable:
+    """Make an item of an event whose frame is understood already; `frame` is None where the event is no frame of the
+    runner that changed something."""
+    return Durable(n, kind, body, at_ms, None, frame if frame is not None and frame.type in CLOSING else None)
+
+
 _type_decoder = msgspec.json.Decoder(_TypeOnly)
 
 
@@ -276,10 +282,13 @@ class Viewers:
 
     def publish(self, stream: str, events: Sequence[Event]) -> None:
         """Tell what one transaction appended to a stream: numbers in order and without a gap. Never waits."""
+        self.tell(stream, [Durable(event.n, event.kind, event.body, event.at_ms) for event in events])
+
+    def tell(self, stream: str, items: Sequence[Durable]) -> None:
+        """Do what `publish` does, with the items as viewers will share them."""
         topic = self._topics.get(stream)
         if topic is None:
             return
-        items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
         if topic.blocks:
             for item in items:
                 frame = item.closing()

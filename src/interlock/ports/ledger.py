@@ -27,7 +27,7 @@ class Write(msgspec.Struct, frozen=True):
     """One thing a transaction does."""
 
 
-class Append(Write, frozen=True):
+class Append(Write, frozen=True, gc=False):
     """Append to a numbered stream; the ledger gives the number."""
 
     stream: str

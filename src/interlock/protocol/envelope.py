@@ -10,7 +10,7 @@ DPS_VERSION = "rawp-dps-1.0"
 """Version and WebSocket subprotocol (L-2)."""
 
 
-class Wire(msgspec.Struct, frozen=True):
+class Wire(msgspec.Struct, frozen=True, gc=False):
     """A frame as it arrives: the payload still bytes, so that what is only relayed is never re-encoded."""
 
     type: str
@@ -22,7 +22,7 @@ class Wire(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A frame as it is made or understood: the payload is the struct that the frame table names for `type`.
 
     `payload` is a `msgspec.Raw` for a type that the table does not know (E-1). `timestamp` is ISO 8601 UTC with

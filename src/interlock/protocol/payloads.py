@@ -18,8 +18,9 @@ Channel = Literal["stdout", "stderr", "progress", "agent"]
 Outcome = Literal["allowed", "denied", "expired", "void"]
 
 
-class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all payloads: absent fields stay absent on the wire."""
+class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of all payloads: absent fields stay absent on the wire. What was decoded never points back at itself, so
+    the cyclic collector is spared it."""
 
 
 # --- agent. ---

@@ -15,7 +15,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the ledger's rows."""
 
 
-class Event(Record, frozen=True, kw_only=True):
+class Event(Record, frozen=True, kw_only=True, gc=False):
     """One element of a numbered stream: `n` counts 1, 2, 3 … in its stream, without gaps (S-1).
 
     `kind` is C or M for a frame of that direction (`body` is its bytes as received or as sent), "refused" for a frame

@@ -67,11 +67,12 @@ class Delivered:
 
     def suppresses(self, block_id: str, text: str, metadata: dict[str, Any]) -> bool:
         """Take a block's `.done`: whether its text is kept from this view."""
-        self._replies.pop(block_id, None)
+        if self._replies:
+            self._replies.pop(block_id, None)
         # The closed text is the block's truth, whatever was held; only what it continues stands above it.
-        parent = self._closed.get(str(metadata.get("continues", "")), "hold")
+        parent: Verdict = self._closed.get(str(metadata["continues"]), "hold") if "continues" in metadata else "hold"
         verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
-        self._closed[block_id] = verdict if text.strip() else parent
+        self._closed[block_id] = verdict if text and not text.isspace() else parent
         if len(self._closed) > MAX_REMEMBERED:
             del self._closed[next(iter(self._closed))]
         return verdict == "silent"

@@ -28,7 +28,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     except Refusal as refusal:
         refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
         return
-    lane.append("C", raw, frame.message_id)
+    lane.append("C", raw, frame.message_id, frame)
     lane.hear(frame)
     in_turn = lane.state.machine.phase in ("turn", "usage")
     if in_turn or lane.state.ended is not None:
@@ -53,14 +53,14 @@ def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -
 def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
     payload = frame.payload
     match payload:
+        case p.TextDone():  # The most frequent one is asked for first.
+            _stage(lane, "chat")
         case p.Capabilities():
             _opened(lane, payload)
         case p.TurnStart():
             _started(lane, frame, payload)
         case p.ToolRequest():
             _stage(lane, "retrieval" if frame.metadata.get("kind") in ("read", "search", "fetch") else "tool")
-        case p.TextDone():
-            _stage(lane, "chat")
         case p.InteractionRequest():
             _asked(lane, payload, policy)
         case p.InteractionResolved():

@@ -129,14 +129,21 @@ class Transient(NamedTuple):
     frame: Frame
 
 
+class Told(NamedTuple):
+    """An event that viewers are told once it is durable, and the runner's frame that it holds, if it is one."""
+
+    event: Append
+    frame: Frame | None
+
+
 class Out(NamedTuple):
     """What a decision asks for: writes in one transaction, then what is told, then control frames to the runner.
 
-    `tells` holds the writes' Appends and the transient frames in the order in which viewers see them.
+    `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
     """
 
     writes: list[Write]
-    tells: list[Append | Transient]
+    tells: list[Told | Transient]
     sends: list[bytes]
 
 
@@ -164,6 +171,7 @@ class Lane:
         self.limits = limits
         self.transcriber = transcriber  # None where no transcripts are kept.
         self._entropy = entropy
+        self._stream = session_stream(state.session_id)
 
     # --- names and numbers ---
     def begin(self, now_ms: int) -> None:
@@ -190,15 +198,16 @@ class Lane:
         return self.commands.get(self.state.active) if self.state.active else None
 
     # --- the session's stream ---
-    def append(self, kind: EventKind, body: bytes, message_id: str = "") -> int:
-        """Append to the session's stream; returns the number that it will have."""
+    def append(self, kind: EventKind, body: bytes, message_id: str = "", frame: Frame | None = None) -> int:
+        """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
+        `body` holds and that was applied, so that nobody need understand it again."""
         self.state.n += 1
-        self._append(Append(session_stream(self.state.session_id), kind, self.now, body, message_id))
+        self._append(Append(self._stream, kind, self.now, body, message_id), frame)
         return self.state.n
 
-    def _append(self, event: Append) -> None:
+    def _append(self, event: Append, frame: Frame | None = None) -> None:
         self.out.writes.append(event)
-        self.out.tells.append(event)
+        self.out.tells.append(Told(event, frame))
 
     def transient(self, frame: Frame, raw: bytes) -> None:
         """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be (E-4, T-4)."""

@@ -178,7 +178,7 @@ class EventStream:
         beat_at = loop.time() + self._interval_s
         while not viewer.ended:
             burst = await viewer.next(max(0, beat_at - loop.time()))
-            data = b"".join(part for item in burst if (part := self._render(item)) is not None)
+            data = b"".join([part for item in burst if (part := self._render(item)) is not None])
             if loop.time() >= beat_at:
                 data += self._beat()
                 beat_at = loop.time() + self._interval_s
