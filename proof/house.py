@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -17,6 +18,8 @@ import httpx2
 
 READY_TIMEOUT_S = 20.0
 LOG_TAIL_CHARS = 2_000
+REPOSITORY = Path(__file__).resolve().parent.parent
+"""Where `python -m proof.part` finds this package."""
 
 Part = Literal["gateway", "runner"]
 
@@ -34,6 +37,8 @@ class House:
         self.workspace = place / "workspace"
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.runner_url = self.url
+        """Where the runner dials; another one where something stands between the two."""
         self.processes: dict[Part, subprocess.Popen[bytes]] = {}
         self.state.mkdir(mode=0o700)
         self.workspace.mkdir()
@@ -47,8 +52,8 @@ class House:
         """Start a part; its output goes to `<place>/<part>.log`."""
         with (self.place / f"{part}.log").open("ab") as log:
             self.processes[part] = subprocess.Popen(
-                [sys.executable, "-m", "proof.part", part, str(self.state), self.url, str(self.workspace)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                [sys.executable, "-m", "proof.part", part, str(self.state), self.runner_url, str(self.workspace)],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=REPOSITORY,
             )
 
     def up(self) -> None:
@@ -109,7 +114,7 @@ class House:
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
         done = subprocess.run([sys.executable, "-m", "proof.part", "audit", str(self.state), "", ""],
-                              capture_output=True, text=True, check=False)
+                              capture_output=True, text=True, check=False, cwd=REPOSITORY)
         told = json.loads(done.stdout)
         return told["ok"], told["records"], told["says"]
 
@@ -126,14 +131,14 @@ class House:
                 process.kill()
                 process.wait()
 
-    def leftovers(self) -> list[int]:
-        """Processes of this house's agents that are still there (A-4)."""
-        marker = f"RAWP_WORKSPACE_PATH={self.workspace}".encode()
+    def leftovers(self, workspace: Path | None = None) -> list[int]:
+        """Processes of this house's agents that are still there, those of one workspace or all (A-4)."""
+        within = re.compile(re.escape(f"RAWP_WORKSPACE_PATH={workspace or self.workspace}".encode()) + b"(/.*)?")
         found: list[int] = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    if marker in (entry / "environ").read_bytes().split(b"\0"):
+                    if any(map(within.fullmatch, (entry / "environ").read_bytes().split(b"\0"))):
                         found.append(int(entry.name))
         return found
 

@@ -1,0 +1,103 @@
+"""A house of real processes for each module; each test has a workspace and sessions of its own in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from end_to_end.errands import Errand, submit
+from proof.house import House
+
+MISBEHAVING = Path(__file__).resolve().parents[1] / "agents" / "misbehaving.py"
+
+CONFIG = f"""
+[[policy.rules]]
+name = "lines that say so are free"
+effect = "allow"
+door = "tool"
+agent = "shell"
+command = ".*# free"
+
+[[policy.rules]]
+name = "lines that say so are never run"
+effect = "deny"
+door = "tool"
+command = ".*# never"
+reason = "It says so itself."
+
+[[policy.rules]]
+name = "lines that say so must be answered soon"
+effect = "ask"
+door = "tool"
+command = ".*# soon"
+ttl = "1s"
+
+[[policy.rules]]
+name = "prisoners start nothing"
+effect = "deny"
+door = "command"
+agent = "prisoner"
+reason = "It is locked up."
+
+[[policy.rules]]
+name = "guarded agents are asked for"
+effect = "ask"
+door = "command"
+agent = "guarded"
+"""
+
+
+def acp(name: str, *args: str) -> str:
+    """`[agents.<name>]` for the misbehaving agent with a start word."""
+    given = ", ".join(f'"{arg}"' for arg in ("-S", str(MISBEHAVING), *args))
+    return f'\n[agents.{name}]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = [{given}]\n'
+
+
+AGENTS = (acp("misbehaving") + acp("dead", "--start=die") + acp("deaf", "--start=die-initialize")
+          + acp("penniless", "--start=session-error") + acp("prisoner") + acp("guarded")
+          + '\n[agents.absent]\nadapter = "acp"\ncommand = "/nowhere/at/all"\n'
+          + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n')
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """Gateway and runner; when the module is over nothing of any agent is left, and the audit log verifies."""
+    house = House(tmp_path_factory.mktemp("house"), CONFIG + AGENTS)
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+    assert left == []
+    assert audit_ok, says
+    assert "Traceback" not in house.log("gateway") + house.log("runner")
+
+
+@pytest.fixture
+def workspace(house: House, request: pytest.FixtureRequest) -> Path:
+    """A directory of the test's own under the runner's root."""
+    found = house.workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
+    found.mkdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def standing(house: House) -> Errand:
+    """A session of the shell that stays open all along."""
+    place = house.workspace / "standing"
+    place.mkdir()
+    errand = submit(house, "shell", "echo standing # free", workspace=place)
+    assert errand.ended()["state"] == "succeeded"
+    return errand
+
+
+@pytest.fixture
+def usable(house: House, standing: Errand) -> Generator[None]:
+    """After the test, another session of the same gateway and runner still does its work."""
+    yield
+    again = submit(house, "shell", "echo still here # free", session_id=standing.session_id)
+    assert again.ended()["state"] == "succeeded"

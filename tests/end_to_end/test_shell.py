@@ -1,0 +1,225 @@
+"""The main job with our own `shell`: text streams, a tool call is held, a person decides, the result arrives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
+
+from proof.house import House
+
+SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
+
+
+@pytest.mark.req("C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
+def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
+
+    ended = errand.ended()
+
+    assert (ended["state"], ended["result"]["output"]["exit_code"]) == ("succeeded", 0)
+    assert errand.sent("tool.invoke.result")[0]["payload"]["output"] == f"{workspace}\nrawp-dps-1.0\n"
+    types = [event["frame"]["type"] for event in errand.frames() if event["kind"] == "C"]
+    assert types.index("session.usage") == types.index("session.turn.end") + 1
+    states = [event["state"] for event in errand.status() if event["event"] == "state"]
+    assert states == ["queued", "dispatched", "running", "succeeded"]
+    errand.close()
+    assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("S-1", "S-3", "E-4")
+def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", SLOW_LINES, workspace=workspace)
+
+    with watching(errand) as viewer:
+        viewer.until_text("line 3\n")
+        assert errand.command()["state"] == "running"
+        assert errand.sent("tool.invoke.result") == []
+        with watching(errand) as late:  # Who joins in the middle gets the text so far, then what comes.
+            late.until_text("line 1\nline 2\nline 3\n")
+            (workspace / "go").touch()
+            assert errand.ended()["state"] == "succeeded"
+            late.until_frame("session.usage")
+        viewer.until_frame("session.usage")
+
+    kept = errand.texts()
+    for name in [name for name in kept if name.endswith("/stdout")]:
+        assert kept[name] == "line 1\nline 2\nline 3\nlast\n"
+        assert kept[name].startswith(viewer.blocks[name])
+        assert kept[name].startswith(late.blocks[name])
+
+
+@pytest.mark.req("A-5", "P-2", "P-5", "P-6")
+def test_a_held_tool_call_runs_after_the_yes_and_only_then(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo done > done.txt", workspace=workspace)
+
+    approval = errand.approval()
+    assert (approval["door"], approval["input"]) == ("tool", {"command": "echo done > done.txt"})
+    assert not (workspace / "done.txt").exists()
+    assert house.get(f"/v1/sessions/{errand.session_id}")["state"] == "waiting_approval"
+    assert errand.vote("grant", approval).status_code == 200
+
+    assert errand.ended()["state"] == "succeeded"
+    assert (workspace / "done.txt").read_text() == "done\n"
+    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "consumed"
+    assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == "allowed"
+    late = errand.vote("deny", approval)
+    assert (late.status_code, late.json()["code"]) == (409, "Conflict")
+
+
+@pytest.mark.req("A-5", "P-6")
+@pytest.mark.parametrize(("line", "state", "outcome"), [
+    ("touch it", "denied", "denied"), ("touch it # soon", "expired", "expired"), ("touch it # never", None, "denied")])
+def test_a_no_of_a_person_of_time_or_of_policy_holds(
+    house: House, workspace: Path, line: str, state: str | None, outcome: str
+) -> None:
+    errand = submit(house, "shell", line, workspace=workspace)
+    if state is not None:
+        approval = errand.approval()
+        if state == "denied":
+            errand.vote("deny", approval)
+    ended = errand.ended()
+
+    assert ended["state"] in ("failed", "succeeded")
+    assert not (workspace / "it").exists()
+    assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == outcome
+    assert errand.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
+    if state is not None:
+        assert house.get(f"/v1/approvals/{approval['id']}")["state"] == state
+
+
+@pytest.mark.req("P-1", "P-6", "C-0")
+@pytest.mark.parametrize(("decision", "state"), [("grant", "succeeded"), ("deny", "rejected")])
+def test_a_command_is_held_before_it_starts(house: House, workspace: Path, decision: str, state: str) -> None:
+    errand = submit(house, "guarded", "text:started", workspace=workspace)
+
+    approval = errand.approval()
+    assert approval["door"] == "command"
+    assert errand.command()["state"] == "pending_approval"
+    assert house.leftovers(workspace) == []
+    errand.vote(decision, approval)
+
+    assert errand.ended()["state"] == state
+    assert errand.text() == ("started" if decision == "grant" else "")
+    assert (house.get(f"/v1/approvals/{approval['id']}")["state"]
+            == ("consumed" if decision == "grant" else "denied"))
+
+
+@pytest.mark.req("P-1", "F-1")
+def test_policy_may_deny_a_command(house: House, workspace: Path) -> None:
+    answer = house.post("/v1/commands", body("prisoner", "text", workspace=workspace), new_key())
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "Forbidden")
+    assert "prisoners start nothing" in answer.json()["detail"]
+
+
+@pytest.mark.req("A-4", "C-2", "C-8", "D-4")
+def test_a_cancel_in_the_middle_of_output_ends_the_tool(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
+    with watching(errand) as viewer:
+        viewer.until_text("begun\n")
+
+    cancel = errand.cancel()
+
+    assert errand.ended()["state"] == "canceled"
+    assert cancel.ended()["state"] == "succeeded"
+    assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+    assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
+    assert errand.sent("tool.invoke.result")[0]["payload"]["output"].startswith("begun\n")
+    again = submit(house, "shell", "echo again # free", session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+
+@pytest.mark.req("C-1", "C-8")
+def test_a_command_that_takes_too_long_is_timed_out(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
+
+    ended = errand.ended()
+
+    assert (ended["state"], ended["error"]["code"]) == ("timed_out", "Timeout")
+    assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+
+
+@pytest.mark.req("T-1", "C-0")
+def test_a_second_prompt_of_a_session_waits_for_the_first(house: House, workspace: Path) -> None:
+    first = submit(house, "shell", "while [ ! -e go ]; do sleep 0.05; done; echo one >> order # free",
+                   workspace=workspace)
+    first.until("running")
+    second = submit(house, "shell", "echo two >> order # free", session_id=first.session_id)
+
+    assert second.command()["state"] == "queued"
+    (workspace / "go").touch()
+
+    assert (first.ended()["state"], second.ended()["state"]) == ("succeeded", "succeeded")
+    assert (workspace / "order").read_text() == "one\ntwo\n"
+    starts = first.sent("session.turn.start")
+    assert [start["payload"]["turn_index"] for start in starts] == [0, 1]
+
+
+@pytest.mark.req("A-2", "C-8")
+def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "exit 7 # free\ntouch never # free", workspace=workspace)
+
+    ended = errand.ended()
+
+    assert (ended["state"], ended["result"]["output"]["exit_code"]) == ("failed", 7)
+    assert not (workspace / "never").exists()
+
+
+@pytest.mark.req("A-1", "W-2")
+@pytest.mark.parametrize("place", ["/", "/etc", "{root}/../outside", "{root}/link", "{root}/missing"])
+def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> None:
+    link = house.workspace / "link"
+    if not link.is_symlink():
+        link.symlink_to("/etc")
+    errand = submit(house, "shell", "touch here # free", workspace=place.format(root=house.workspace))
+
+    ended = errand.ended()
+
+    assert ended["state"] == "failed"
+    assert ended["error"]["code"] in ("WORKSPACE_REFUSED", "AGENT_START_FAILED")
+    assert ended["error"]["message"]
+    assert errand.sent("session.turn.start") == []
+    assert errand.sent("session.closed") != []
+
+
+@pytest.mark.req("M-1", "M-2")
+def test_the_same_key_gives_the_same_answer_and_runs_once(house: House, workspace: Path) -> None:
+    key, wanted = new_key(), body("shell", "echo once >> ran # free", workspace=workspace)
+
+    first, second = house.post("/v1/commands", wanted, key), house.post("/v1/commands", wanted, key)
+    other = house.post("/v1/commands", body("shell", "echo other # free", workspace=workspace), key)
+
+    assert (first.status_code, second.status_code, other.status_code) == (202, 202, 422)
+    assert first.content == second.content
+    assert first.headers["location"] == second.headers["location"]
+    assert second.headers["idempotency-replayed"] == "true"
+    assert Errand(house, first.json()).ended()["state"] == "succeeded"
+    assert (workspace / "ran").read_text() == "once\n"
+    later = house.post("/v1/commands", wanted, key)
+    assert (later.status_code, later.content) == (202, first.content)
+
+
+@pytest.mark.req("K-2", "F-1")
+def test_nothing_is_answered_without_a_key_or_for_another_host(house: House) -> None:
+    url = f"{house.url}/v1/commands"
+    answers = {
+        "no key": httpx2.get(url),
+        "a wrong key": httpx2.get(url, headers={"Authorization": "Bearer ilk_wrong"}),
+        "another host": httpx2.get(url, headers={**house.headers, "Host": "evil.example"}),
+        "a page": httpx2.get(url, headers={**house.headers, "Origin": "https://evil.example"}),
+        "a submission": httpx2.post(url, json=body("shell", "touch x"), headers={"Idempotency-Key": new_key()}),
+        "the runner's token": httpx2.get(
+            url, headers={"Authorization": f"Bearer {house.token.read_text()}"}),
+    }
+
+    assert {name: answer.status_code for name, answer in answers.items()} == {
+        "no key": 401, "a wrong key": 401, "another host": 421, "a page": 403, "a submission": 401,
+        "the runner's token": 401}
+    for answer in answers.values():
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert json.loads(answer.content)["hint"]
+    assert healthy(house)
