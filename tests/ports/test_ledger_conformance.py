@@ -448,6 +448,10 @@ async def test_transcript_lines_wait_in_the_order_they_were_written(ledger: Ledg
     await put(ledger, PutTranscript(line("b")))
     await put(ledger, PutTranscript(line("z")))
     assert await ledger.transcript_pending() == [line("z"), line("a", "S2"), line("m"), line("b")]
+    assert await ledger.transcript_pending(limit=2) == [line("z"), line("a", "S2")]
+    assert await ledger.transcript_pending("S1") == [line("z"), line("m"), line("b")]
+    assert await ledger.transcript_pending("S1", limit=2) == [line("z"), line("m")]
+    assert await ledger.transcript_pending("S3") == []
     await put(ledger, DropTranscript("S1", ("m", "z", "not there")), DropTranscript("S2", ("b",)))
     assert await ledger.transcript_pending() == [line("a", "S2"), line("b")]
 

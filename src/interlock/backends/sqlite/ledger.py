@@ -179,11 +179,11 @@ class SqliteLedger(Ledger):
     async def transcript_pending(
         self, session_id: str | None = None, limit: int | None = None
     ) -> list[TranscriptLine]:
-        most = _NO_LIMIT if limit is None else limit
         if session_id is None:
-            found = await self._readers.rows(queries.TRANSCRIPT_PENDING, (most,))
+            found = await self._readers.rows(queries.TRANSCRIPT_PENDING, (_NO_LIMIT if limit is None else limit,))
         else:
-            found = await self._readers.rows(queries.TRANSCRIPT_PENDING_OF, (session_id, most))
+            placed = sorted(await self._readers.rows(queries.TRANSCRIPT_PENDING_OF, (session_id,)))
+            found = [row[1:] for row in placed][:limit]
         return [
             TranscriptLine(session_id=session_id, entry_id=entry_id, line=line) for session_id, entry_id, line in found
         ]
