@@ -167,6 +167,27 @@ async def test_a_refusal_before_the_start_is_sent_again_or_fails(code: str, stat
     assert table.wire.types().count("control.prompt.request") == sent
 
 
+@pytest.mark.req("C-8", "A-4")
+@pytest.mark.parametrize("code", ["PROMPT_IN_PROGRESS", "SESSION_NOT_FOUND"])
+async def test_a_prompt_that_crosses_an_agents_close_for_idleness_opens_it_again(code: str) -> None:
+    table = Table()
+    first = await table.execute("one")
+    session_id = first.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    prompt = table.wire.last("control.prompt.request")
+    await table.say(session_id, "agent.error", p.AgentError(
+        severity="fatal", error_code="SIGNAL_EXIT", message="ended by SIGTERM"), expected=True)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    assert await table.state(second.id) == "dispatched"
+    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="crossed", fatal=False),
+                    in_reply_to=prompt.message_id)
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+    assert await table.state(second.id) == "dispatched"
+
+
 @pytest.mark.req("C-8", "A-2")
 async def test_an_agent_that_cannot_start_fails_its_command_with_its_own_words() -> None:
     table = Table()

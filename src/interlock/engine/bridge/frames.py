@@ -19,6 +19,10 @@ from interlock.protocol.resources import Notice, StatusEvent
 from interlock.session.turn import Refusal
 
 
+SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
+"""Refusals that say nothing against the prompt: it crossed a turn, a restart, or an agent's close for idleness (C-8)."""
+
+
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     """Apply the next durable frame; one that does not fit is recorded, told, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
@@ -66,7 +70,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.InteractionResolved():
             _resolved(lane, payload)
         case p.AgentError():
-            if payload.severity != "warning":
+            if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
         case p.SessionError():
             _session_error(lane, frame, payload)
@@ -203,10 +207,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         return
     if record.command.started_at is not None:
         return
-    if payload.error_code in ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED"):
+    if payload.error_code in SENT_AGAIN:
         requeue(lane, record)
-    elif lane.state.last_error is not None and payload.error_code == "SESSION_NOT_FOUND":
-        fail(lane, record, *lane.state.last_error)
     else:
         fail(lane, record, payload.error_code, payload.message)
 
