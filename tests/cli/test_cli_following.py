@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 
+from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import naming
 from interlock.cli.asking import Answering, Asker, card
 from interlock.cli.cursors import Cursors, Place
@@ -89,7 +89,9 @@ async def follow(script: Script, tmp_path: Path, how: Answering = "elsewhere", l
 
 @pytest.mark.anyio
 @pytest.mark.req("G-4", "G-7", "S-3")
-async def test_text_to_standard_output_and_the_place_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_text_to_standard_output_and_the_place_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = Script({f"GET {FRAMES} sse": [stream(frames("Hello"))], f"GET {COMMAND}": [answer(command())],
                      f"GET {STATUS} sse": [stream(state("running") + state("succeeded"))]})
     ended = await follow(script, tmp_path)
@@ -255,9 +257,9 @@ async def test_a_unique_beginning_names_a_thing_and_an_ambiguous_one_does_not(tm
 @pytest.mark.anyio
 @pytest.mark.req("C-5", "G-7")
 async def test_a_list_is_read_over_its_pages(tmp_path: Path) -> None:
-    script = Script({"GET /v1/commands": [answer({"items": [command(id="cmd_1")], "next_cursor": "n", "has_more": True}),
-                                          answer({"items": [command(id="cmd_2")], "next_cursor": None,
-                                                  "has_more": False})]})
+    first = {"items": [command(id="cmd_1")], "next_cursor": "n", "has_more": True}
+    last = {"items": [command(id="cmd_2")], "next_cursor": None, "has_more": False}
+    script = Script({"GET /v1/commands": [answer(first), answer(last)]})
     async with link_to(script, tmp_path) as link:
         assert [one.id for one in await link.list("/v1/commands", Command)] == ["cmd_1", "cmd_2"]
     assert script.asked[1].url.params["cursor"] == "n"

@@ -118,10 +118,10 @@ def test_a_denied_tool_is_said_and_is_no_result(capsys: pytest.CaptureFixture[st
 def test_an_agents_error_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen("claude")
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="It died.")))
-    screen.tell_error("It died.")
+    screen.tell_errors("It died.")
     assert capsys.readouterr().err == ""
     show(screen, ("agent.error", p.AgentError(severity="error", error_code="PROCESS_EXIT", message="\x1b[2Jdied")))
-    screen.tell_error("Something else.")
+    screen.tell_errors("Something else.")
     assert capsys.readouterr().err == "agent error[PROCESS_EXIT]: \\x1b[2Jdied\n"
 
 

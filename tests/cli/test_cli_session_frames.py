@@ -61,7 +61,8 @@ def test_a_prompt_that_waits_for_another_turn_does_not_take_it_over() -> None:
 @pytest.mark.req("C-8", "T-3")
 def test_a_turn_that_ends_for_a_tool_is_followed_by_another() -> None:
     part = Part("cmd_a")
-    events = [prompt("cmd_a", "p"), start("t1", "p"), end("t1", "tool_use"), start("t2", "p"), text("t2", "on"), end("t2")]
+    events = [prompt("cmd_a", "p"), start("t1", "p"), end("t1", "tool_use"),
+              start("t2", "p"), text("t2", "on"), end("t2")]
     assert said(part, events) == ["on"]
     assert part.is_over
 

@@ -7,6 +7,7 @@ block's end carries the whole of it (E-4, S-1).
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO, cast
 
@@ -19,6 +20,8 @@ from interlock.protocol.resources import Notice
 
 SHELL = "shell"
 """The agent whose tools' output is the result itself, and whose words are remarks on it."""
+MAX_ERRORS = 20
+"""The newest errors are kept until the command's end."""
 INPUT_CHARS = 300
 """A tool's input is shown up to here in the stream; an approval's card shows all of it."""
 
@@ -63,8 +66,8 @@ class Screen:
         """Each tool call's output as a whole, over its channels."""
         self._open: TextIO | None = None
         """The stream whose last line is not ended."""
-        self._error: p.AgentError | None = None
-        """The agent's last error, which most often is also how its command ends."""
+        self._errors: deque[tuple[str, str]] = deque(maxlen=MAX_ERRORS)
+        """Errors (message, line), which most often are also how the command ends."""
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
@@ -170,7 +173,8 @@ class Screen:
             cut = result.truncated
             self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "yellow")
         if result.status != "ok":
-            why = f": {one_line(result.output)}" if isinstance(result.output, str) and streamed is None else ""
+            said = one_line(result.output) if isinstance(result.output, str) and streamed is None else ""
+            why = f": {said}" if said else ""
             self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red")
         elif not self._is_shell:
             self.end_line()
@@ -181,20 +185,21 @@ class Screen:
 
     # --- mishaps ---
     def _agent_error(self, error: p.AgentError) -> None:
+        line = f"agent {error.severity}[{error.error_code}]: {error.message}"
         if error.severity == "warning":
-            self.remark(f"agent warning[{error.error_code}]: {error.message}", "yellow")
-            return
-        self.tell_error()
-        self._error = error
-
-    def tell_error(self, said: str | None = None) -> None:
-        """Show the agent's last error, unless its message is `said` in the command's own last line."""
-        error, self._error = self._error, None
-        if error is not None and error.message != said:
-            self.remark(f"agent {error.severity}[{error.error_code}]: {error.message}", "red")
+            self.remark(line, "yellow")
+        else:
+            self._errors.append((error.message, line))
 
     def _session_error(self, error: p.SessionError) -> None:
-        self.remark(f"session error[{error.error_code}]: {error.message}", "red")
+        self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
+
+    def tell_errors(self, said: str | None = None) -> None:
+        """Show the errors of agent and session, but for the one that the command's own last line says."""
+        for message, line in self._errors:
+            if message != said:
+                self.remark(line, "red")
+        self._errors.clear()
 
     def _file(self, file: p.FileTransfer) -> None:
         if file.chunk is None or file.chunk.index == 0:

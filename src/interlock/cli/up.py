@@ -38,6 +38,7 @@ from interlock.protocol.resources import Node
 
 LOCK_FILE = "up.lock"
 LOCAL_RUNNER = "local"
+"""The composition root's name for the runner that is paired here; importing it from there would load all of it."""
 TOKEN_BYTES = 32
 POLL_S = 0.05
 """How often readiness is looked for."""
