@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from interlock import __version__
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import head_line
@@ -119,7 +120,8 @@ async def _serve(
     entropy: Callable[[int], bytes],
 ) -> None:
     viewers = Viewers(ledger)
-    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), _limits(config))
+    transcripts = JsonlTranscripts(state, clock)
+    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), _limits(config), transcripts)
     _reload_on_hangup(engine, reload)
     await ensure_owner_key(state, ledger, clock, entropy)
     if local_runner_token is not None:
@@ -153,6 +155,7 @@ async def _serve(
                     on_stop=end_streams, ready=announce)
     finally:
         await engine.stop()
+        await transcripts.close()
         pruning.cancel()
         stopping.set()
         await asyncio.gather(signing, pruning, return_exceptions=True)
