@@ -57,6 +57,13 @@ ON CONFLICT (session_id) DO UPDATE SET
     created_ms = excluded.created_ms, updated_ms = excluded.updated_ms, deadline_ms = excluded.deadline_ms,
     usage = excluded.usage, machine = excluded.machine
 """
+TOUCH_SESSION = """
+UPDATE session SET updated_ms = ?, usage = ?, machine = ?
+WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND runner_id = ? AND workspace = ?
+  AND state = ? AND created_ms = ? AND deadline_ms IS ?
+"""
+"""A session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column that is
+named in SET, whether its value changes or not, and each such page would go through the log again."""
 SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?"
 SESSION_BY_KEY = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?

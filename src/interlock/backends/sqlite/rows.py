@@ -35,6 +35,15 @@ def session_row(record: SessionRecord) -> Row:
     )  # fmt: skip
 
 
+def session_touch(record: SessionRecord) -> Row:
+    """Columns of TOUCH_SESSION."""
+    return (
+        record.updated_ms, _encode(record.usage), record.machine, record.session_id, record.tenant_id,
+        record.session_key, record.agent_id, record.runner_id, record.workspace, record.state, record.created_ms,
+        record.deadline_ms,
+    )  # fmt: skip
+
+
 def session_of(row: Row) -> SessionRecord:
     """Read SESSION_COLUMNS."""
     (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms, deadline_ms,

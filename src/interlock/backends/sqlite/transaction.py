@@ -141,7 +141,9 @@ class Transaction:
         return record.seq
 
     def put_session(self, write: PutSession) -> None:
-        self._execute(queries.PUT_SESSION, rows.session_row(write.record))
+        self._execute(queries.TOUCH_SESSION, rows.session_touch(write.record))
+        if not self._connection.changes():
+            self._execute(queries.PUT_SESSION, rows.session_row(write.record))
 
     def put_command(self, write: PutCommand) -> None:
         self._execute(queries.PUT_COMMAND, rows.command_row(write.record))
