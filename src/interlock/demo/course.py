@@ -38,6 +38,10 @@ class Noticed(Exception):
     """Something that must not be: the demonstration cannot go on. The text is one sentence."""
 
 
+class _EndedBefore(Exception):
+    """The command ended too early; the text says before what."""
+
+
 class Cut:
     """Where the link is cut: in the middle of the held command's output; with a real agent, at its first output."""
 
@@ -78,6 +82,8 @@ class Course:
                 await self._play_agent(command, viewer, proxy, ended)
             await ended
             await self._count(command.id, viewer, proxy, export)
+        except _EndedBefore as early:
+            raise Noticed(f"{self._how_it_ended(await self._ended(command.id))}, before {early}.") from None
         finally:
             ended.cancel()
             following.cancel()
@@ -103,6 +109,15 @@ class Course:
         async for heard in Stream(self._link, f"/v1/commands/{command_id}/status"):
             if isinstance(heard, Told) and heard.data.get("event") == "state" and heard.data.get("state") in BY_STATE:
                 return
+
+    async def _ended(self, command_id: str) -> Command:
+        command = await self._link.read(f"/v1/commands/{command_id}", Command)
+        self._figures.command_state = command.state
+        return command
+
+    def _how_it_ended(self, command: Command) -> str:
+        why = f" ({command.error.code}: {command.error.message})" if command.error is not None else ""
+        return f"The command ended as {command.state}{why}"
 
     async def _vote(self, approval_id: str, decision: str) -> Approval:
         approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
@@ -186,11 +201,9 @@ class Course:
     # --- the end ---
     async def _count(self, command_id: str, viewer: Viewer, proxy: Proxy, export: Path) -> None:
         figures = self._figures
-        command = await self._link.read(f"/v1/commands/{command_id}", Command)
-        figures.command_state = command.state
+        command = await self._ended(command_id)
         if command.state != "succeeded":
-            why = f": {command.error.message}" if command.error is not None else ""
-            figures.noticed.append(f"The command ended as {command.state}{why}.")
+            figures.noticed.append(f"{self._how_it_ended(command)}.")
         session_id = command.target.session_id or ""
         outbox = await self._settled(viewer, session_id)
         history = await viewer.fetch()
@@ -245,13 +258,13 @@ def _next_is_asked(outbox: Outbox) -> bool:
 
 
 async def _sooner(awaited: Awaitable[T], ended: asyncio.Future[None], what: str) -> T:
-    """Wait, but not past the command's end. Raises Noticed."""
+    """Wait, but not past the command's end. Raises _EndedBefore."""
     waiting = asyncio.ensure_future(awaited)
     try:
         await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             ended.result()
-            raise Noticed(f"The command ended before {what}.")
+            raise _EndedBefore(what)
         return waiting.result()
     finally:
         waiting.cancel()
