@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -101,7 +102,18 @@ class InvalidFrame(Exception):
         self.code = code
 
 
+class _Salvage(msgspec.Struct, frozen=True):
+    """What a refusal needs of an envelope that cannot be read as a whole."""
+
+    session_id: str
+    seq: int | None = None
+    type: Any = ""
+    message_id: Any = ""
+
+
+_missing = re.compile(r"Object missing required field `(.+)`")
 _wire_decoder = msgspec.json.Decoder(Wire)
+_salvage_decoder = msgspec.json.Decoder(_Salvage)
 _encoder = msgspec.json.Encoder()
 _payload_decoders: dict[str, msgspec.json.Decoder[Any]] = {
     name: msgspec.json.Decoder(row.payload) for name, row in FRAMES.items()
@@ -115,14 +127,24 @@ def frame_class(frame_type: str) -> Class:
 
 
 def decode_wire(raw: bytes) -> Wire:
-    """Read the envelope alone. Raises InvalidFrame."""
+    """Read the envelope alone. Raises InvalidFrame, with a `wire` where session and seq at least can be read, so that
+    the frame can be refused by its number and the link stays up (E-1)."""
     try:
         return _wire_decoder.decode(raw)
     except msgspec.ValidationError as error:
         path, sentence = _place(error)
-        raise InvalidFrame(path, sentence) from None
+        raise InvalidFrame(path, sentence, _salvage(raw)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidFrame("$", f"not JSON: {error}") from None
+
+
+def _salvage(raw: bytes) -> Wire | None:
+    try:
+        kept = _salvage_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None
+    names = [name if isinstance(name, str) else "" for name in (kept.type, kept.message_id)]
+    return Wire(names[0], msgspec.Raw(b"null"), names[1], kept.session_id, kept.seq)
 
 
 def decode(raw: bytes, sender: Direction) -> Frame:
@@ -157,9 +179,11 @@ def understand(wire: Wire, sender: Direction) -> Frame:
 
 
 def _place(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Split msgspec's message into the path and the sentence; the top is "$"."""
+    """Split msgspec's message into the path and the sentence; the top is "$". A missing field is its own place."""
     sentence, _, path = str(error).partition(" - at ")
-    return path.strip("`") or "$", sentence
+    place = path.strip("`") or "$"
+    missing = _missing.match(sentence)
+    return (f"{place}.{missing[1]}", "is missing") if missing is not None else (place, sentence)
 
 
 def _check_envelope(wire: Wire, frame_class: Class) -> None:
@@ -169,7 +193,7 @@ def _check_envelope(wire: Wire, frame_class: Class) -> None:
         raise InvalidFrame("$.seq", "a durable frame carries a seq from 1", wire)
     if frame_class is not Class.DURABLE and wire.seq is not None:
         raise InvalidFrame("$.seq", f"{wire.type} carries no seq", wire)
-    if wire.session_id is None and not wire.type.startswith("x-interlock."):
+    if wire.session_id is None and (frame_class is not Class.LINK or wire.type == "session.history"):
         raise InvalidFrame("$.session_id", "is missing", wire)
 
 

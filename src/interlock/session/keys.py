@@ -16,16 +16,18 @@ def canonical_key(text: str, default_agent: str) -> str:
     """Write `text` as the stored key: lower-case scheme and agent, `main` and a bare name under the agent (R-2).
 
     `main` → `agent:<default>:main`; `cron:x` and `hook:x` → under the default agent; `agent:A:…` keeps its rest as it
-    stands. Raises BadKey.
+    stands. A stored key is its own canonical form. Raises BadKey.
     """
     key = text.strip()
-    if not key or len(key) > KEY_MAX_CHARS or any(ord(c) < 33 or ord(c) == 127 for c in key):
-        raise BadKey(f"a session key has 1 to {KEY_MAX_CHARS} characters without spaces or control characters")
     scheme, _, rest = key.partition(":")
+    agent, name = default_agent, key
     if scheme.lower() == "agent":
         agent, _, name = rest.partition(":")
-        return f"agent:{canonical_agent(agent or default_agent)}:{_name(name)}"
-    return f"agent:{canonical_agent(default_agent)}:{_name(key)}"
+    written = f"agent:{canonical_agent(agent or default_agent)}:{_name(name)}"
+    # What is invisible would make two keys of what a person reads as one.
+    if not key or len(written) > KEY_MAX_CHARS or " " in key or not key.isprintable():
+        raise BadKey(f"a session key has 1 to {KEY_MAX_CHARS} characters without spaces or control characters")
+    return written
 
 
 def canonical_agent(text: str) -> str:
@@ -46,7 +48,8 @@ def agent_of(key: str) -> str:
     return key.split(":", 2)[1]
 
 
-def _name(name: str) -> str:
+def _name(text: str) -> str:
+    name = text.rstrip(":")  # An empty last part names nothing: `work:` is `work`.
     if not name or name.lower() == MAIN_KEY:
         return MAIN_KEY
     head, _, rest = name.partition(":")

@@ -92,15 +92,22 @@ class TurnMachine(msgspec.Struct):
             raise Refusal(code, f"a turn cannot start while the session is in phase {self.phase}")
         elif kind == "session.usage" and self.phase == "closed":
             raise Refusal(Code.UNKNOWN_TURN, "usage of a session that is not open")
+        elif kind == "session.usage":
+            self._check_named(frame)
+
+    def _check_named(self, frame: Frame) -> OpenTurn | None:
+        """The open turn, or the one whose usage is owed; a frame that names another is refused (T-4)."""
+        named: str | None = getattr(frame.payload, "turn_id", None)
+        open_id = self.turn.turn_id if self.turn is not None else None
+        if named is not None and named != open_id:
+            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names turn {named}, open is {open_id or 'none'}")
+        return self.turn
 
     def _check_turn(self, frame: Frame) -> None:
-        turn = self.turn
-        if self.phase != "turn" or turn is None:
+        turn = self._check_named(frame) if self.phase == "turn" else None
+        if turn is None:
             raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} while no turn is open")
         payload = frame.payload
-        named: str | None = getattr(payload, "turn_id", None)
-        if named is not None and named != turn.turn_id:
-            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names turn {named}, open is {turn.turn_id}")
         if isinstance(payload, p.ToolResult | p.ToolStream) and payload.invocation_id not in turn.tools:
             raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names a tool call that is not open: {payload.invocation_id}")
         if isinstance(payload, p.InteractionResolved) and payload.interaction_id not in turn.interactions:
