@@ -140,6 +140,17 @@ async def test_a_cancel_is_a_command_of_its_own_and_ends_with_its_target() -> No
         await table.cancel(command.id)
 
 
+@pytest.mark.req("C-0", "C-8")
+async def test_a_turn_that_is_cancelled_without_being_asked_to_cancels_its_command() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id, "cancelled")
+    assert await table.state(command.id) == "canceled"
+
+
 @pytest.mark.req("C-0")
 async def test_a_real_result_wins_the_race_against_a_cancel() -> None:
     table = Table()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.command.machine import TERMINAL
+from interlock.command.machine import ACTIVE, TERMINAL
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
 from interlock.protocol.records import CommandRecord
@@ -53,7 +53,13 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
 
 
 def end_canceled(lane: Lane, record: CommandRecord) -> None:
-    """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8)."""
+    """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8).
+
+    A turn also ends `cancelled` without anybody's asking the gateway: its agent gave up, or its runner was stopped.
+    """
+    if record.command.state in ACTIVE and record.command.state != "canceling":
+        record = lane.move(record, "canceling", {"id": lane.state.runner_id, "role": "runner"},
+                           canceled_by=record.canceled_by or "the agent or its runner", running_since_ms=None)
     output = _said(lane, record) if record.command.started_at else None
     if record.cancel_cause == "timeout":
         error = ("Timeout", f"it did not end within {record.command.timeout_ms} ms")
