@@ -1,0 +1,155 @@
+"""What a vote does to an approval: bound to a digest, one a person, deny wins when it comes first (P-2, P-3)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.command.approval import AUDIT_ACTION, MOVES, TERMINAL, Ballot, count, moved
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Actor, Approval
+
+INPUT = b'{"command": "rm  -r build"}'
+DIGEST = hashlib.sha256(INPUT).hexdigest()
+KIM, LEE, PARK = (Actor(type="user", id=name) for name in ("kim", "lee", "park"))
+STATES = sorted(MOVES)
+PUBLISHED = {("pending", "granted"), ("pending", "denied"), ("pending", "expired"), ("pending", "void"),
+             ("pending", "superseded"), ("granted", "consumed"), ("granted", "void")}
+"""racp section 3."""
+
+
+def approval(**changes: object) -> Approval:
+    """A pending approval on INPUT, asked for by nobody who votes here."""
+    made = Approval(id="apr_1", tenant_id="default", door="tool", state="pending", created_at="", expires_at="",
+                    title="rm", agent_id="shell", session_id="s", digest=DIGEST, input=msgspec.Raw(INPUT), rule="r")
+    return msgspec.structs.replace(made, **changes)
+
+
+def yes(by: Actor, **more: str) -> Ballot:
+    return Ballot(by=by, decision="grant", at="now", **more)
+
+
+def no(by: Actor, **more: str) -> Ballot:
+    return Ballot(by=by, decision="deny", at="now", **more)
+
+
+def refused(before: Approval, ballot: Ballot, code: str) -> str:
+    """The ballot is not counted; this is what the voter is told."""
+    with pytest.raises(Problem) as caught:
+        count(before, ballot)
+    assert caught.value.code == code
+    return str(caught.value)
+
+
+@pytest.mark.req("P-2", "P-6")
+@pytest.mark.parametrize("to", STATES)
+@pytest.mark.parametrize("state", STATES)
+def test_an_approval_moves_by_the_published_table(state: str, to: str) -> None:
+    before = approval(state=state)
+    if (state, to) in PUBLISHED:
+        assert moved(before, to).state == to  # type: ignore[arg-type]
+        return
+    with pytest.raises(Problem, match=f"is {state} and cannot become {to}"):
+        moved(before, to)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("P-2", "U-1")
+def test_an_approval_is_used_at_most_once_and_every_state_is_audited() -> None:
+    assert {"denied", "expired", "void", "superseded", "consumed"} == TERMINAL
+    assert set(AUDIT_ACTION) == set(MOVES)
+    used = moved(moved(approval(), "granted"), "consumed")
+    with pytest.raises(Problem):
+        moved(used, "consumed")
+
+
+@pytest.mark.req("P-3")
+def test_the_yes_of_one_grants_where_one_is_asked_for() -> None:
+    counted = count(approval(), yes(KIM, comment="fine"))
+    assert counted.outcome == "granted"
+    after = counted.approval
+    assert (after.state, after.decided_by, after.decided_at, after.comment) == ("granted", "user:kim", "now", "fine")
+    assert [(vote.by, vote.decision, vote.method) for vote in after.votes] == [("user:kim", "grant", "acl")]
+
+
+@pytest.mark.req("P-3")
+def test_two_distinct_people_are_two_votes_and_one_person_is_one() -> None:
+    first = count(approval(required=2), yes(KIM))
+    assert (first.outcome, first.approval.state) == ("counted", "pending")
+    again = count(first.approval, yes(KIM))
+    assert (again.outcome, again.approval) == ("repeated", first.approval)
+    assert count(first.approval, yes(LEE)).outcome == "granted"
+
+
+@pytest.mark.req("P-3")
+def test_an_agent_of_the_same_name_is_not_the_same_voter() -> None:
+    first = count(approval(required=2), yes(KIM)).approval
+    assert count(first, yes(Actor(type="agent", id="kim"))).outcome == "granted"
+
+
+@pytest.mark.req("P-3")
+def test_the_opposite_vote_does_not_replace_the_first() -> None:
+    first = count(approval(required=2), yes(KIM)).approval
+    assert "already voted grant" in refused(first, no(KIM), "Conflict")
+    assert count(first, no(LEE)).outcome == "denied"
+
+
+@pytest.mark.req("P-3")
+@pytest.mark.parametrize("state", sorted(TERMINAL | {"granted"}))
+def test_a_vote_after_the_decision_is_told_by_whom_and_when(state: str) -> None:
+    decided = approval(state=state, decided_by="user:lee", decided_at="noon")
+    assert f"already {state} by user:lee at noon" in refused(decided, yes(KIM), "Conflict")
+    assert f"already {state} by user:lee at noon" in refused(decided, no(KIM), "Conflict")
+
+
+@pytest.mark.req("P-3")
+def test_the_same_vote_again_stays_a_no_op_after_the_decision() -> None:
+    granted = count(approval(), yes(KIM)).approval
+    assert count(granted, yes(KIM)) == (granted, "repeated")
+    assert "already granted by user:kim" in refused(granted, no(KIM), "Conflict")
+
+
+@pytest.mark.req("P-3")
+def test_who_asked_for_it_does_not_approve_it_unless_policy_says_so() -> None:
+    asked = approval(requested_by=KIM, self_approval=False)
+    refused(asked, yes(KIM), "Forbidden")
+    assert count(asked, yes(LEE)).outcome == "granted"
+    assert count(asked, no(KIM)).outcome == "denied"
+    assert count(approval(requested_by=KIM), yes(KIM)).outcome == "granted"
+
+
+@pytest.mark.req("P-2")
+def test_a_vote_on_another_digest_was_cast_on_something_else() -> None:
+    other = hashlib.sha256(b'{"command":"rm -r build"}').hexdigest()
+    assert other != DIGEST, "the bytes as received are what counts, not what they mean"
+    for ballot in (yes(KIM, digest=other), no(KIM, digest=other)):
+        assert DIGEST in refused(approval(), ballot, "Conflict")
+    assert count(approval(), yes(KIM, digest=DIGEST)).outcome == "granted"
+
+
+@pytest.mark.req("P-3", "P-2")
+@given(st.integers(1, 4), st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=12))
+def test_however_votes_come_the_first_to_reach_its_number_decides(required: int, cast: list[tuple[str, bool]]) -> None:
+    now = approval(required=required)
+    voted: dict[str, bool] = {}
+    for name, allows in cast:
+        by = Actor(type="user", id=name)
+        try:
+            counted = count(now, yes(by) if allows else no(by))
+        except Problem:
+            assert now.state != "pending" or voted.get(name) is not allows
+            continue
+        if counted.outcome != "repeated":
+            voted[name] = allows
+        now = counted.approval
+    expected = "pending"
+    if False in voted.values():
+        expected = "denied"
+    elif sum(voted.values()) >= required:
+        expected = "granted"
+    assert now.state == expected
+    assert len(now.votes) == len(voted)
+    assert sum(voted.values()) <= required
