@@ -104,6 +104,10 @@ class Running:
                 raise KeyboardInterrupt from None
             say(interrupted_line(self._command.id), "yellow")
             return Exit.INTERRUPTED
+        except BrokenPipeError:
+            if self._command is not None:  # Whoever read has enough; the command is another matter.
+                say(interrupted_line(self._command.id), "yellow")
+            raise
         except Trouble as trouble:
             if self._command is None or trouble.code != "Unreachable":
                 raise

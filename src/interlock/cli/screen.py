@@ -195,10 +195,12 @@ class Screen:
         self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
 
     def tell_errors(self, said: str | None = None) -> None:
-        """Show the errors of agent and session, but for the one that the command's own last line says."""
+        """Show the errors of agent and session up to the one that the command's own last line says: what follows
+        that one is its consequence."""
         for message, line in self._errors:
-            if message != said:
-                self.remark(line, "red")
+            if message == said:
+                break
+            self.remark(line, "red")
         self._errors.clear()
 
     def _file(self, file: p.FileTransfer) -> None:
