@@ -100,4 +100,5 @@ def usable(house: House, standing: Errand) -> Generator[None]:
     """After the test, another session of the same gateway and runner still does its work."""
     yield
     again = submit(house, "shell", "echo still here # free", session_id=standing.session_id)
-    assert again.ended()["state"] == "succeeded"
+    ended = again.ended()
+    assert ended["state"] == "succeeded", ended.get("error")

@@ -23,7 +23,7 @@ from interlock.runner.asking import Presence
 from interlock.runner.link import Link, LinkState
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
-from interlock.runner.reaper import reap_leftovers
+from interlock.runner.reaper import lives_mark, reap_leftovers
 from interlock.runner.sessions import Sessions
 from interlock.runner.surroundings import Graces, Surroundings
 
@@ -68,15 +68,16 @@ async def run_runner(config: RunnerConfig) -> None:
     stopping = _stop_signals()
     config.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     outbox = SqliteOutbox(config.state_dir / OUTBOX_NAME, limit_bytes=config.outbox_bytes)
-    # The outbox's lock is ours, so whatever still runs under this runner's name is left over from its last life.
-    await reap_leftovers(config.runner_id)
+    # The outbox's lock is ours, so whatever still runs under this runner's mark is left over from its last life.
+    mark = lives_mark(config.runner_id, config.state_dir)
+    await reap_leftovers(mark)
     clock = _Clock()
     outflow = Outflow(outbox, clock=clock, entropy=secrets.token_bytes, outbox_bytes=config.outbox_bytes)
     presence = Presence()
     agents = with_builtin(config.agents)
     around = Surroundings(
         flow=outflow, clock=clock, entropy=secrets.token_bytes, presence=presence, spawn=AgentProcess.start,
-        agents=agents, roots=config.roots, runner_id=config.runner_id, environment=os.environ,
+        agents=agents, roots=config.roots, runner_id=mark, environment=os.environ,
         graces=Graces(idle_s=config.agent_idle_ms / 1000),
     )
     sessions = Sessions(around, outbox)

@@ -8,6 +8,7 @@ A process that replaced its environment *and* lost its keeper is beyond it.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -46,9 +47,19 @@ async def end_session(session_id: str) -> Reaped:
     return await _end(SESSION, session_id)
 
 
-async def reap_leftovers(runner_id: str) -> Reaped:
-    """At the runner's start, before it starts any agent: end all that an earlier life with the same id left (A-4)."""
-    return await _end(RUNNER, runner_id)
+def lives_mark(runner_id: str, state_dir: Path) -> str:
+    """What the agents of all lives of one runner carry in RAWP_RUNNER_ID, and those of no other runner.
+
+    The id alone would not do: each state directory's own runner has the same one, and `interlock demo` beside
+    `interlock up` would end the agents of the other.
+    """
+    place = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:16]
+    return f"{runner_id}@{place}"
+
+
+async def reap_leftovers(mark: str) -> Reaped:
+    """At the runner's start, before it starts any agent: end all that earlier lives with the same mark left (A-4)."""
+    return await _end(RUNNER, mark)
 
 
 async def until_gone(pids: Iterable[int], timeout_s: float) -> list[int]:

@@ -1,0 +1,305 @@
+"""Agents that die, hang, flood and lie: each turn ends with the right frames, no process is left, the rest works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.misbehaving import WRITTEN, flood_chunk
+from end_to_end.errands import Errand, submit, watching
+
+from proof.house import House
+
+pytestmark = pytest.mark.usefixtures("usable")
+
+FLOOD_BYTES = 20_000_000
+
+
+def give(house: House, workspace: Path, words: str) -> Errand:
+    """A prompt for the misbehaving agent."""
+    return submit(house, "misbehaving", words, workspace=workspace)
+
+
+def ends(errand: Errand) -> list[tuple[str, Any]]:
+    """How the session's turn and process ended: the frames that say so, in order, each with what matters of it."""
+    told = {"agent.error": "error_code", "session.turn.end": "stop_reason", "session.usage": None,
+            "session.closed": "reason"}
+    frames = [event["frame"] for event in errand.frames() if event["kind"] == "C"]
+    return [(frame["type"], frame["payload"][told[frame["type"]]] if told[frame["type"]] else None)
+            for frame in frames if frame["type"] in told and frame["payload"].get("severity") != "warning"]
+
+
+@pytest.mark.req("A-2", "A-8", "C-8", "W-2")
+@pytest.mark.parametrize("agent", ["dead", "deaf", "penniless", "absent"])
+def test_an_agent_that_does_not_start(house: House, workspace: Path, agent: str) -> None:
+    errand = submit(house, agent, "text", workspace=workspace)
+
+    ended = errand.ended()
+
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "AGENT_START_FAILED")
+    said = {"dead": "leaving with status 3", "deaf": "leaving with status 3", "penniless": "Authentication required",
+            "absent": "/nowhere/at/all"}
+    assert said[agent] in ended["error"]["message"]
+    errand.closed()
+    assert errand.sent("session.turn.start") == []
+    errors = errand.sent("session.error")
+    assert (errors[0]["payload"]["error_code"], errors[0]["payload"]["fatal"]) == ("AGENT_START_FAILED", True)
+    assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("A-2", "T-2", "T-3", "C-8", "W-2")
+@pytest.mark.parametrize(("word", "code", "exit_code", "signal"), [
+    ("exit", "PROCESS_EXIT", 3, None), ("exit:127", "PROCESS_EXIT", 127, None),
+    ("exit:143", "SIGNAL_EXIT", 143, None), ("kill", "SIGNAL_EXIT", None, 9), ("kill:11", "SIGNAL_EXIT", None, 11)])
+def test_an_agent_that_dies_in_the_middle_of_a_turn(
+    house: House, workspace: Path, word: str, code: str, exit_code: int | None, signal: int | None
+) -> None:
+    errand = give(house, workspace, f"text:before {word} text:after")
+
+    ended = errand.ended()
+    closed = errand.closed()
+
+    assert (ended["state"], ended["error"]["code"]) == ("failed", code)
+    assert ends(errand) == [("agent.error", code), ("session.turn.end", "error"), ("session.usage", None),
+                            ("session.closed", closed["reason"])]
+    assert (closed.get("exit_code"), closed.get("signal")) == (exit_code, signal)
+    assert errand.text() == "before"
+    assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("A-2", "T-3", "C-8")
+def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "text:before exit:0")
+
+    ended = errand.ended()
+    closed = errand.closed()
+
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "AgentExited")
+    assert errand.sent("agent.error") == []
+    assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "end_turn"
+    assert errand.sent("session.turn.end")[0]["metadata"]["unanswered"] is True
+    assert closed["exit_code"] == 0
+    assert house.leftovers(workspace) == []
+    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+
+class Stubborn:
+    """Those who only end by force, which takes its graces: all are asked to end at once, each is looked at by itself."""
+
+    WORDS = {
+        "hangs": "text:on hang",
+        "ignores SIGTERM": "ignore-term text:on hang",
+        "stops itself": "text:on freeze",
+        "forked twice": "fork-twice text:on wait",
+        "forked twice and holds the pipes": "fork-twice-holding text:on hang",
+        "has a child": "spawn text:on hang",
+    }
+
+    def __init__(self, house: House) -> None:
+        self.errands: dict[str, Errand] = {}
+        self.places: dict[str, Path] = {}
+        for name, words in self.WORDS.items():
+            self.places[name] = house.workspace / name.replace(" ", "-")
+            self.places[name].mkdir()
+            self.errands[name] = give(house, self.places[name], words)
+        for errand in self.errands.values():
+            with watching(errand) as viewer:
+                viewer.until_text("on")
+        self.pids = {name: house.leftovers(place) for name, place in self.places.items()}
+        for errand in self.errands.values():
+            errand.cancel()
+            answer = house.post(f"/v1/sessions/{errand.session_id}/close", {"reason": "enough"},
+                                f"stubborn-{errand.session_id}")
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.fixture(scope="module")
+def stubborn(house: House) -> Iterator[Stubborn]:
+    """All of them, asked to end."""
+    return Stubborn(house)
+
+
+@pytest.mark.req("A-4", "C-8", "T-3")
+@pytest.mark.parametrize("name", list(Stubborn.WORDS))
+def test_an_agent_that_does_not_want_to_end(house: House, stubborn: Stubborn, name: str) -> None:
+    errand, place = stubborn.errands[name], stubborn.places[name]
+    assert len(stubborn.pids[name]) == (2 if "fork" in name or "child" in name else 1)
+
+    ended = errand.ended()
+    errand.closed()
+
+    assert ended["state"] == "canceled"
+    assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
+    assert house.leftovers(place) == []
+    assert not [pid for pid in stubborn.pids[name] if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.req("A-4", "C-1", "C-8")
+def test_an_agent_that_hangs_until_its_time_is_up(house: House, workspace: Path) -> None:
+    errand = submit(house, "misbehaving", "text:on hang", workspace=workspace, timeout_ms=300)
+
+    assert errand.ended()["state"] == "timed_out"
+    errand.closed()
+    assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("A-8", "E-1")
+def test_an_agent_that_prints_garbage(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "text:before garbage garbage-json stderr:300000 text:after")
+
+    assert errand.ended()["state"] == "succeeded"
+    assert errand.text() == "beforeafter"
+    warnings = [frame["payload"] for frame in errand.sent("agent.error")]
+    assert {(warning["severity"], warning["error_code"]) for warning in warnings} == {("warning", "INVALID_FRAME")}
+
+
+@pytest.mark.req("A-8", "W-2")
+def test_an_agent_that_writes_a_line_of_20_mib(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "text:before line text:after")
+
+    ended = errand.ended()
+
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "FRAME_TOO_LARGE")
+    assert ends(errand)[:3] == [("agent.error", "FRAME_TOO_LARGE"), ("session.turn.end", "error"),
+                                ("session.usage", None)]
+    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+
+@pytest.mark.req("A-8", "E-5")
+def test_an_agent_that_writes_a_line_of_8_mib_is_heard_in_full(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, f"line:{8 * 1024 * 1024}")
+
+    assert errand.ended()["state"] == "succeeded"
+    assert errand.text() == "y" * (8 * 1024 * 1024)
+
+
+@pytest.mark.req("A-8", "D-3", "E-5")
+def test_an_agent_that_floods(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, f"flood:{FLOOD_BYTES}")
+
+    ended = errand.ended()
+
+    assert ended["state"] == "succeeded"
+    assert ended.get("notices", []) == []
+    expected = "".join(flood_chunk(index) for index in range(FLOOD_BYTES // 8_192 + 1))[:FLOOD_BYTES]
+    assert errand.text() == expected
+
+
+@pytest.mark.req("T-2", "T-4", "C-8")
+def test_an_agent_that_answers_twice_and_speaks_after_its_answer(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "text:in-time two-results late-update")
+    assert errand.ended()["state"] == "succeeded"
+    again = submit(house, "misbehaving", "text:again", session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+    assert errand.text() == "in-timeagain"
+    assert ends(errand) == [("session.turn.end", "end_turn"), ("session.usage", None)] * 2
+    assert [event for event in errand.frames() if event["kind"] == "refused"] == []
+
+
+@pytest.mark.req("A-7", "E-1")
+def test_an_agent_that_says_what_nobody_knows(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "unknown wrong-session open-tool text:after")
+
+    assert errand.ended()["state"] == "succeeded"
+    assert "after" in errand.text()
+    assert [frame["payload"]["status"] for frame in errand.sent("tool.invoke.result")] != []
+
+
+@pytest.mark.req("A-5", "A-7")
+def test_an_agent_that_asks_before_it_announces(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "ask-first")
+
+    approval = errand.approval()
+    assert approval["input"] == {"path": "written.txt", "content": WRITTEN}
+    assert not (workspace / "written.txt").exists()
+    errand.vote("grant", approval)
+
+    assert errand.ended()["state"] == "succeeded"
+    assert (workspace / "written.txt").read_text() == WRITTEN
+    kinds = [event["frame"]["type"] for event in errand.frames() if event["kind"] == "C"]
+    assert kinds.index("tool.invoke.request") < kinds.index("agent.interaction.request")
+
+
+@pytest.mark.req("A-5", "P-6")
+@pytest.mark.parametrize("words", ["ask", "ask-abandon", "text ask-after-cancel"])
+def test_a_permission_is_void_once_its_command_is_canceled(house: House, workspace: Path, words: str) -> None:
+    errand = give(house, workspace, words)
+    approval: dict[str, Any] | None = None
+    if words == "text ask-after-cancel":
+        with watching(errand) as viewer:
+            viewer.until_text("hello")
+    else:
+        approval = errand.approval()
+
+    errand.cancel()
+    ended = errand.ended()
+
+    assert ended["state"] == "canceled"
+    assert not (workspace / "written.txt").exists()
+    if approval is not None:
+        assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
+        late = errand.vote("grant", approval)
+        assert (late.status_code, late.json()["code"]) == (409, "Conflict")
+    assert house.get("/v1/approvals", state="pending")["items"] == []
+    errand.close()
+    assert not (workspace / "written.txt").exists()
+    assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("A-5", "P-6", "C-8")
+def test_a_permission_is_void_once_its_agent_is_gone(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "ask")
+    approval = errand.approval()
+    (agent,) = house.leftovers(workspace)
+
+    import os
+    import signal
+
+    os.kill(agent, signal.SIGKILL)
+
+    assert errand.ended()["error"]["code"] == "SIGNAL_EXIT"
+    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "void"
+    assert errand.vote("grant", approval).status_code == 409
+    assert not (workspace / "written.txt").exists()
+
+
+@pytest.mark.req("A-9", "A-5")
+@pytest.mark.parametrize("word", ["ask-always", "ask-none"])
+def test_an_agent_that_offers_no_once_option_is_denied(house: House, workspace: Path, word: str) -> None:
+    errand = give(house, workspace, word)
+
+    assert errand.ended()["state"] == "succeeded"
+    assert not (workspace / "written.txt").exists()
+    assert "allow" in errand.sent("agent.error")[0]["payload"]["message"]
+    assert errand.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
+
+
+@pytest.mark.req("A-9", "A-5")
+def test_an_agent_with_an_odd_set_of_options_is_allowed_once(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "ask-odd")
+    errand.vote("grant")
+
+    assert errand.ended()["state"] == "succeeded"
+    assert (workspace / "written.txt").read_text() == WRITTEN
+
+
+@pytest.mark.req("A-5", "P-2")
+def test_two_permissions_at_once_are_answered_each_by_itself(house: House, workspace: Path) -> None:
+    errand = give(house, workspace, "ask-two")
+    with watching(errand) as viewer:
+        viewer.until(lambda event: "two.txt" in str(event.get("frame", {}).get("payload", {}).get("context")))
+        viewer.until(lambda event: event.get("frame", {}).get("type") == "x-interlock.interaction.held")
+    asked = {item["title"]: item for item in house.get("/v1/approvals", state="pending")["items"]
+             if item["session_id"] == errand.session_id}
+
+    errand.vote("grant", asked["write two.txt"])
+    errand.vote("deny", asked["write one.txt"])
+
+    assert errand.ended()["state"] == "succeeded"
+    assert not (workspace / "one.txt").exists()
+    assert (workspace / "two.txt").read_text() == WRITTEN

@@ -1,0 +1,32 @@
+"""Two installations on one machine, as when `interlock demo` runs beside `interlock up`: neither knows the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from end_to_end.conftest import AGENTS, CONFIG
+from end_to_end.errands import submit, watching
+
+from proof.house import House
+
+
+@pytest.mark.req("A-4", "G-2")
+def test_a_runner_that_starts_leaves_the_agents_of_another_alone(
+    house: House, workspace: Path, tmp_path: Path
+) -> None:
+    errand = submit(house, "misbehaving", "text:on wait", workspace=workspace)
+    with watching(errand) as viewer:
+        viewer.until_text("on")
+    agents = house.leftovers(workspace)
+
+    other = House(tmp_path, CONFIG + AGENTS)
+    try:
+        other.up()
+    finally:
+        other.down()
+
+    assert house.leftovers(workspace) == agents != []
+    assert errand.command()["state"] == "running"
+    errand.cancel()
+    assert errand.ended()["state"] == "canceled"
