@@ -166,7 +166,7 @@ class LaneShell:
             lane.out.writes.append(lane.snapshot())
             epochs = ((lane.state.session_id, self._epoch),)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
-        if any(isinstance(write, PutTranscript) for write in lane.out.writes):
+        if PutTranscript in set(map(type, lane.out.writes)):
             self._lanes.on_transcript()
         self._tell(numbers)
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))

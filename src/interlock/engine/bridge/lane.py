@@ -259,8 +259,9 @@ class Lane:
     # --- the transcript ---
     def hear(self, frame: Frame) -> None:
         """Keep the transcript entries that a durable frame of either direction finishes (X-8)."""
-        if self.transcriber is not None:
-            self.transcribe(self.transcriber.fold.feed(frame, self.now))
+        drafts = self.transcriber.fold.feed(frame, self.now) if self.transcriber is not None else None
+        if drafts:  # Most frames finish no entry, and then there is nothing to name or to date.
+            self.transcribe(drafts)
 
     def transcribe(self, drafts: Iterable[Draft]) -> None:
         """Append entries to the transcript: their lines are committed with this decision, then written (X-3)."""

@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.engine.viewers import Durable, Item, Transient
 from interlock.protocol import frames
+from interlock.protocol.envelope import Frame
 from interlock.session.silence import Delivered
 
 View = Callable[[Item], Item | None]
@@ -39,16 +40,14 @@ class _SilencedFrames:
 
     def __call__(self, item: Item) -> Item | None:
         if isinstance(item, Durable):
-            return self._durable(item)
+            frame = item.closing()
+            return item if frame is None else self._closed(item, frame)
         shown = self._delivered.delta(item.frame)
         if shown is None or shown is item.frame:
             return item if shown is not None else None
         return Transient(frames.encode(shown), shown)
 
-    def _durable(self, item: Durable) -> Durable:
-        frame = item.closing()
-        if frame is None:
-            return item
+    def _closed(self, item: Durable, frame: Frame) -> Durable:
         if frame.type == "session.turn.end":
             self._delivered.turn_ended()
         if frame.type != "agent.text.done":
