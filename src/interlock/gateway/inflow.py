@@ -9,6 +9,7 @@ class Gap(Exception):
     def __init__(self, session_id: str, expected: int, got: int, *, again: bool) -> None:
         super().__init__(f"session {session_id}: expected seq {expected}, got {got}")
         self.session_id = session_id
+        self.got = got
         self.again = again
 
 
@@ -31,7 +32,7 @@ class Inflow:
         known.sort()
 
     def next(self, session_id: str, seq: int) -> bool:
-        """Whether a frame is the next one; False for a repetition. Raises Gap."""
+        """Whether a frame is the next one; False for a repetition. A gap that is filled is forgotten. Raises Gap."""
         expected = self._expected.get(session_id, 1)
         if seq < expected:
             return False
@@ -42,5 +43,6 @@ class Inflow:
             again = (session_id, expected) in self._gaps
             self._gaps.add((session_id, expected))
             raise Gap(session_id, expected, seq, again=again)
+        self._gaps.discard((session_id, expected))
         self._expected[session_id] = seq + 1
         return True

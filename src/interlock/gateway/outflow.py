@@ -9,10 +9,14 @@ from typing import Any
 
 import msgspec
 
+from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import ACK_DELAY_MS, MIB
 
 OUTFLOW_BYTES = 16 * MIB
 """Control frames that wait for a runner that does not read; past it the link is closed and the reattach sends them."""
+
+CLOSE_REASON_BYTES = 123
+"""What a WebSocket's close frame has room for (RFC 6455, 5.5.1); a longer sentence is cut."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -57,16 +61,16 @@ class RunnerOutflow:
             self._acks[session_id] = seq
             self._wake.set()
 
-    def fail(self, sentence: str) -> None:
+    def fail(self, sentence: str, code: int = CloseCode.LEDGER) -> None:
         """Close the link so that the runner reconnects and sends again."""
         if self._closing is None:
-            self._closing = (1011, sentence[:120])
+            self._closing = (code, _reason(sentence))
             self._wake.set()
 
     async def close(self, code: int, sentence: str) -> None:
         """Close with a code, after what waits."""
         if self._closing is None:
-            self._closing = (code, sentence[:120])
+            self._closing = (code, _reason(sentence))
         self._wake.set()
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._task), ACK_DELAY_MS * 20 / 1000)
@@ -88,6 +92,8 @@ class RunnerOutflow:
             return
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         acks, self._acks = self._acks, {}
+        if not self._opened:
+            waiting, acks = [], {}  # Nothing is sent before the welcome, not even on the way out (L-4).
         for raw in waiting:
             await self._send({"type": "websocket.send", "text": raw.decode()})
         for session_id, seq in acks.items():
@@ -104,3 +110,8 @@ class RunnerOutflow:
             {"type": "x-interlock.ack", "message_id": f"ack-{self._ack_number}", "timestamp": "",
              "payload": {"session_id": session_id, "seq": seq}}
         ).decode()
+
+
+def _reason(sentence: str) -> str:
+    """Cut a sentence to what a close frame carries: 123 bytes, whatever the script."""
+    return sentence.encode()[:CLOSE_REASON_BYTES].decode(errors="ignore")

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from interlock.command.policy import Policy
+from interlock.engine.bridge.ending import fail
 from interlock.engine.bridge.frames import refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import attach, confirm, detach, tell_loss, vouch
@@ -28,7 +29,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.frames import Direction, InvalidFrame, decode_wire, encode, understand
+from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, encode, frame_class, understand
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import (
     ACK_DELAY_MS,
@@ -70,6 +71,8 @@ class RawpEndpoint:
         self._gateway_id = gateway_id
         self._entropy = entropy
         self._open: set[RunnerOutflow] = set()
+        self._links: dict[str, RunnerOutflow] = {}
+        """The newest link of each runner."""
         self._gaps: set[tuple[str, int]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,6 +122,11 @@ class RawpEndpoint:
         if DPS_VERSION not in hello.versions:
             raise Closing(CloseCode.VERSION, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
+        older = self._links.get(runner.runner_id)
+        if older is not None:
+            # Told by its own code: two runners with one token would else chase each other from link to link.
+            older.fail("the same runner opened a newer link", CloseCode.REPLACED)
+        self._links[runner.runner_id] = outflow
         present = self._engine.presence.arrive(runner, hello, clock.now_ms())
         inflow = Inflow(self._gaps)
         try:
@@ -126,6 +134,8 @@ class RawpEndpoint:
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             await self._take_all(runner.runner_id, receive, inflow)
         finally:
+            if self._links.get(runner.runner_id) is outflow:
+                del self._links[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
             self._detach_lanes(outflow)
             log.info("runner detached", runner_id=runner.runner_id)
@@ -192,23 +202,42 @@ class RawpEndpoint:
     async def _take_all(self, runner_id: str, receive: Receive, inflow: Inflow) -> None:
         while True:
             raw = await _next_message(receive)
-            try:
-                wire = decode_wire(raw)
-            except InvalidFrame as error:
-                raise Closing(1003, f"not a frame: {error}"[:120]) from None
-            try:
-                await self._take(runner_id, wire, raw, inflow)
-            except Gap as gap:
-                if gap.again and gap.session_id:
-                    await self._close_session(gap.session_id)
-                    continue
+            while not await self._took(runner_id, raw, inflow):
+                pass
+
+    async def _took(self, runner_id: str, raw: bytes, inflow: Inflow) -> bool:
+        """Take a message; False where a gap was given up before it, so that it is to be taken again (E-3)."""
+        try:
+            await self._take_raw(runner_id, raw, inflow)
+        except Gap as gap:
+            if not gap.again:
                 raise Closing(CloseCode.GAP, str(gap)) from None
+            await self._push(runner_id, gap.session_id, _close_for_gap)
+            # What comes now is the session's end, which must be heard though frames before it are missing.
+            inflow.expect(gap.session_id, gap.got)
+            return False
+        return True
+
+    async def _take_raw(self, runner_id: str, raw: bytes, inflow: Inflow, *, nested: bool = False) -> None:
+        try:
+            wire = decode_wire(raw)
+        except InvalidFrame as error:
+            if error.wire is None:
+                raise Closing(1003, f"not a frame: {error}"[:120]) from None
+            await self._take_invalid(runner_id, error.wire, raw, error, inflow)
+            return
+        if nested and wire.type == "session.history":
+            raise Closing(1003, "a history inside a history")
+        await self._take(runner_id, wire, raw, inflow)
 
     async def _take(self, runner_id: str, wire: Wire, raw: bytes, inflow: Inflow) -> None:
         try:
             frame = understand(wire, Direction.C)
         except InvalidFrame as error:
             await self._take_invalid(runner_id, wire, raw, error, inflow)
+            return
+        if frame.seq is not None:
+            await self._take_durable(runner_id, frame, raw, frame.seq, inflow)
             return
         match frame.payload:
             case p.Heartbeat():
@@ -221,7 +250,7 @@ class RawpEndpoint:
             case p.RefusedControl():
                 log.info("control refused", runner_id=runner_id, code=frame.payload.error_code)
             case _:
-                await self._take_session_frame(runner_id, frame, raw, inflow)
+                await self._push(runner_id, frame.session_id or "", lambda lane: lane.transient(frame, raw))
 
     async def _take_history(self, runner_id: str, wire: Wire, frame: Frame, inflow: Inflow) -> None:
         """A history's frames are applied as if they had come live; loss is told (D-2, D-4)."""
@@ -233,24 +262,14 @@ class RawpEndpoint:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
         await self._push(runner_id, session_id, lambda lane: tell_loss(lane, history))
         for inner in history.frames:
-            raw = bytes(inner)
-            try:
-                inner_wire = decode_wire(raw)
-            except InvalidFrame as error:
-                raise Closing(1003, f"not a frame in a history: {error}"[:120]) from None
-            if inner_wire.type == "session.history":
-                raise Closing(1003, "a history inside a history")
-            await self._take(runner_id, inner_wire, raw, inflow)
+            await self._take_raw(runner_id, bytes(inner), inflow, nested=True)
 
-    async def _take_session_frame(self, runner_id: str, frame: Frame, raw: bytes, inflow: Inflow) -> None:
+    async def _take_durable(self, runner_id: str, frame: Frame, raw: bytes, seq: int, inflow: Inflow) -> None:
         session_id = frame.session_id or ""
-        if frame.seq is None:
-            await self._push(runner_id, session_id, lambda lane: lane.transient(frame, raw))
-            return
-        if not inflow.next(session_id, frame.seq):
+        if not inflow.next(session_id, seq):
             return
         policy = self._engine.policy
-        shell = await self._engine.lanes.lane(session_id)
+        shell = self._engine.lanes.peek(session_id) or await self._engine.lanes.lane(session_id)
         if shell is None or shell.lane.state.runner_id != runner_id:
             log.warning("frame of a session that is not this runner's", runner_id=runner_id, session_id=session_id)
             return
@@ -260,18 +279,24 @@ class RawpEndpoint:
             _durable(lane, frame, raw, recent.seen(frame.message_id), policy)
 
         shell.push(Job(decide))
-        await shell.room()
+        if shell.full:
+            await shell.room()
 
     async def _take_invalid(
         self, runner_id: str, wire: Wire, raw: bytes, error: InvalidFrame, inflow: Inflow
     ) -> None:
         """A frame that its type does not allow is refused with its place; the link stays up (E-1)."""
-        if wire.session_id is None:
-            raise Closing(1003, f"{wire.type}: {error}"[:120])
-        if wire.seq is not None and not inflow.next(wire.session_id, wire.seq):
+        session_id = wire.session_id
+        if session_id is None:
+            log.warning("frame refused", runner_id=runner_id, type=wire.type, reason=str(error))
+            return
+        if frame_class(wire.type) is not Class.DURABLE:
+            # A number on a frame that has none must not use up that of a durable frame.
+            wire = msgspec.structs.replace(wire, seq=None)
+        if wire.seq is not None and not inflow.next(session_id, wire.seq):
             return
         sentence = f"{wire.type}: {error}"
-        await self._push(runner_id, wire.session_id, lambda lane: refuse_wire(lane, wire, raw, error.code, sentence))
+        await self._push(runner_id, session_id, lambda lane: refuse_wire(lane, wire, raw, error.code, sentence))
 
     async def _push(self, runner_id: str, session_id: str, decide: Callable[[Lane], Any]) -> None:
         shell = await self._engine.lanes.lane(session_id)
@@ -287,22 +312,24 @@ class RawpEndpoint:
             if state.runner_id == runner_id and state.active is not None:
                 shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
 
-    async def _close_session(self, session_id: str) -> None:
-        shell = await self._engine.lanes.lane(session_id)
-        if shell is not None:
-            shell.push(Job(_close_for_gap))
-
 
 def _durable(lane: Lane, frame: Frame, raw: bytes, repeated: bool, policy: Policy) -> None:
     if repeated:
-        lane.state.last_seq = frame.seq or lane.state.last_seq
+        # Never back: an older link may still hand over what a newer one has sent again.
+        lane.state.last_seq = max(lane.state.last_seq, frame.seq or 0)
         return
     take_frame(lane, frame, raw, policy)
 
 
 def _close_for_gap(lane: Lane) -> None:
-    lane.control("session.error", p.SessionError(error_code=Code.INTERNAL, fatal=True,
-                                                 message="frames of this session are missing for good"))
+    """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
+    sentence = "frames of this session are missing for good"
+    lane.control("session.error", p.SessionError(error_code=Code.INTERNAL, fatal=True, message=sentence))
+    if lane.state.opening in ("opening", "open"):
+        lane.state.opening = "closing"
+    record = lane.active
+    if record is not None:
+        fail(lane, record, Code.INTERNAL, sentence)
 
 
 async def _next_message(receive: Receive) -> bytes:

@@ -1,0 +1,363 @@
+"""The gateway's end of the link, as a runner on a raw WebSocket sees it (L-2, L-4, E-1, E-3, D-1, D-2)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import Table
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.ports.ledger import Batch, PutRunner
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import Direction, decode
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 20.0
+"""A test that waits longer for an event has failed."""
+TOKEN = "a-runner-token"
+
+
+class Runner:
+    """A runner that says what a test wants, at the ASGI end of a WebSocket."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self.heard: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self.said.put_nowait({"type": "websocket.connect"})
+        self._ids = 0
+
+    async def next(self) -> MutableMapping[str, Any]:
+        return await asyncio.wait_for(self.heard.get(), PATIENCE_S)
+
+    async def frame(self, frame_type: str) -> Frame:
+        """The next frame of this type; others are passed over."""
+        while True:
+            message = await self.next()
+            assert message["type"] == "websocket.send", message
+            frame = decode(message["text"].encode(), Direction.M)
+            if frame.type == frame_type:
+                return frame
+
+    async def closed(self) -> tuple[int, str]:
+        """The code and reason of the close; frames before it are passed over."""
+        while (message := await self.next())["type"] != "websocket.close":
+            pass
+        return message["code"], message["reason"]
+
+    async def acked(self, seq: int) -> None:
+        """All up to `seq` is acknowledged."""
+        while (await self.frame("x-interlock.ack")).payload.seq < seq:
+            pass
+
+    def text(self, text: str) -> None:
+        self.said.put_nowait({"type": "websocket.receive", "text": text})
+
+    def say(self, frame_type: str, payload: Any, **fields: Any) -> None:
+        self._ids += 1
+        frame = {"type": frame_type, "payload": msgspec.to_builtins(payload), "message_id": f"r{id(self)}-{self._ids}",
+                 "timestamp": "", **fields}
+        self.text(json.dumps({key: value for key, value in frame.items() if value is not None}))
+
+    def hello(self, *sessions: p.HelloSession, **changes: Any) -> None:
+        offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
+                             context_owner="agent")
+        hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer],
+                        sessions=list(sessions), roots=["/w"])
+        self.say("x-interlock.hello", msgspec.structs.replace(hello, **changes))
+
+
+class House(Table):
+    """The engine's table with a real endpoint before it, and nobody attached yet."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.engine.presence.detach("local", self.wire, 0)
+        self.endpoint = RawpEndpoint(self.engine, "g1", self.entropy)
+
+    async def pair(self) -> None:
+        record = msgspec.structs.replace(self.record, token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest())
+        await self.ledger.commit(Batch([PutRunner(record)]))
+
+    @contextlib.asynccontextmanager
+    async def link(self, token: str = TOKEN, subprotocol: str = DPS_VERSION) -> AsyncIterator[Runner]:
+        runner = Runner()
+        scope = {"type": "websocket", "subprotocols": [subprotocol],
+                 "headers": [(b"authorization", f"Bearer {token}".encode())]}
+        serving = asyncio.create_task(self.endpoint(scope, runner.said.get, self._into(runner)))
+        try:
+            yield runner
+            runner.said.put_nowait({"type": "websocket.disconnect"})
+            await asyncio.wait_for(serving, PATIENCE_S)
+        finally:
+            serving.cancel()
+
+    @contextlib.asynccontextmanager
+    async def attached(self, *sessions: p.HelloSession) -> AsyncIterator[Runner]:
+        """A link on which hello and welcome were exchanged."""
+        async with self.link() as runner:
+            assert (await runner.next())["type"] == "websocket.accept"
+            runner.hello(*sessions)
+            await runner.frame("x-interlock.welcome")
+            yield runner
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[tuple[Runner, str, str]]:
+        """An attached runner with an open session, a prompt in it: (runner, session id, command id)."""
+        async with self.attached() as runner:
+            command = await self.execute()
+            session_id = command.target.session_id
+            await runner.frame("control.prompt.request")
+            runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+            await runner.frame("session.capabilities")
+            yield runner, session_id, command.id
+
+    async def kinds(self, session_id: str) -> list[str]:
+        """Types of the durable frames of the runner, and "refused" for what was refused."""
+        events = await self.ledger.events(f"s/{session_id}", 0, 100)
+        return [json.loads(event.body)["type"] if event.kind == "C" else "refused"
+                for event in events if event.kind in ("C", "refused")]
+
+    @staticmethod
+    def _into(runner: Runner) -> Any:
+        async def send(message: MutableMapping[str, Any]) -> None:
+            runner.heard.put_nowait(message)
+
+        return send
+
+
+CAPABILITIES = p.Capabilities(dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks"})
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    made = House()
+    await made.pair()
+    yield made
+    await made.engine.stop()
+
+
+def warning(text: str = "careful") -> p.AgentError:
+    return p.AgentError(severity="warning", error_code="X", message=text)
+
+
+@pytest.mark.req("L-2", "L-3", "W-2")
+@pytest.mark.parametrize(("token", "subprotocol", "status"),
+                         [("wrong", DPS_VERSION, 401), ("", DPS_VERSION, 401), (TOKEN, "rawp-dps-9.9", 406)])
+async def test_a_link_without_its_token_or_protocol_is_refused_before_it_opens(
+    house: House, token: str, subprotocol: str, status: int
+) -> None:
+    async with house.link(token, subprotocol) as runner:
+        start, body = await runner.next(), await runner.next()
+        assert (start["type"], start["status"]) == ("websocket.http.response.start", status)
+        assert json.loads(body["body"])["status"] == status
+
+
+@pytest.mark.req("L-4")
+async def test_hello_is_answered_by_a_welcome_and_only_then_by_anything_else(house: House) -> None:
+    async with house.link() as runner:
+        assert await runner.next() == {"type": "websocket.accept", "subprotocol": DPS_VERSION}
+        runner.hello(p.HelloSession(session_id="gone", last_seq_sent=3, control_seq=1, state="idle"))
+        first = decode((await runner.next())["text"].encode(), Direction.M)
+        assert first.type == "x-interlock.welcome"
+        assert (first.payload.version, first.payload.gateway_id) == (DPS_VERSION, "g1")
+        assert first.payload.limits["max_frame_bytes"] == 768 * 1024
+        assert first.payload.sessions == [p.WelcomeSession(session_id="gone", last_durable_seq=0)]
+
+
+@pytest.mark.req("L-4", "W-2")
+@pytest.mark.parametrize(
+    ("changes", "code"), [({"versions": ["rawp-dps-0.9"]}, 4406), ({"runner_id": "somebody"}, 4401)]
+)
+async def test_a_hello_that_does_not_fit_closes_the_link(house: House, changes: dict[str, Any], code: int) -> None:
+    async with house.link() as runner:
+        runner.hello(**changes)
+        assert (await runner.next())["type"] == "websocket.accept"
+        assert (await runner.next())["code"] == code
+
+
+@pytest.mark.req("L-4")
+@pytest.mark.parametrize("first", ["not json", '{"type":"x-interlock.hello","payload":{},"message_id":"m"}',
+                                   '{"type":"x-interlock.heartbeat","payload":{"agents":[]},"message_id":"m"}'])
+async def test_anything_but_a_hello_closes_the_link(house: House, first: str) -> None:
+    async with house.link() as runner:
+        runner.text(first)
+        code, reason = await runner.closed()
+        assert code == 4408
+        assert "hello" in reason
+
+
+@pytest.mark.req("D-1", "E-3")
+async def test_a_frame_is_acknowledged_once_it_is_in_the_ledger_and_applied_once(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        for seq in (2, 3, 2, 3, 4):
+            runner.say("agent.error", warning(str(seq)), session_id=session_id, seq=seq)
+        acked = 0
+        while acked < 4:
+            acked = (await runner.frame("x-interlock.ack")).payload.seq
+            assert len(await house.kinds(session_id)) >= acked
+        assert await house.kinds(session_id) == ["session.capabilities", *["agent.error"] * 3]
+
+
+@pytest.mark.req("E-1", "W-2")
+@pytest.mark.parametrize(
+    ("broken", "place"),
+    [
+        ({"payload": {"severity": "warning"}}, "$.payload.error_code"),
+        ({"payload": {"severity": "loud", "error_code": "X", "message": ""}}, "$.payload.severity"),
+        ({"payload": None}, "$.payload"),
+        ({"metadata": 7}, "$.metadata"),
+        ({"type": "control.prompt.request"}, "$.type"),
+    ],
+)
+async def test_a_malformed_frame_is_refused_by_its_number_and_the_link_stays_up(
+    house: House, broken: dict[str, Any], place: str
+) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say(**{"frame_type": "agent.error", "payload": {}, "session_id": session_id, "seq": 2,
+                      **({"frame_type": broken["type"]} if "type" in broken else broken)})
+        error = await runner.frame("session.error")
+        assert (error.payload.error_code, error.payload.fatal) == ("INVALID_FRAME", False)
+        assert place in error.payload.message
+        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        await runner.acked(3)
+        assert await house.kinds(session_id) == ["session.capabilities", "refused", "agent.error"]
+
+
+@pytest.mark.req("E-1", "E-4")
+async def test_a_number_on_a_frame_that_has_none_does_not_use_up_that_of_another(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say("tool.invoke.stream", p.ToolStream(invocation_id="i", channel="stdout", offset=0, text=""),
+                   session_id=session_id, seq=2)
+        assert "$.seq" in (await runner.frame("session.error")).payload.message
+        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        await runner.acked(2)
+        assert await house.kinds(session_id) == ["session.capabilities", "refused", "agent.error"]
+
+
+@pytest.mark.req("E-1", "E-2")
+@pytest.mark.parametrize("name", ["x-acme.weather", "moon.phase", "agent.sang"])
+async def test_an_unknown_frame_is_kept_and_relayed_to_viewers_as_it_came(house: House, name: str) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say(name, {"deep": [1, {"er": None}]}, session_id=session_id, seq=2, colour="red")
+        await runner.acked(2)
+        last = (await house.ledger.events(f"s/{session_id}", 0, 100))[-1]
+        assert last.kind == "C"
+        told = json.loads(last.body)
+        assert (told["type"], told["payload"], told["colour"]) == (name, {"deep": [1, {"er": None}]}, "red")
+
+
+@pytest.mark.req("E-1")
+@pytest.mark.parametrize("text", ['{"type":"x-interlock.heartbeat","payload":{"agents":7},"message_id":"m"}',
+                                  '{"type":"x-acme.ping","payload":{},"message_id":"m"}'])
+async def test_a_malformed_frame_of_the_link_itself_is_passed_over(house: House, text: str) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.text(text)
+        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        await runner.acked(2)
+
+
+@pytest.mark.req("E-1")
+async def test_what_is_no_frame_at_all_closes_the_link_and_the_gateway_stays_up(house: House) -> None:
+    async with house.attached() as runner:
+        runner.text("GET / HTTP/1.1")
+        assert (await runner.closed())[0] == 1003
+    async with house.attached():
+        pass
+
+
+@pytest.mark.req("E-3")
+async def test_a_gap_closes_the_link_and_the_reattach_repairs_it(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        code, reason = await runner.closed()
+        assert (code, reason) == (4409, f"session {session_id}: expected seq 2, got 3")
+    async with house.link() as runner:
+        runner.hello(p.HelloSession(session_id=session_id, last_seq_sent=3, control_seq=3, state="idle"))
+        await runner.next()  # It is accepted.
+        assert (await runner.frame("x-interlock.welcome")).payload.sessions[0].last_durable_seq == 1
+        for seq in (2, 3):
+            runner.say("agent.error", warning(), session_id=session_id, seq=seq)
+        await runner.acked(3)
+
+
+@pytest.mark.req("E-3", "T-5", "W-2")
+async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(house: House) -> None:
+    async with house.session() as (runner, session_id, command_id):
+        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        assert (await runner.closed())[0] == 4409
+    known = p.HelloSession(session_id=session_id, last_seq_sent=5, control_seq=3, state="idle")
+    async with house.attached(known) as runner:
+        for seq in (3, 4):
+            runner.say("agent.error", warning(), session_id=session_id, seq=seq)
+        runner.say("session.closed", p.SessionClosed(reason="the gateway asked"), session_id=session_id, seq=5)
+        error = await runner.frame("session.error")
+        assert (error.payload.error_code, error.payload.fatal) == ("INTERNAL", True)
+        await runner.acked(5)
+        record = await house.ledger.command(command_id)
+        assert record is not None
+        assert (record.command.state, record.command.error.code) == ("failed", "INTERNAL")  # type: ignore[union-attr]
+        assert await house.kinds(session_id) == ["session.capabilities", "agent.error", "agent.error", "session.closed"]
+        events = await house.ledger.events(f"s/{session_id}", 0, 100)
+        assert sum(b'"INTERNAL"' in event.body for event in events if event.kind == "M") == 1
+        again = await house.execute()  # The link serves other sessions, and this one's key can be opened anew.
+        assert (await runner.frame("control.session.open")).session_id == again.target.session_id
+
+
+@pytest.mark.req("D-2", "D-3", "D-4", "E-3")
+async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(house: House) -> None:
+    async with house.session() as (runner, session_id, command_id):
+        pass
+    known = p.HelloSession(session_id=session_id, last_seq_sent=6, control_seq=3, state="idle")
+    async with house.attached(known) as runner:
+        inner = [{"type": "agent.error", "payload": msgspec.to_builtins(warning()), "message_id": f"h{seq}",
+                  "session_id": session_id, "seq": seq, "timestamp": ""} for seq in (1, 4, 5)]
+        history = {"frames": inner, "last_sync_timestamp": "", "last_message_id": "",
+                   "buffer_status": {"policy_applied": "RING", "truncated": True, "lost_frame_count": 2}}
+        for _ in range(2):
+            runner.say("session.history", history, session_id=session_id, metadata={"lost_ranges": [[2, 3]]})
+        runner.say("agent.error", warning(), session_id=session_id, seq=6)
+        await runner.acked(6)
+        assert await house.kinds(session_id) == ["session.capabilities", *["agent.error"] * 3]
+        record = await house.ledger.command(command_id)
+        assert record is not None
+        lost = [notice.lost_frame_count for notice in record.command.notices if notice.code == "Truncated"]
+        assert lost == [2]
+
+
+@pytest.mark.req("D-2")
+async def test_a_history_never_nests(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        history: dict[str, Any] = {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
+                                   "buffer_status": {"policy_applied": "RING", "truncated": False}}
+        nested = {"type": "session.history", "payload": history, "message_id": "n", "session_id": session_id}
+        runner.say("session.history", {**history, "frames": [nested]}, session_id=session_id)
+        assert await runner.closed() == (1003, "a history inside a history")
+
+
+@pytest.mark.req("D-7")
+async def test_unconfirmed_control_frames_follow_the_welcome_in_their_order(house: House) -> None:
+    async with house.attached() as runner:
+        command = await house.execute()
+        await runner.frame("control.prompt.request")
+    session_id = command.target.session_id
+    async with house.attached(p.HelloSession(session_id=session_id, last_seq_sent=0, control_seq=1, state="idle")
+                              ) as runner:
+        assert (await runner.frame("control.prompt.request")).seq == 2
+
+
+@pytest.mark.req("L-5")
+async def test_a_runner_that_opens_a_newer_link_loses_the_older_one(house: House) -> None:
+    async with house.attached() as older, house.attached() as newer:
+        code, reason = await older.closed()
+        assert (code, reason) == (4410, "the same runner opened a newer link")
+        await house.execute()
+        await newer.frame("control.prompt.request")
