@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from interlock.app import run_gateway
+from interlock.app.gateway import run_gateway
 from interlock.config import Config, GatewaySection
 
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.app import SystemClock
+from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import take_frame

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from interlock import config
-from interlock.app import run_gateway, run_runner
+from interlock.app.gateway import run_gateway
+from interlock.app.runner import run_runner
 
 
 def main() -> None:

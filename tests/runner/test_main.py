@@ -23,12 +23,20 @@ PATIENCE_S = 20.0
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
+from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.agent import AgentSpec
 from interlock.runner.main import RunnerConfig, run_runner
 url, state, root, bad = sys.argv[1:]
 spec = AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", bad])
-asyncio.run(run_runner(RunnerConfig(url=url, token="t", runner_id="main-" + state, state_dir=Path(state), roots=[root],
-                                    agents={"bad": spec}, device_name="here")))
+async def main():
+    Path(state).mkdir(exist_ok=True)
+    outbox = SqliteOutbox(Path(state) / "outbox.db")
+    try:
+        await run_runner(RunnerConfig(url=url, token="t", runner_id="main-" + state, state_dir=Path(state),
+                                      roots=[root], agents={"bad": spec}, device_name="here"), outbox)
+    finally:
+        await outbox.close()
+asyncio.run(main())
 """
 
 

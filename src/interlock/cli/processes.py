@@ -32,7 +32,7 @@ def gateway(
 ) -> int:
     """Run the gateway alone, in the foreground."""
     from interlock import log
-    from interlock.app import run_gateway
+    from interlock.app.gateway import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
     from interlock.config import FILE_NAME, load
     from interlock.gateway.server import BindRefused
@@ -72,7 +72,7 @@ def runner(
 ) -> int:
     """Run the runner alone, in the foreground."""
     from interlock import log
-    from interlock.app import run_runner
+    from interlock.app.runner import run_runner
     from interlock.log import configure
     from interlock.ports.outbox import OutboxError
     from interlock.runner.link import TokenRefused

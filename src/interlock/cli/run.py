@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import stat
@@ -132,7 +133,10 @@ class Running:
                 return self._detached(command)
             say(f"{command.id} · session {command.target.session_id}", "dim")
             started = self._cursors.session(command.target.session_id or "")
-            return await self.follow(link, command, Place(cursor=started))
+            status = await self.follow(link, command, Place(cursor=started))
+            if not joins and "session_key" not in target:
+                await _close_own(link, command)
+            return status
 
     async def follow(self, link: GatewayLink, command: Command, place: Place) -> int:
         """Follow a command to its end, and say how it ended."""
@@ -155,6 +159,12 @@ class Running:
             sys.stdout.write(command.id + "\n")
         say(f"follow it with: interlock attach {command.id}", "dim")
         return Exit.DONE
+
+
+async def _close_own(link: GatewayLink, command: Command) -> None:
+    """The session was opened for this command alone: its agent ends with it, and is not kept until it is idle."""
+    with contextlib.suppress(Trouble):  # The command's own end is what counts; an idle agent is closed all the same.
+        await link.send(f"/v1/sessions/{command.target.session_id}/close", {"reason": "the command has ended"})
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:

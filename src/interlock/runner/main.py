@@ -15,6 +15,7 @@ import structlog
 
 from interlock.agents.registry import offers, with_builtin
 from interlock.ports.agent import AgentSpec
+from interlock.ports.outbox import Outbox
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
@@ -27,7 +28,6 @@ from interlock.runner.reaper import lives_mark, reap_leftovers
 from interlock.runner.sessions import Sessions
 from interlock.runner.surroundings import Graces, Surroundings
 
-OUTBOX_NAME = "outbox.db"
 STOPPING_TIMEOUT_S = 20.0
 """SIGTERM to the end: agents get their cancel, their grace and their SIGKILL within it. What is not told by then is
 told at the next start (D-6)."""
@@ -57,17 +57,12 @@ class _Clock:
         return time.monotonic_ns() // 1_000_000
 
 
-async def run_runner(config: RunnerConfig) -> None:
-    """Run until SIGTERM or SIGINT, then end the agents cleanly and return.
+async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
+    """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
 
     Raises TokenRefused (the gateway does not accept the token), UnsafeUrl, OutboxError, each with one sentence.
     """
-    # The one place that names the backend: nothing else of the runner knows where the outbox lies.
-    from interlock.backends.outbox.sqlite import SqliteOutbox
-
     stopping = _stop_signals()
-    config.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    outbox = SqliteOutbox(config.state_dir / OUTBOX_NAME, limit_bytes=config.outbox_bytes)
     # The outbox's lock is ours, so whatever still runs under this runner's mark is left over from its last life.
     mark = lives_mark(config.runner_id, config.state_dir)
     await reap_leftovers(mark)
@@ -104,7 +99,6 @@ async def run_runner(config: RunnerConfig) -> None:
         await _until(stopping, asyncio.create_task(link.run(), name="link"), flowing, sessions)
     finally:
         await _end(flowing)
-        await outbox.close()
 
 
 async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],

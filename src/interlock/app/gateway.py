@@ -1,4 +1,4 @@
-"""The composition root: the one file that names concrete backends and joins them into a gateway or a runner."""
+"""The gateway's composition: SQLite, transcripts as files, policy from the config, REST and RAWP behind one door."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import msgspec
 import structlog
 
 from interlock import __version__
+from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
@@ -27,32 +27,16 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
-from interlock.gateway.server import RAWP_PATH, build_app, serve
+from interlock.gateway.server import build_app, serve
 from interlock.gateway.signing import HeadSigner, load_or_make_key
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 from interlock.protocol.records import RunnerRecord
-from interlock.runner.main import RunnerConfig
-from interlock.runner.main import run_runner as _run_runner
 
-LOCAL_RUNNER = "local"
-"""The runner that `interlock up` starts and pairs by itself (G-3)."""
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
 PRUNE_INTERVAL_S = 600
 
 log = structlog.get_logger()
-
-
-class SystemClock:
-    """Wall and monotonic time of this machine."""
-
-    def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
-        return time.monotonic_ns() // 1_000_000
 
 
 async def run_gateway(
@@ -83,22 +67,6 @@ async def run_gateway(
             await ledger.close()
     finally:
         lock.release()
-
-
-async def run_runner(state: Path, config: Config, url: str, token: str, *, roots: list[str] | None = None) -> None:
-    """Run the local runner of a state directory until SIGTERM or SIGINT, with its outbox under `<state>/runner`.
-
-    `url` is the gateway's, http or ws. Without roots, in the config or here, workspaces lie where it was started (A-1).
-    Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
-    """
-    await _run_runner(
-        RunnerConfig(
-            url=url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url, token=token,
-            runner_id=LOCAL_RUNNER, state_dir=state / "runner", roots=roots or config.runner.roots or [str(Path.cwd())],
-            agents=config.agents, device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
-            agent_idle_ms=config.runner.agent_idle_ms,
-        )
-    )
 
 
 def _outlive_the_server() -> None:
