@@ -72,8 +72,8 @@ class Course:
         """Raises Noticed, Trouble; what is merely wrong goes into the figures."""
         command = await self._submit()
         viewer = Viewer(self._link, command.target.session_id or "")
-        ended = asyncio.ensure_future(self._until_ended(command.id))
         following = asyncio.ensure_future(viewer.follow())
+        ended = asyncio.ensure_future(self._until_over(command.id, following))
         try:
             await self._grant_command(command)
             if self._chosen.spec is None:
@@ -104,6 +104,17 @@ class Course:
     async def _grant_command(self, command: Command) -> None:
         await self._vote(command.approval_id or "", "grant")
         self._tell("The command is granted, and starts.")
+
+    async def _until_over(self, command_id: str, following: asyncio.Future[None]) -> None:
+        """Wait for the command's end; a viewer that cannot go on ends the waiting, too. Raises Trouble."""
+        ended = asyncio.ensure_future(self._until_ended(command_id))
+        try:
+            await asyncio.wait([ended, following], return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+            await ended
+        finally:
+            ended.cancel()
 
     async def _until_ended(self, command_id: str) -> None:
         async for heard in Stream(self._link, f"/v1/commands/{command_id}/status"):
