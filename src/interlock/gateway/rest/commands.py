@@ -135,9 +135,12 @@ async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) 
     assert record is not None
     heartbeat = call.front.desk.heartbeat(command_id)
     state = record.command.state
+    # The command may have ended since the page was gathered: who stops at `terminal` must not miss how it ended.
+    last = cursors.number(wanted.stream, page.next_cursor)
+    has_more = page.has_more or (state in TERMINAL and not await _is_over(call, command_id, last))
     return json_answer(StatusPage(
         [msgspec.Raw(item.body) for item in page.items if isinstance(item, Durable)],
-        page.next_cursor, page.has_more, state, state in TERMINAL, heartbeat.at if heartbeat else None,
+        page.next_cursor, has_more, state, state in TERMINAL, heartbeat.at if heartbeat else None,
     ))
 
 
