@@ -14,6 +14,7 @@ import statistics
 import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import limits, parts, websocket
 from benchmarks.driver import Prepared, drive
@@ -29,6 +30,17 @@ ANSWERS_A_SECOND = 300
 """Answers with one in flight that fit into a second on a slow disk."""
 ONE_SHARE, EIGHT_SHARE, LATENCY_SHARE, PARTS_SHARE = 0.45, 0.25, 0.1, 0.2
 """How the time of a run is shared out."""
+
+
+class Sides(NamedTuple):
+    """What one round of each side gave: rates per second, frames an acknowledgement, shares of the time."""
+
+    rate: float
+    echo: float
+    fdatasync: float
+    an_ack: float
+    driver_busy: float
+    gateway_busy: float
 
 
 class Bench:
@@ -64,17 +76,21 @@ class Bench:
             runner.open()
         rows = [[runner.viewer(session) for session in runner.sessions.values()] for _ in range(parts.VIEWERS)]
         viewers = [viewer for row in rows for viewer in row]
-        count = max(MIN_FRAMES, int(self._round(WARM_UP_FRAMES, viewers, seconds=0.01)[0] * seconds / ROUNDS / 2))
+        warm = self._round(WARM_UP_FRAMES, viewers, seconds=0.01)
+        count = max(MIN_FRAMES, int(warm.rate * seconds / ROUNDS / 2))
         rounds = [self._round(count, viewers, seconds / ROUNDS / 6) for _ in range(ROUNDS)]
-        rates, of_echo, of_fdatasync, driver, gateway, an_ack = zip(*rounds, strict=True)
+        self.echo_rounds += [each.echo for each in rounds]
+        self.fdatasync_rounds += [each.fdatasync for each in rounds]
         for viewer in viewers:
             viewer.sock.close()
         return Whole(
             sessions=sessions, viewers=len(viewers), frames_sent=runner.sent(), frames_durable=runner.durable(),
-            frames_seen=[sum(viewer.seen for viewer in row) for row in rows], frames_per_s=statistics.median(rates),
-            rounds=list(rates), frames_per_ack=statistics.median(an_ack), of_echo=statistics.median(of_echo),
-            of_fdatasync=statistics.median(of_fdatasync), driver_busy=statistics.median(driver),
-            gateway_busy=statistics.median(gateway),
+            frames_seen=[sum(viewer.seen for viewer in row) for row in rows], frames_per_s=statistics.median(each.rate for each in rounds),
+            rounds=[each.rate for each in rounds], frames_per_ack=statistics.median(each.an_ack for each in rounds),
+            of_echo=statistics.median(each.rate / each.echo for each in rounds),
+            of_fdatasync=statistics.median(each.rate / each.fdatasync for each in rounds),
+            driver_busy=statistics.median(each.driver_busy for each in rounds),
+            gateway_busy=statistics.median(each.gateway_busy for each in rounds),
         )
 
     def latency(self, seconds: float) -> Latency:
@@ -93,8 +109,8 @@ class Bench:
         return Latency(answers=len(mine), p50_ms=p50, p99_ms=p99, limit_p50_ms=limit_p50, limit_p99_ms=limit_p99,
                        of_limit_p50=p50 / limit_p50, of_limit_p99=p99 / limit_p99)
 
-    def _round(self, count: int, viewers: Sequence[Viewer], seconds: float) -> tuple[float, ...]:
-        """One round of each side: (rate, of echo, of fdatasync, driver busy, gateway busy, frames an ack)."""
+    def _round(self, count: int, viewers: Sequence[Viewer], seconds: float) -> Sides:
+        """One round of each side, one after the other; `seconds` is for fdatasync."""
         self.last_frames = self.runner.frames(count)
         messages = prepared(self.last_frames)
         for viewer in viewers:
@@ -106,12 +122,8 @@ class Bench:
         gateway_cpu = self._gateway.cpu_s() - gateway_cpu
         echo = self._echo_round(messages)
         fdatasync = limits.fdatasyncs(self._folder, seconds)
-        rate = count / whole.seconds
-        if count != WARM_UP_FRAMES:
-            self.echo_rounds.append(echo)
-            self.fdatasync_rounds.append(fdatasync)
-        return (rate, rate / echo, rate / fdatasync, whole.driver_cpu_s / whole.seconds, gateway_cpu / whole.seconds,
-                count / self.runner.acks)
+        return Sides(rate=count / whole.seconds, echo=echo, fdatasync=fdatasync, an_ack=count / self.runner.acks,
+                     driver_busy=whole.driver_cpu_s / whole.seconds, gateway_busy=gateway_cpu / whole.seconds)
 
     def _echo_round(self, messages: Prepared) -> float:
         with _no_collection():
