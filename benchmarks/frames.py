@@ -85,7 +85,8 @@ class Bench:
             viewer.sock.close()
         return Whole(
             sessions=sessions, viewers=len(viewers), frames_sent=runner.sent(), frames_durable=runner.durable(),
-            frames_seen=[sum(viewer.seen for viewer in row) for row in rows], frames_per_s=statistics.median(each.rate for each in rounds),
+            frames_seen=[sum(viewer.seen for viewer in row) for row in rows],
+            frames_per_s=statistics.median(each.rate for each in rounds),
             rounds=[each.rate for each in rounds], frames_per_ack=statistics.median(each.an_ack for each in rounds),
             of_echo=statistics.median(each.rate / each.echo for each in rounds),
             of_fdatasync=statistics.median(each.rate / each.fdatasync for each in rounds),

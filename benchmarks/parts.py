@@ -13,18 +13,17 @@ from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import take_frame
-from interlock.engine.bridge.lane import Lane, LaneState, Limits
+from interlock.engine.bridge.lane import Lane, LaneState, Limits, Out, Told
 from interlock.engine.bridge.output import TurnFold
-from interlock.engine.viewers import Item, Viewer, Viewers
+from interlock.engine.viewers import Item, Viewer, Viewers, durable
 from interlock.gateway.outflow import RunnerOutflow
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.streams import Render
 from interlock.gateway.rest.views import deliver
-from interlock.ports.ledger import Append, Batch, Ledger
+from interlock.ports.ledger import Batch, Ledger
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
-from interlock.protocol.records import Event
 from interlock.session.turn import OpenTurn, TurnMachine
 
 VIEWERS = 4
@@ -43,6 +42,7 @@ class Parts(NamedTuple):
 class Group(NamedTuple):
     """What one decision made of some frames."""
 
+    out: Out
     batch: Batch
     session_id: str
     seq: int
@@ -82,7 +82,7 @@ def _step(frames: Sequence[bytes], understood: Sequence[Frame], size: int, epoch
             take_frame(lane, frame, raw, policy)
         lane.out.writes.append(lane.snapshot())
         session_id = lane.state.session_id
-        groups.append(Group(Batch(lane.out.writes, ((session_id, epoch),)), session_id, lane.state.last_seq))
+        groups.append(Group(lane.out, Batch(lane.out.writes, ((session_id, epoch),)), session_id, lane.state.last_seq))
     return groups
 
 
@@ -95,17 +95,20 @@ def _lane(first: Frame) -> Lane:
 
 
 async def _acknowledge(groups: Sequence[Group]) -> float:
-    """Tell each group's acknowledgement to a link that takes everything at once."""
+    """Have each group's acknowledgement written to a link that takes everything at once."""
+    written = asyncio.Event()
 
     async def send(_message: MutableMapping[str, Any]) -> None:
-        return
+        written.set()
 
     outflow = RunnerOutflow(send)
+    outflow.send_now(b"{}")
+    await written.wait()
     start = time.perf_counter()
     for group in groups:
+        written.clear()
         outflow.ack(group.session_id, group.seq)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await written.wait()
     seconds = time.perf_counter() - start
     await outflow.stop()
     return seconds
@@ -124,9 +127,9 @@ async def _view(ledger: Ledger, groups: Sequence[Group], numbers: Sequence[list[
             joined.append((viewer, frames_rendering(stream, deliver("delivered", stream))))
         start = time.perf_counter()
         for group, given in zip(groups, numbers, strict=True):
-            appends = [write for write in group.batch.writes if isinstance(write, Append)]
-            hub.publish(stream, [Event(stream=stream, n=past + n, kind=write.kind, at_ms=write.at_ms, body=write.body)
-                                 for n, write in zip(given, appends, strict=True)])
+            told = [each for each in group.out.tells if isinstance(each, Told)]
+            hub.tell(stream, [durable(past + n, event.kind, event.body, event.at_ms, frame)
+                              for n, (event, frame) in zip(given, told, strict=True)])
             for viewer, render in joined:
                 burst: list[Item] = await viewer.next(0)
                 b"".join(part for item in burst if (part := render(item)) is not None)

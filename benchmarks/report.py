@@ -77,7 +77,7 @@ def frames_table(report: Report) -> str:
     for whole in report.whole:
         name = f"whole path, {whole.sessions} session{'s' * (whole.sessions > 1)}, {whole.viewers} viewers"
         rows.append((name, f"{whole.frames_per_s:,.0f}", f"{whole.of_echo:.2f}", f"{whole.of_fdatasync:.1f}"))
-    rows += [(f"  {part.name}", f"{part.frames_per_s:,.0f}", f"{part.us_a_frame:.1f} us", "") for part in report.parts]
+    rows += [(f"  {part.name}", f"{part.frames_per_s:,.0f}", f"{part.us_a_frame:.2f} us", "") for part in report.parts]
     rows += [("limit: bare ASGI echo", f"{report.echo_per_s:,.0f}", "1", ""),
              ("limit: fdatasync", f"{report.fdatasync_per_s:,.0f}", "", "1")]
     late = report.latency
