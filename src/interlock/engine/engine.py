@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -56,6 +58,8 @@ class Engine:
         if self._writer is not None:
             self.lanes.on_transcript = self._writer.nudge
         self._router = Router(ledger, self.presence, clock, entropy)
+        self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """A lock for each (tenant, session key) whose session is being opened."""
 
     def configure(self, policy: Policy, limits: Limits) -> None:
         """Take new settings; what is decided already stays decided."""
@@ -81,6 +85,16 @@ class Engine:
         if body.type in ("pause", "resume"):
             raise Problem("UnsupportedCapability", f"{body.type} is not offered yet; cancel is")
         route = await self._route(principal, body)
+        if route.fresh is None or body.target.session_key is None:
+            return await self._submit(route, principal, body, remember)
+        # Two requests that open one key's session at the same time must not make two sessions of it (R-2): the second
+        # waits until the first one's is durable, and looks again.
+        place = (route.fresh.tenant_id, route.fresh.session_key)
+        opening = self._opening.setdefault(place, asyncio.Lock())
+        async with opening:
+            return await self._submit(await self._route(principal, body), principal, body, remember)
+
+    async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember) -> Command:
         shell = await self._shell(route.session_id, route.fresh)
 
         def decide(lane: Lane) -> Command | Problem:
@@ -103,18 +117,29 @@ class Engine:
         if record is None or record.approval.tenant_id != principal.tenant_id:
             raise Problem("NotFound", f"there is no approval {approval_id}")
         shell = await self._shell(record.approval.session_id)
-        decided = record.approval
 
-        def decide(lane: Lane) -> Approval:
-            if approval_id in lane.approvals:
-                approval = approving.vote(lane, principal, approval_id, body)
-            else:
-                ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, digest=body.digest)
-                approval = count(decided, ballot).approval
+        def decide(lane: Lane) -> Approval | None:
+            if approval_id not in lane.approvals:
+                return None
+            approval = approving.vote(lane, principal, approval_id, body)
             lane.out.writes.append(PutIdempotency(remember(approval)))
             return approval
 
-        return await shell.call(decide)
+        voted: Approval | None = await shell.call(decide)
+        return voted if voted is not None else await self._vote_late(principal, approval_id, body, remember)
+
+    async def _vote_late(
+        self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
+    ) -> Approval:
+        """Answer a vote on what is decided. It is read only now: an earlier look could still have seen it pending."""
+        record = await self.ledger.approval(approval_id)
+        assert record is not None
+        at = iso(self.clock.now_ms())
+        ballot = Ballot(by=principal.actor, decision=body.decision, at=at, digest=body.digest)
+        approval = count(record.approval, ballot).approval
+        shell = await self._shell(record.approval.session_id)
+        await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))
+        return approval
 
     async def close_session(
         self, principal: Principal, session_id: str, reason: str, remember: Remember

@@ -41,6 +41,8 @@ class Router:
                 raise Problem("NotFound", f"there is no command {target.command_id}")
             return Route(record.session_id, None)
         session = await self._named(principal, target)
+        if session is None and target.session_key is not None:
+            raise Problem("NotFound", f"there is no session under key {target.session_key}")
         if session is None:
             raise Problem("InvalidPayload", "/target: name the command, the session or its key",
                           errors=(Place("/target", "command_id, session_id or session_key is missing"),))
@@ -53,9 +55,13 @@ class Router:
             self._check(target, session)
             return Route(session.session_id, None)
         agent_id = self._agent(target)
+        named_key = self._key(target, agent_id)
+        if named_key is not None and agent_of(named_key) != agent_id:
+            raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
+                          hint="Leave target.agent_id out, or choose another key.")
         present = self._runner(principal, agent_id, target)
         session_id = uuid4(self._entropy(16))
-        key = self._key(target, agent_id) or run_key(agent_id, session_id)
+        key = named_key or run_key(agent_id, session_id)
         workspace = target.workspace or (present.hello.roots[0] if present.hello.roots else "")
         if not workspace.startswith("/"):
             raise Problem("InvalidPayload", "/target/workspace: must be an absolute path on the runner",
@@ -100,7 +106,8 @@ class Router:
                           errors=(Place("/target/agent_id", str(error)),)) from None
 
     def _check(self, target: Target, session: SessionRecord) -> None:
-        for name, wanted, found in (("agent_id", target.agent_id, session.agent_id),
+        agent_id = self._agent(target) if target.agent_id is not None else None
+        for name, wanted, found in (("agent_id", agent_id, session.agent_id),
                                     ("runner_id", target.runner_id, session.runner_id),
                                     ("workspace", target.workspace, session.workspace)):
             if wanted is not None and wanted != found:

@@ -1,0 +1,236 @@
+"""The shell of a lane: decide, commit, tell; and nothing is told of what did not become durable (D-1, E-3, C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.conversation import Table
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.lanes import INBOX_JOBS, Job, RecentIds
+from interlock.ports.ledger import Batch, Full, Receipt
+from interlock.protocol import payloads as p
+from interlock.protocol.limits import RECENT_MESSAGE_IDS
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Target
+
+pytestmark = pytest.mark.anyio
+
+
+class Disk(MemoryLedger):
+    """A ledger on a disk that a test can fill, and that can be held up while it writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self.commits = 0
+        self.spinning = asyncio.Event()
+        self.spinning.set()
+
+    async def commit(self, batch: Batch) -> Receipt:
+        await self.spinning.wait()
+        self.commits += 1
+        if self.full:
+            raise Full("no space left on the disk")
+        return await super().commit(batch)
+
+
+class Place(Table):
+    """The engine's table over such a disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = self.disk = Disk()
+        self.begin()
+
+
+def warn(text: str) -> p.AgentError:
+    return p.AgentError(severity="warning", error_code="X", message=text)
+
+
+@pytest.mark.req("D-1", "C-4", "F-1")
+async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send_again() -> None:
+    table = Place()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    before, acked = await table.ledger.events(f"s/{session_id}", 0, 100), table.wire.acks[session_id]
+    shell = await table.lane(session_id)
+    table.disk.full = True
+    with pytest.raises(Problem) as caught:
+        await table.say(session_id, "agent.error", warn("lost?"))
+    assert (caught.value.code, caught.value.kind.status, caught.value.headers) == ("Unavailable", 503,
+                                                                                  {"Retry-After": "1"})
+    assert "no space left on the disk" in caught.value.detail
+    assert table.wire.failed is not None
+    assert "no space left" in table.wire.failed
+    assert table.wire.acks[session_id] == acked, "nothing is acknowledged that is not durable"
+    assert await table.ledger.events(f"s/{session_id}", 0, 100) == before
+    table.disk.full = False
+    fresh = await table.lane(session_id)
+    assert fresh is not shell
+    assert fresh.lane.state.last_seq == 1
+    table.seqs[session_id] = 1
+    await table.say(session_id, "agent.error", warn("once"))
+    assert table.wire.acks[session_id] == 2
+    assert (await table.ledger.events(f"s/{session_id}", 0, 100))[-1].body.count(b"once") == 1
+
+
+@pytest.mark.req("C-4", "D-1")
+async def test_everyone_who_waits_in_a_lane_that_breaks_is_told() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    table.disk.full = True
+    table.disk.spinning.clear()
+    waiting = [asyncio.create_task(table.execute(target=Target(session_id=session_id))) for _ in range(3)]
+    table.disk.spinning.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [answer.code for answer in answers if isinstance(answer, Problem)] == ["Unavailable"] * 3
+    assert shell.broken
+    table.disk.full = False
+    assert (await table.execute(target=Target(session_id=session_id))).state == "queued"
+
+
+@pytest.mark.req("C-4", "D-5")
+async def test_a_lane_that_another_owner_took_tells_nobody_and_is_read_again() -> None:
+    table = Table()
+    session_id = (await table.execute()).target.session_id
+    sent = len(table.wire.sent)
+    await table.ledger.take(session_id)
+    with pytest.raises(Problem, match="another owner took it"):
+        await table.execute(target=Target(session_id=session_id))
+    assert len(table.wire.sent) == sent
+    await table.execute(target=Target(session_id=session_id))
+
+
+@pytest.mark.req("C-4")
+async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behind() -> None:
+    table = Table()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    before = await table.ledger.head(f"s/{session_id}")
+
+    def half(lane: Lane) -> None:
+        lane.append("notice", b"{}")
+        raise ValueError("in the middle")
+
+    with pytest.raises(Problem, match="the lane failed: in the middle"):
+        await shell.call(half)
+    assert await table.ledger.head(f"s/{session_id}") == before
+    assert (await table.lane(session_id)).lane.state.n == before
+
+
+@pytest.mark.req("C-4")
+async def test_a_refusal_before_anything_was_written_harms_nobody_else_in_its_group() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+
+    def refuse(_lane: Lane) -> None:
+        raise Problem("Conflict", "no")
+
+    commits = table.disk.commits
+    answers = await asyncio.gather(shell.call(refuse), table.execute(target=Target(session_id=session_id)),
+                                   shell.call(refuse), return_exceptions=True)
+    assert [type(answer).__name__ for answer in answers] == ["Problem", "Command", "Problem"]
+    assert not shell.broken
+    assert table.disk.commits == commits + 1, "what waits together is one transaction"
+
+
+@pytest.mark.req("D-1", "S-1")
+async def test_nobody_is_told_before_it_is_durable() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    await table.opened(session_id)
+    sent, acked = len(table.wire.sent), table.wire.acks[session_id]
+    shell = await table.lane(session_id)
+    table.disk.spinning.clear()
+    decided = asyncio.Event()
+
+    def decide(lane: Lane) -> None:
+        lane.state.last_seq += 1
+        lane.control("control.turn.pause", p.TurnPause())
+        decided.set()
+
+    telling = asyncio.create_task(shell.call(decide))
+    await decided.wait()
+    assert (len(table.wire.sent), table.wire.acks[session_id], telling.done()) == (sent, acked, False)
+    table.disk.spinning.set()
+    await telling
+    assert (len(table.wire.sent), table.wire.acks[session_id]) == (sent + 1, acked + 1)
+
+
+@pytest.mark.req("D-1")
+async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> None:
+    table = Table()
+    shell = await table.lane((await table.execute()).target.session_id)
+    done: list[int] = []
+    await shell.room()
+    for number in range(INBOX_JOBS):
+        shell.push(Job(lambda _lane, number=number: done.append(number)))
+    await shell.room()
+    assert len(done) >= INBOX_JOBS // 2
+    assert done == sorted(done)
+
+
+@pytest.mark.req("C-4")
+async def test_a_stopping_gateway_tells_who_still_waits() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    table.disk.spinning.clear()
+    waiting = asyncio.create_task(table.execute(target=Target(session_id=session_id)))
+    shell = await table.lane(session_id)
+    entered = asyncio.Event()
+    shell.push(Job(lambda _lane: entered.set()))
+    await entered.wait()
+    await table.engine.stop()
+    with pytest.raises(Problem, match="the gateway is stopping"):
+        await waiting
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_with_nothing_to_do_is_forgotten_and_read_again() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="done"))
+    await table.confirm(session_id, 10)
+    assert table.engine.lanes.peek(session_id) is None
+    assert (await table.execute(target=Target(session_id=session_id))).target.session_id == session_id
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+
+
+@pytest.mark.req("E-3", "D-6")
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=60))
+def test_a_message_id_is_new_once(ids: list[str]) -> None:
+    recent, known = RecentIds(["a"]), {"a"}
+    for message_id in ids:
+        assert recent.seen(message_id) == (message_id in known)
+        known.add(message_id)
+
+
+@pytest.mark.req("D-6")
+def test_message_ids_are_remembered_up_to_a_limit_the_oldest_goes_first() -> None:
+    recent = RecentIds([str(number) for number in range(RECENT_MESSAGE_IDS)])
+    assert recent.seen("0")
+    assert not recent.seen("new")
+    assert recent.seen("1")
+    assert not recent.seen("0"), "it was the oldest, and its seq recognises it"
+
+
+@pytest.mark.req("D-6", "D-7")
+async def test_message_ids_are_remembered_over_a_restart() -> None:
+    table = Table()
+    session_id = (await table.execute()).target.session_id
+    await table.opened(session_id)
+    table.begin()
+    assert (await table.lane(session_id)).recent.seen("m1")
+    assert not (await table.lane(session_id)).recent.seen("m2")

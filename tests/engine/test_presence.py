@@ -1,0 +1,102 @@
+"""Which runners are here: arriving, leaving, vouching, and how they are listed (L-5, L-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import Table, Wire
+from interlock.engine.presence import Presence
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.records import RunnerRecord
+
+pytestmark = pytest.mark.anyio
+
+RECORD = RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="box", created_ms=0,
+                      last_seen_ms=1_000)
+
+
+def hello(*agents: str, **changes: Any) -> p.Hello:
+    offers = [p.AgentOffer(agent_id=name, adapter="acp", adapter_type="process", permission="asks",
+                           context_owner="agent") for name in agents]
+    said = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=offers, sessions=[], roots=["/w"])
+    return msgspec.structs.replace(said, **changes)
+
+
+def live(state: Any, session_id: str = "s1") -> p.Heartbeat:
+    return p.Heartbeat(agents=[p.LiveAgent(session_id=session_id, agent_id="shell", state=state)])
+
+
+@pytest.mark.req("L-6")
+def test_a_runner_that_never_came_is_listed_as_offline() -> None:
+    node = Presence().node(RECORD)
+    assert (node.node_id, node.device_name, node.status, node.active_sessions_count) == ("r1", "box", "offline", 0)
+    assert node.last_seen == "1970-01-01T00:00:01.000Z"
+    assert set(node.config_versions) == {"limits", "capabilities"}
+
+
+@pytest.mark.req("L-6", "L-5")
+def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -> None:
+    presence, wire = Presence(), Wire()
+    present = presence.arrive(RECORD, hello("shell", device_name="desk"), 2_000)
+    assert presence.node(RECORD).status == "offline", "it is not attached before its lanes are"
+    assert presence.link_of("r1") is None
+    present.link = wire
+    assert presence.node(RECORD).status == "online"
+    for state, shown in (("idle", "online"), ("running", "busy"), ("waiting_approval", "busy"), ("paused", "busy"),
+                         ("terminated", "online")):
+        presence.vouch("r1", live(state), 3_000)
+        node = presence.node(RECORD)
+        assert (node.status, node.active_sessions_count, node.last_seen) == (shown, 1, "1970-01-01T00:00:03.000Z")
+    assert (node.device_name, node.capabilities, node.roots) == ("desk", ["acp"], ["/w"])
+    assert presence.detach("r1", wire, 4_000)
+    node = presence.node(RECORD)
+    assert (node.status, node.active_sessions_count, node.last_seen) == ("offline", 0, "1970-01-01T00:00:04.000Z")
+
+
+@pytest.mark.req("L-5")
+def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
+    presence = Presence()
+    present = presence.arrive(RECORD, hello("shell"), 0)
+    presence.vouch("r1", live("running", "s1"), 0)
+    presence.vouch("r1", live("running", "s2"), 0)
+    assert set(present.live) == {"s2"}
+    presence.vouch("nobody", live("running"), 0)
+    assert presence.get("nobody") is None
+
+
+@pytest.mark.req("L-5")
+def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
+    presence, older, newer = Presence(), Wire(), Wire()
+    presence.arrive(RECORD, hello("shell"), 0).link = older
+    presence.arrive(RECORD, hello("shell"), 0).link = newer
+    assert older.failed == "the same runner opened a newer link"
+    assert not presence.detach("r1", older, 0)
+    assert presence.link_of("r1") is newer
+    assert presence.detach("r1", newer, 0)
+    assert presence.link_of("r1") is None
+
+
+@pytest.mark.req("C-0", "K-1")
+def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
+    presence = Presence()
+    present = presence.arrive(RECORD, hello("shell", "claude"), 0)
+    assert presence.offering("shell", "default") == []
+    present.link = Wire()
+    assert presence.offering("claude", "default") == [present]
+    assert presence.offering("codex", "default") == []
+    assert presence.offering("shell", "other") == []
+    assert present.offer("codex") is None
+
+
+@pytest.mark.req("L-6", "L-3")
+async def test_a_revoked_runner_is_not_listed() -> None:
+    table = Table()
+    await table.engine.pair(table.record)
+    assert [node.node_id for node in await table.engine.nodes("default")] == ["local"]
+    assert await table.engine.nodes("other") == []
+    await table.engine.pair(msgspec.structs.replace(table.record, revoked=True))
+    assert await table.engine.nodes("default") == []

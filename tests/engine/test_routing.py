@@ -1,0 +1,160 @@
+"""Where a command goes: its session, its agent, its runner (racp section 1, Routing; R-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table, Wire, remember
+from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Actor, CommandBody, Target
+
+pytestmark = pytest.mark.anyio
+
+STRANGER = msgspec.structs.replace(OWNER, tenant_id="other", actor=Actor(type="user", id="eve"))
+
+
+async def refused(table: Table, code: str, **target: Any) -> Problem:
+    """An execute with this target is refused."""
+    with pytest.raises(Problem) as caught:
+        await table.execute(target=Target(**target))
+    assert caught.value.code == code
+    return caught.value
+
+
+def another_runner(table: Table, runner_id: str, **hello: Any) -> Wire:
+    """A second runner is attached."""
+    wire = Wire()
+    record = msgspec.structs.replace(table.record, runner_id=runner_id)
+    told = msgspec.structs.replace(table.hello, runner_id=runner_id, **hello)
+    table.engine.presence.arrive(record, told, 0).link = wire
+    return wire
+
+
+@pytest.mark.req("C-0", "G-4", "R-2")
+async def test_without_a_session_a_new_one_opens_under_the_commands_own_key() -> None:
+    table = Table()
+    one, two = await table.execute(), await table.execute()
+    assert one.target.session_id != two.target.session_id
+    assert one.target.session_key == f"agent:shell:run:{one.target.session_id}"
+    assert (one.target.runner_id, one.target.workspace) == ("local", "/w")
+
+
+@pytest.mark.req("R-2")
+@pytest.mark.parametrize("again", ["main", "MAIN", "agent:shell:main", "Agent:Shell:Main", "agent::main"])
+async def test_one_key_however_it_is_written_is_one_session(again: str) -> None:
+    table = Table()
+    first = await table.execute(target=Target(agent_id="shell", session_key="main"))
+    second = await table.execute(target=Target(session_key=again))
+    assert second.target.session_id == first.target.session_id
+    assert second.target.session_key == "agent:shell:main"
+
+
+@pytest.mark.req("R-2", "C-3")
+async def test_requests_that_open_one_key_at_the_same_time_open_one_session() -> None:
+    table = Table()
+    commands = await asyncio.gather(*(table.execute(target=Target(agent_id="shell", session_key=key))
+                                      for key in ("work", "agent:shell:work", "work:", "work")))
+    assert len({command.target.session_id for command in commands}) == 1
+    assert table.wire.types() == ["control.session.open", "control.prompt.request"]
+
+
+@pytest.mark.req("R-2", "K-1")
+async def test_the_same_key_of_another_tenant_is_another_session_and_its_id_is_not_there() -> None:
+    table = Table()
+    command = await table.execute(target=Target(agent_id="shell", session_key="main"))
+    told: set[str] = set()
+    for target in (Target(session_id=command.target.session_id), Target(session_id="no-such-session")):
+        body = CommandBody(type="execute", target=target, payload=msgspec.Raw(b"{}"))
+        with pytest.raises(Problem) as caught:
+            await table.engine.submit(STRANGER, body, remember)
+        told.add(caught.value.detail.replace(str(target.session_id), "ID"))
+        assert caught.value.code == "NotFound"
+    assert told == {"there is no session ID"}
+    with pytest.raises(Problem, match="no runner that is online offers"):
+        await table.engine.submit(STRANGER, CommandBody(type="execute", target=Target(session_key="main"),
+                                                        payload=msgspec.Raw(b"{}")), remember)
+
+
+@pytest.mark.req("R-2")
+async def test_an_agent_is_the_same_in_any_case_and_a_session_keeps_its_own() -> None:
+    table = Table()
+    command = await table.execute(target=Target(agent_id="Shell", session_key="main"))
+    session_id = command.target.session_id
+    assert command.target.agent_id == "shell"
+    again = await table.execute(target=Target(agent_id="SHELL", session_id=session_id, runner_id="local",
+                                              workspace="/w"))
+    assert again.target.session_id == session_id
+    for wrong in ({"agent_id": "claude"}, {"runner_id": "other"}, {"workspace": "/elsewhere"}):
+        problem = await refused(table, "Conflict", session_id=session_id, **wrong)
+        assert next(iter(wrong.values())) in problem.detail
+
+
+@pytest.mark.req("R-2")
+async def test_a_key_of_one_agent_does_not_open_a_session_of_another() -> None:
+    table = Table()
+    problem = await refused(table, "Conflict", agent_id="shell", session_key="agent:claude:main")
+    assert problem.detail == "session key agent:claude:main belongs to agent claude, not shell"
+
+
+@pytest.mark.req("C-0", "R-2", "F-1")
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ({}, "/target/agent_id"), ({"agent_id": "no such"}, "/target/agent_id"),
+        ({"session_key": "a b"}, "/target/session_key"), ({"agent_id": "shell", "session_key": ""},
+                                                          "/target/session_key"),
+        ({"agent_id": "shell", "workspace": "src"}, "/target/workspace"),
+    ],
+)
+async def test_a_target_that_cannot_be_read_names_its_place(target: dict[str, str], place: str) -> None:
+    problem = await refused(Table(), "InvalidPayload", **target)
+    assert [error.pointer for error in problem.errors] == [place]
+    assert problem.detail.startswith(place + ":")
+
+
+@pytest.mark.req("C-0")
+async def test_the_runner_is_the_named_one_or_the_only_one_else_all_are_listed() -> None:
+    table = Table()
+    await refused(table, "Conflict", agent_id="claude")
+    other = another_runner(table, "desk")
+    problem = await refused(table, "Conflict", agent_id="shell")
+    assert problem.detail == "2 runners offer agent shell: desk, local"
+    command = await table.execute(target=Target(agent_id="shell", runner_id="desk"))
+    assert command.target.runner_id == "desk"
+    assert other.types() == ["control.session.open", "control.prompt.request"]
+    assert table.wire.types() == []
+    again = await table.execute(target=Target(session_id=command.target.session_id))
+    assert again.target.runner_id == "desk", "a session stays where it is"
+    problem = await refused(table, "Conflict", agent_id="shell", runner_id="phone")
+    assert problem.detail == "runner phone is not online, or does not offer agent shell"
+
+
+@pytest.mark.req("C-0")
+async def test_a_runner_of_another_tenant_is_not_there() -> None:
+    table = Table()
+    record = msgspec.structs.replace(table.record, runner_id="theirs", tenant_id="other")
+    claude = p.AgentOffer(agent_id="claude", adapter="acp", adapter_type="process", permission="asks",
+                          context_owner="agent")
+    table.engine.presence.arrive(record, msgspec.structs.replace(table.hello, agents=[claude]), 0).link = Wire()
+    await refused(table, "Conflict", agent_id="claude")
+    await refused(table, "Conflict", agent_id="claude", runner_id="theirs")
+
+
+@pytest.mark.req("C-0", "C-2")
+async def test_a_cancel_finds_its_session_by_command_session_or_key() -> None:
+    for named in ("command_id", "session_id", "session_key"):
+        table = Table()
+        command = await table.execute(target=Target(agent_id="shell", session_key="main"))
+        place = {"command_id": command.id, "session_id": command.target.session_id, "session_key": "main"}[named]
+        cancel = await table.engine.submit(OWNER, CommandBody(type="cancel", target=Target(**{named: place})), remember)
+        assert cancel.target.command_id == command.id
+    for target, code in ((Target(), "InvalidPayload"), (Target(command_id="cmd_no"), "NotFound"),
+                         (Target(session_key="nothing"), "NotFound")):
+        with pytest.raises(Problem) as caught:
+            await table.engine.submit(OWNER, CommandBody(type="cancel", target=target), remember)
+        assert caught.value.code == code
