@@ -1,0 +1,42 @@
+"""The full reliability proofs, in a size that the ordinary suite can bear."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from agents.third_party import ThirdParty
+
+from proof.hold import hold_once, met
+from proof.house import House
+from proof.kill import Storm
+
+KILLS = 3
+HOLD_S = 2.0
+
+
+@pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
+def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
+    house = House(tmp_path)
+    try:
+        findings = Storm(house, seed).run(KILLS)
+    finally:
+        house.down()
+
+    print(findings.table())
+    assert (findings.lost, findings.doubled, findings.unseen_text, findings.orphans) == ([], [], [], 0)
+    assert findings.audit_ok, findings.audit
+    assert findings.commands > 0
+    assert findings.kills == {"gateway": KILLS, "runner": KILLS}
+    assert findings.in_turn * 3 >= 2 * KILLS
+
+
+@pytest.mark.req("A-5", "P-6", "A-7")
+@pytest.mark.parametrize("decision", ["grant", "deny"])
+def test_a_real_agent_is_held_at_a_tool_call(goose: ThirdParty, decision: str) -> None:
+    seen = hold_once(goose.command, HOLD_S, decision)
+
+    assert met(seen, decision), seen

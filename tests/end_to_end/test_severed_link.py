@@ -1,0 +1,201 @@
+"""The link is cut, or goes silent, in the middle of output: nothing is lost, and a viewer's text is what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from end_to_end.conftest import AGENTS, CONFIG
+from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
+from end_to_end.severed import Stretch
+
+from proof.house import House
+
+LINES = 400
+COUNTING = (f"i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo line $i; "
+            "if [ $i = 100 ]; then while [ ! -e go ]; do sleep 0.02; done; fi; "
+            "if [ $i = 300 ]; then while [ ! -e end ]; do sleep 0.02; done; fi; done # free")
+WHOLE = "".join(f"line {number}\n" for number in range(1, LINES + 1))
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Stretch]]:
+    """A house whose runner reaches its gateway through a stretch of network."""
+    house = House(tmp_path_factory.mktemp("far"), CONFIG + AGENTS)
+    stretch = Stretch(house.port)
+    house.runner_url = stretch.url
+    try:
+        house.up()
+        yield house, stretch
+    finally:
+        stretch.mend()
+        house.down()
+        stretch.close()
+    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+    assert left == []
+    assert audit_ok, says
+
+
+@pytest.fixture
+def place(far: tuple[House, Stretch], request: pytest.FixtureRequest) -> Path:
+    """A directory of the test's own."""
+    found = far[0].workspace / "".join(c if c.isalnum() else "-" for c in request.node.name)
+    found.mkdir()
+    return found
+
+
+@contextlib.contextmanager
+def counting(house: House, place: Path) -> Generator[tuple[Errand, Viewer]]:
+    """A command in the middle of its output, and a viewer who has seen the first hundred lines."""
+    errand = submit(house, "shell", COUNTING, workspace=place)
+    with watching(errand) as viewer:
+        viewer.until_text("line 100\n")
+        yield errand, viewer
+
+
+def check(errand: Errand, viewer: Viewer) -> None:
+    """Everything is there, once, in order, and what was shown is what is kept."""
+    assert errand.ended()["state"] == "succeeded"
+    viewer.until_frame("session.usage")
+    kept = {name: text for name, text in errand.texts().items() if name.endswith("/stdout")}
+    assert list(kept.values()) == [WHOLE]
+    for name, text in viewer.blocks.items():
+        assert errand.texts()[name].startswith(text)
+    assert [event["n"] for event in viewer.events if "n" in event] == [event["n"] for event in errand.frames()][
+        : len([event for event in viewer.events if "n" in event])]
+
+
+@pytest.mark.req("D-1", "D-2", "D-7", "C-7", "E-3", "S-3")
+def test_a_link_that_is_reset_in_the_middle_of_output(far: tuple[House, Stretch], place: Path) -> None:
+    house, stretch = far
+    with counting(house, place) as (errand, viewer):
+        stretch.cut()
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
+        (place / "go").touch()
+        assert stretch.await_refused(PATIENCE_S)
+        assert errand.command()["state"] == "running"  # Losing the link is not losing the agent.
+        stretch.mend()
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "Reattached")
+        viewer.until_text("line 300\n")
+        (place / "end").touch()
+
+        check(errand, viewer)
+
+
+@pytest.mark.req("D-2", "L-5", "C-7")
+def test_a_link_of_which_only_the_runner_knows_that_it_is_dead(far: tuple[House, Stretch], place: Path) -> None:
+    house, stretch = far
+    with counting(house, place) as (errand, viewer):
+        taken = stretch.taken
+        stretch.half_open()  # The gateway's end stays open: it learns of it by the runner's next link.
+        (place / "go").touch()
+        viewer.until_text("line 300\n")
+        assert stretch.taken > taken
+        (place / "end").touch()
+
+        check(errand, viewer)
+
+
+@pytest.mark.req("D-2", "D-7", "E-3")
+def test_a_link_that_is_cut_again_and_again(far: tuple[House, Stretch], place: Path) -> None:
+    house, stretch = far
+    with counting(house, place) as (errand, viewer):
+        (place / "go").touch()
+        for _ in range(4):
+            seen = len(viewer.notices())
+            stretch.cut()
+            stretch.mend()
+            viewer.until(lambda _event, seen=seen: viewer.notices()[seen:].count("Reattached") > 0)
+        viewer.until_text("line 300\n")
+        (place / "end").touch()
+
+        check(errand, viewer)
+
+
+@pytest.mark.req("A-5", "P-6", "D-7", "C-7")
+@pytest.mark.parametrize("decision", ["grant", "deny"])
+def test_an_approval_outlives_the_link_and_is_answered_while_it_is_down(
+    far: tuple[House, Stretch], place: Path, decision: str
+) -> None:
+    house, stretch = far
+    errand = submit(house, "shell", "echo written > written", workspace=place)
+    approval = errand.approval()
+    with watching(errand) as viewer:
+        stretch.cut()
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
+        assert errand.vote(decision, approval).status_code == 200
+        assert not (place / "written").exists()
+        stretch.mend()
+
+        errand.ended()
+
+    assert (place / "written").exists() == (decision == "grant")
+    states = {"grant": "consumed", "deny": "denied"}
+    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == states[decision]
+
+
+@pytest.mark.req("C-2", "C-7", "D-7")
+def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[House, Stretch], place: Path) -> None:
+    house, stretch = far
+    with counting(house, place) as (errand, viewer):
+        stretch.cut()
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
+        cancel = errand.cancel()
+        assert errand.command()["state"] == "canceling"
+        stretch.mend()
+
+        assert errand.ended()["state"] == "canceled"
+        assert cancel.ended()["state"] == "succeeded"
+    again = submit(house, "shell", "echo again # free", session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+
+@pytest.mark.req("S-1", "S-3")
+def test_a_viewer_who_comes_back_is_told_what_it_missed_and_nothing_twice(
+    far: tuple[House, Stretch], place: Path
+) -> None:
+    house, _ = far
+    with counting(house, place) as (errand, viewer):
+        viewer.until_frame("tool.invoke.request")
+    url = f"{house.url}/v1/sessions/{errand.session_id}/frames?view=raw"
+    headers = {**house.headers, "Accept": "text/event-stream"}
+    cursor, seen = None, []
+    for _ in range(3):  # Reads two durable events, leaves, comes back with its cursor.
+        more = {**headers, **({"Last-Event-ID": cursor} if cursor else {})}
+        with httpx2.stream("GET", url, headers=more, timeout=PATIENCE_S) as answer:
+            got = 0
+            for line in answer.iter_lines():
+                if line.startswith("id:"):
+                    cursor = line[3:].strip()
+                elif line.startswith("data:") and "n" in (event := json.loads(line[5:])):
+                    seen.append(event["n"])
+                    got += 1
+                    if got == 2:
+                        break
+    assert seen == [1, 2, 3, 4, 5, 6]
+    (place / "go").touch()
+    (place / "end").touch()
+    assert errand.ended()["state"] == "succeeded"
+
+
+@pytest.mark.req("D-6", "C-4", "L-5")
+def test_a_runner_that_is_stopped_by_the_kernel_goes_on_where_it_was(far: tuple[House, Stretch], place: Path) -> None:
+    house, _ = far
+    with counting(house, place) as (errand, viewer):
+        runner = house.processes["runner"]
+        runner.send_signal(signal.SIGSTOP)
+        (place / "go").touch()
+        again = threading.Timer(0.5, os.kill, (runner.pid, signal.SIGCONT))
+        again.start()
+        viewer.until_text("line 300\n")
+        (place / "end").touch()
+        again.join()
+
+        check(errand, viewer)
