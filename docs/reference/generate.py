@@ -1,0 +1,299 @@
+"""Writes the pages of `docs/reference/` from the program itself: verbs, exit statuses, REST paths, config, frames.
+
+`python docs/reference/generate.py` writes them all; a test asserts that what lies here is what this prints.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock import config
+from interlock.cli import verbs
+from interlock.cli.exit_status import BY_CODE, BY_STATE, Exit
+from interlock.gateway.rest.app import OPERATIONS
+from interlock.gateway.rest.guard import READERS
+from interlock.protocol.codes import MEANINGS
+from interlock.protocol.frames import FRAMES, Direction
+from interlock.protocol.problems import PROBLEMS
+
+HERE = Path(__file__).parent
+NOTE = "<!-- Written by docs/reference/generate.py from the program; change the program, then run it again. -->"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Write a table; a bar inside a cell is escaped."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def page(title: str, *lines: str) -> str:
+    """Write a whole page."""
+    return "\n".join((f"# {title}", "", NOTE, "", *lines)) + "\n"
+
+
+# --- the command line ---
+class Option(typing.NamedTuple):
+    """One argument or option of a verb."""
+
+    names: tuple[str, ...]
+    kind: str
+    help: str
+
+    @property
+    def written(self) -> str:
+        """As it stands in the table."""
+        value = "" if self.kind == "bool" or not self.names[0].startswith("-") else f" {self.kind.rpartition(' ')[2].upper()}"
+        return ", ".join(f"`{name}{value}`" for name in self.names)
+
+
+def every_verb() -> Iterator[tuple[str, verbs.Verb]]:
+    """Give each verb with the words that name it."""
+    for verb in (*verbs.DAILY_VERBS, *verbs.THING_VERBS, *verbs.SETUP_VERBS):
+        yield verb.name, verb
+    for group, members in (("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS)):
+        for verb in members:
+            yield f"{group} {verb.name}", verb
+
+
+def options(words: str) -> list[Option]:
+    """Read the arguments of a verb as the command line itself parses them."""
+    app: Any = verbs.build()
+    for word in words.split():
+        app = app[word]
+    told = _docstring_parameters(app.default_command)
+    found: list[Option] = []
+    for argument in app.assemble_argument_collection():
+        if not argument.show:
+            continue
+        first, *others = argument.names
+        names = (first, *(name for name in others if not name.startswith(("--no-", "--empty-"))))
+        helped = argument.parameter.help or told.get(argument.field_info.names[0], "")
+        found.append(Option(names, _type(argument.hint), helped))
+    return found
+
+
+def _docstring_parameters(verb: Callable[..., Any]) -> dict[str, str]:
+    _, _, section = inspect.cleandoc(verb.__doc__ or "").partition("Parameters\n----------\n")
+    return {name: " ".join(text.split()) for name, text in re.findall(r"^(\w+)\n((?:    .+\n?)+)", section, re.MULTILINE)}
+
+
+def cli() -> str:
+    """Write cli.md."""
+    lines = ["Examples and options of each verb, as `interlock VERB --help` shows them. Standard output is the result;",
+             "progress, hints and errors go to standard error. `--json` prints one document; ignore fields that you do",
+             "not know. Ids may be shortened to a unique beginning, and `@last` names the newest.", ""]
+    for words, verb in every_verb():
+        lines += [f"## interlock {words}", "", verb.line, "", "```", *verb.examples, "```", ""]
+        found = options(words)
+        if found:
+            lines += [*table(("argument", "what it does"), ((one.written, one.help) for one in found)), ""]
+    lines += ["## Variables", "", *table(("variable", "what it does"), (
+        ("`INTERLOCK_STATE`", "the state directory, where `--state` is not given"),
+        ("`INTERLOCK_URL`", "the gateway's URL, where `--url` is not given"),
+        ("`INTERLOCK_KEY`", "the key, in place of `owner.key` in the state directory"),
+        ("`INTERLOCK_DEBUG`", "set to anything: an error shows its traceback"),
+        ("`NO_COLOR`", "set to anything: no colour"),
+    )), "", "## Exit statuses", "", *table(("status", "means", "set by"), (
+        (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in Exit))]
+    lines += ["", "A denied tool alone sets no status: the command may have succeeded without it. Any code that is not",
+              "named here is 1. A command that was never started in time is 5, an approval that expired is 3."]
+    return page("Verbs and exit statuses", *lines)
+
+
+def _causes(status: Exit) -> str:
+    states = [f"state `{state}`" for state, of in BY_STATE.items() if of is status]
+    codes = [f"`{code}`" for code, of in BY_CODE.items() if of is status]
+    return ", ".join((*states, *codes)) or {Exit.INTERRUPTED: "Ctrl-C; the work goes on"}.get(status, "")
+
+
+# --- REST ---
+def rest() -> str:
+    """Write rest.md."""
+    lines = ["Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
+             "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no key.",
+             "Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`;",
+             "[each by its code](../how-to/errors.md).", ""]
+    rows: list[tuple[str, ...]] = []
+    bodies: dict[str, type[msgspec.Struct]] = {}
+    for one in OPERATIONS:
+        if one.body is not None:
+            bodies[one.body.__name__] = one.body
+        roles = "any role" if one.roles == READERS else ", ".join(sorted(one.roles))
+        body = f"[{one.body.__name__}](#{one.body.__name__.lower()})" if one.body is not None else ""
+        rows.append((f"`{one.method} /v1{one.path}`", " ".join(f"`{name}`" for name in one.query), body, roles,
+                     ", ".join(one.media)))
+    lines += [*table(("operation", "query", "body", "roles", "answers"), rows), ""]
+    bodies |= {kind.__name__: kind for body in list(bodies.values()) for kind in _nested(body)}
+    for name, body in bodies.items():
+        lines += [f"## {name}", "", _first(body), "", *table(("field", "type", "default"), (
+            (f"`{field.encode_name}`", _type(field.type), _default(field)) for field in msgspec.structs.fields(body))), ""]
+    lines += ["## Streams", "",
+              "`since` is an opaque cursor, exclusive; without it a stream is read from its start. With `Accept:",
+              "text/event-stream` the same path stays open; an SSE `id` is the cursor, and `Last-Event-ID` beats `since`.",
+              "`wait` (seconds, at most 30) holds a poll open until something comes. A command's stream ends after the",
+              "`state` event with a terminal state; a reconnect past its end is answered 204.", "",
+              "`pause` and `resume`, `method: signature` and `updated_input` are in the forms and answered",
+              "UnsupportedCapability. There is no OpenAPI document, no WebSocket for viewers and no page in a browser yet.", "",
+              "## Codes", "", *table(("code", "status", "retryable", "means"), (
+                  (f"`{code}`", str(kind.status), "yes" if kind.retryable else "no", kind.title)
+                  for code, kind in PROBLEMS.items()))]
+    return page("REST paths", *lines)
+
+
+def _nested(body: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for field in msgspec.structs.fields(body):
+        for kind in (field.type, *typing.get_args(field.type)):
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                yield kind
+
+
+# --- config ---
+MEANING = {
+    "gateway.host": "a loopback address; any other is refused at the start",
+    "gateway.port": "where it listens; a taken 7420 makes `up` choose a free one, any other port is kept",
+    "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
+    "gateway.origins": "browser origins that may use it; none by default",
+    "policy.rules": "`[[policy.rules]]`, see below",
+    "limits.timeout_ms": "how long a command may run where it says nothing itself; stands still while it waits for a yes",
+    "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",
+    "limits.queue_ttl_ms": "how long a command may wait for its start",
+    "limits.detach_ttl_ms": "how long a runner may be away before its command fails with AgentLost",
+    "session.default_agent": "read and checked, but without effect yet",
+    "session.workspace_access": "read and checked, but without effect yet: a session is opened with `rw`",
+    "runner.roots": "directories that workspaces may lie in; none: where `up` was started",
+    "runner.outbox_bytes": "what one session may hold back while the link is down; past it the oldest is lost and counted",
+    "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
+    "agents": "`[agents.ID]`, see below",
+    "rule.name": "shown to everyone who is asked, and written into the audit log",
+    "rule.effect": "what happens when every match field that is set holds",
+    "rule.tenant": "the tenant; there is one yet, `default`",
+    "rule.door": "`command`: before an agent starts; `tool`: inside its turn",
+    "rule.type": "the command's type; only `execute` is decided on yet",
+    "rule.agent": "glob over the agent's id",
+    "rule.origin": "who gave the command",
+    "rule.tool": "glob over the tool's name, as the agent gives it",
+    "rule.kind": "glob over the agent's own word for what the tool does: read, edit, execute, …",
+    "rule.command": "regular expression for the whole command line, where the tool's input has a text `command`",
+    "rule.path": "glob over `path`, `file_path`, `filename`, `filePath`, `notebook_path` of the tool's input, as given",
+    "rule.permission": "whether the agent asks before its tools, or never",
+    "rule.cost_over": "read and checked, but no cost is counted against it yet: such a rule never matches",
+    "rule.hours": "\"09:00-18:00\"; a span may go over midnight",
+    "rule.zone": "the time zone of `hours`",
+    "rule.required": "how many different people must say yes",
+    "rule.groups": "read and checked, but not counted yet: `required` alone decides",
+    "rule.deny_threshold": "read and checked, but not counted yet: one no is enough",
+    "rule.ttl": "how long an approval of this rule may be answered: \"90s\", \"15m\", \"24h\", \"2d\"",
+    "rule.reason": "told with a denial",
+    "rule.self": "whether the yes of the person who gave the command counts",
+    "agent.adapter": "`acp`: an Agent Client Protocol agent; `exec`: any program, one process a turn",
+    "agent.command": "the program, by path or found on PATH",
+    "agent.args": "its arguments; `{prompt}` is replaced by the prompt (`exec`), else the prompt is the last one",
+    "agent.env": "variables it gets beside the allow-list; names with KEY, TOKEN, SECRET … are not shown",
+    "agent.roots": "directories this agent may work in, in place of the runner's",
+    "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",
+    "agent.name": "a name for people",
+}
+
+
+def config_page() -> str:
+    """Write config.md; a key without a meaning above is an error."""
+    lines = ["`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
+             "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
+             "`[limits]` again (`kill -HUP \"$(cat STATE/gateway.lock)\"`); everything else needs `up` to start anew.", ""]
+    for section in msgspec.structs.fields(config.Config):
+        if section.name in ("policy", "agents"):
+            continue
+        lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
+    from interlock.command.policy import Rule
+
+    lines += ["## [[policy.rules]]", "",
+              "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
+              "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md).",
+              "", *_keys("rule", Rule), "", "## [agents.ID]", "",
+              "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another `shell`.",
+              "", *_keys("agent", config.AgentSpec)]
+    return page("The config file", *lines)
+
+
+def _keys(prefix: str, kind: type) -> Iterator[str]:
+    return table(("key", "type", "default", "what it does"), (
+        (f"`{field.encode_name}`", _type(field.type), _default(field), MEANING[f"{prefix}.{field.encode_name}"])
+        for field in msgspec.structs.fields(kind)))
+
+
+# --- frames ---
+def frames() -> str:
+    """Write frames.md."""
+    ways = {Direction.C: "runner → gateway", Direction.M: "gateway → runner", Direction.BOTH: "both"}
+    lines = ["The link between gateway and runner: one JSON object a WebSocket message, `{type, payload, message_id,",
+             "session_id, seq, timestamp, metadata}`. *Durable* frames carry a `seq` and wait in an outbox until they are",
+             "acknowledged; *transient* ones are deltas that the following durable frame repeats whole; *link* frames",
+             "belong to one connection. An unknown type is durable, and is kept.", "",
+             *table(("type", "direction", "class", "payload"), (
+                 (f"`{row.name}`", ways[row.direction], row.frame_class.value, _fields(row.payload))
+                 for row in FRAMES.values())),
+             "", "A field with `?` may be absent. Not every type is sent yet: pause, resume, compaction, mode switches, file",
+             "transfers and release are in the table, and nothing in this version sends them.", "",
+             "## Codes of the link", "", *table(("code", "means", "who can mend it"), (
+                 (f"`{code}`", meaning.sentence, meaning.fault.value) for code, meaning in MEANINGS.items()))]
+    return page("Frames", *lines)
+
+
+def _fields(payload: type[msgspec.Struct]) -> str:
+    return ", ".join(f"`{field.encode_name}{'' if field.required else '?'}`"
+                     for field in msgspec.structs.fields(payload)) or "nothing"
+
+
+# --- types ---
+def _type(kind: Any) -> str:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return " \\| ".join(f'"{one}"' for one in arguments).replace("\\|", "|")
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type(one) for one in arguments if one not in (type(None), msgspec.UnsetType))
+    if origin is list:
+        return f"list of {_type(arguments[0])}"
+    if origin is tuple:
+        return _type(arguments[0])
+    if origin is dict:
+        return f"table of {_type(arguments[1])}"
+    if kind is msgspec.Raw:
+        return "any JSON"
+    return {"str": "text", "int": "number", "float": "number", "Any": "any"}.get(
+        getattr(kind, "__name__", ""), getattr(kind, "__name__", str(kind)))
+
+
+def _default(field: Any) -> str:
+    if field.required:
+        return "needed"
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    if value is None or value is msgspec.UNSET:
+        return ""
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def _first(thing: object) -> str:
+    return inspect.cleandoc(thing.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "rest.md": rest, "config.md": config_page, "frames.md": frames}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, make in PAGES.items():
+        (HERE / name).write_text(make(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
