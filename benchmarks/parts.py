@@ -13,7 +13,8 @@ from interlock.app.place import SystemClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import take_frame
-from interlock.engine.bridge.lane import Lane, LaneState, Limits, Out, Told
+from interlock.engine.bridge.lane import Lane, Out, Told
+from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.viewers import Item, Viewer, Viewers, durable
 from interlock.gateway.outflow import RunnerOutflow

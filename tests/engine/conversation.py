@@ -10,7 +10,8 @@ import msgspec
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import take_frame
-from interlock.engine.bridge.lane import Lane, Limits
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.bridge.links import attach, confirm
 from interlock.engine.engine import Engine
 from interlock.engine.lanes import LaneShell

@@ -21,7 +21,7 @@ from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import head_line
 from interlock.command.policy import Policy
 from interlock.config import Config, ConfigError
-from interlock.engine.bridge.lane import Limits
+from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key

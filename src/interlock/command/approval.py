@@ -23,9 +23,6 @@ MOVES: dict[ApprovalState, frozenset[ApprovalState]] = cast(
 )
 TERMINAL: frozenset[ApprovalState] = frozenset(state for state, after in MOVES.items() if not after)
 
-DENY_THRESHOLD = 1
-"""Denials that end an approval."""
-
 AUDIT_ACTION: dict[ApprovalState, str] = {
     "pending": "tool_call", "granted": "approve", "denied": "reject", "expired": "expire", "void": "void",
     "superseded": "supersede", "consumed": "tool_call",
@@ -40,6 +37,7 @@ class Ballot(NamedTuple):
     at: str
     comment: str | None = None
     digest: str | None = None
+    role: str | None = None
 
 
 class Counted(NamedTuple):
@@ -72,13 +70,16 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
                       hint="Show the approval again and decide on what it shows now.")
     if not approval.self_approval and approval.requested_by == ballot.by and ballot.decision == "grant":
         raise Problem("Forbidden", "who asked for it does not count as an approver of it")
-    vote = Vote(by=voter, at=ballot.at, decision=ballot.decision, method="acl", comment=ballot.comment)
+    vote = Vote(by=voter, at=ballot.at, decision=ballot.decision, method="acl", comment=ballot.comment,
+                role=ballot.role)
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
-    grants = sum(vote.decision == "grant" for vote in voted.votes)
-    denials = len(voted.votes) - grants
-    if denials >= DENY_THRESHOLD:
+    grants = [vote for vote in voted.votes if vote.decision == "grant"]
+    denials = len(voted.votes) - len(grants)
+    if denials >= voted.deny_threshold:
         return Counted(_decided(voted, "denied", voter, ballot), "denied")
-    if grants >= voted.required:
+    if len(grants) >= voted.required and all(
+        sum(vote.role == group.role for vote in grants) >= group.min for group in voted.groups
+    ):
         return Counted(_decided(voted, "granted", voter, ballot), "granted")
     return Counted(voted, "counted")
 

@@ -12,7 +12,8 @@ import msgspec
 from interlock.command.approval import Ballot, count
 from interlock.command.policy import Policy
 from interlock.engine.bridge import approving, submitting
-from interlock.engine.bridge.lane import Lane, LaneState, Limits
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
 
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
-from interlock.engine.bridge.lane import Lane, LaneState, Limits, Told
+from interlock.engine.bridge.lane import Lane, Told
+from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
+from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.viewers import Durable, Viewers, durable
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
@@ -27,48 +31,13 @@ from interlock.session.transcript import TranscriptFold
 
 GROUP_JOBS = 256
 """Jobs that one decision takes at most: bounds the size of a transaction."""
+BROKEN_WAIT_S = 5.0
+"""A lane whose ledger failed is read again after this, if it has clocks."""
 INBOX_JOBS = 1_024
 """Jobs that wait in a lane before the link that feeds it is held back."""
 
 log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
-
-
-class RunnerLink(Protocol):
-    """What a lane tells the runner with: never blocks; a link that cannot keep up closes itself."""
-
-    def send(self, raw: bytes) -> None: ...
-
-    def ack(self, session_id: str, seq: int) -> None: ...
-
-    def fail(self, sentence: str) -> None:
-        """The ledger refused: close, so that the runner sends again."""
-        ...
-
-
-class Job(NamedTuple):
-    """One input of a lane. `decide` may raise Problem before it changed anything."""
-
-    decide: Callable[[Lane], Any]
-    reply: asyncio.Future[Any] | None = None
-    link: RunnerLink | None = None
-    """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
-
-
-class RecentIds:
-    """The last message ids of a session: a frame that comes again under another seq is applied once (section 2)."""
-
-    def __init__(self, ids: list[str]) -> None:
-        self._ids: OrderedDict[str, None] = OrderedDict.fromkeys(ids)
-
-    def seen(self, message_id: str) -> bool:
-        """Remember the id; tell whether it was known."""
-        if message_id in self._ids:
-            return True
-        self._ids[message_id] = None
-        if len(self._ids) > RECENT_MESSAGE_IDS:
-            self._ids.popitem(last=False)
-        return False
 
 
 class LaneShell:
@@ -229,8 +198,12 @@ class LaneShell:
         self._refuse([*group, *self._jobs], sentence)
         self._jobs.clear()
         self._room.set()
+        if self._timer is not None:
+            self._timer.cancel()
         if self.link is not None:
             self.link.fail(sentence)
+        if self.lane.commands or self.lane.approvals:
+            self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, whoever asks for it.
 
     def _refuse(self, jobs: list[Job], sentence: str) -> None:
         for job in jobs:
@@ -268,7 +241,7 @@ class Lanes:
         self.on_transcript: Callable[[], None] = lambda: None
         """Called after a commit that holds transcript lines; set by the engine."""
         self._shells: dict[str, LaneShell] = {}
-        self._loading: dict[str, asyncio.Lock] = {}
+        self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._waking: set[asyncio.Task[None]] = set()
 
@@ -292,7 +265,6 @@ class Lanes:
                 shell = await self._read(session_id, fresh)
                 if shell is not None:
                     self._shells[session_id] = shell
-        self._loading.pop(session_id, None)
         return shell
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
@@ -311,8 +283,6 @@ class Lanes:
             fresh.attached = begun.link is not None
             return begun
         state = _state_decoder.decode(record.machine)
-        link = self.link_of(state.runner_id)
-        state.attached = link is not None
         commands = await self.ledger.live_commands(session_id)
         approvals = await self.ledger.live_approvals(session_id)
         recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
@@ -321,8 +291,15 @@ class Lanes:
         lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
         for control in await self.ledger.controls(session_id, state.control_acked):
             lane.unconfirmed[control.seq] = control.body
+        # Asked last: from here on nothing waits, so a runner that attaches meanwhile finds this lane or is found by it.
+        link = self.link_of(state.runner_id)
+        was_attached, state.attached = state.attached, link is not None
         shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
+        if was_attached and link is None:
+            # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
+            state.attached = True
+            shell.push(Job(detach))
         return shell
 
     async def _transcriber(self, state: LaneState) -> Transcriber | None:
@@ -367,9 +344,15 @@ class Lanes:
     async def wake_due(self) -> None:
         """At the start: read every lane that has a clock running, so that timers go on (C-4)."""
         for session_id, due_ms in await self.ledger.due_sessions():
-            delay_s = max(0.0, (due_ms - self.clock.now_ms()) / 1000)
-            loop = asyncio.get_running_loop()
-            self._alarms[session_id] = loop.call_later(min(delay_s, 3_600.0), self._alarm, session_id)
+            self.wake(session_id, max(0.0, (due_ms - self.clock.now_ms()) / 1000))
+
+    def wake(self, session_id: str, delay_s: float) -> None:
+        """Read the session's lane after a while and let time decide in it."""
+        before = self._alarms.pop(session_id, None)
+        if before is not None:
+            before.cancel()
+        loop = asyncio.get_running_loop()
+        self._alarms[session_id] = loop.call_later(min(delay_s, 3_600.0), self._alarm, session_id)
 
     def _alarm(self, session_id: str) -> None:
         self._alarms.pop(session_id, None)
@@ -378,7 +361,12 @@ class Lanes:
         task.add_done_callback(self._waking.discard)
 
     async def _tick(self, session_id: str) -> None:
-        shell = await self.lane(session_id)
+        try:
+            shell = await self.lane(session_id)
+        except LedgerError as error:
+            log.error("a lane cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
+            self.wake(session_id, BROKEN_WAIT_S)
+            return
         if shell is not None:
             shell.push(Job(tick))
 

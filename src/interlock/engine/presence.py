@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.lanes import RunnerLink
+from interlock.engine.jobs import RunnerLink
 from interlock.protocol.clock import iso
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
 from interlock.protocol.records import RunnerRecord

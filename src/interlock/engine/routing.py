@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from interlock.engine.bridge.lane import LaneState
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.presence import Presence, Present
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger

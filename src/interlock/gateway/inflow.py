@@ -9,6 +9,7 @@ class Gap(Exception):
     def __init__(self, session_id: str, expected: int, got: int, *, again: bool) -> None:
         super().__init__(f"session {session_id}: expected seq {expected}, got {got}")
         self.session_id = session_id
+        self.expected = expected
         self.got = got
         self.again = again
 
@@ -24,6 +25,10 @@ class Inflow:
     def expect(self, session_id: str, seq: int) -> None:
         """The gateway has all below `seq`."""
         self._expected[session_id] = seq
+
+    def reached(self, session_id: str) -> int:
+        """The last seq that was taken, or that the gateway had."""
+        return self._expected.get(session_id, 1) - 1
 
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
         """Ranges (from, to) that the runner says are lost: a gap that they cover is none (D-3)."""

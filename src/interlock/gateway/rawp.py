@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
@@ -16,12 +17,12 @@ import msgspec
 import structlog
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge.ending import fail
-from interlock.engine.bridge.frames import refuse_wire, take_frame
+from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import attach, confirm, detach, tell_loss, vouch
+from interlock.engine.bridge.links import attach, close_for_gap, confirm, detach, tell_loss, vouch
 from interlock.engine.engine import Engine
-from interlock.engine.lanes import Job
+from interlock.engine.jobs import Job
+from interlock.engine.lanes import LaneShell
 from interlock.engine.presence import Present
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
@@ -54,6 +55,10 @@ LIMITS_TOLD = {
 }
 
 
+POISON_FRAMES = 256
+"""Frames remembered at which a lane broke; they are refused when they come again."""
+
+
 class Closing(Exception):
     """The link is to be closed with a code and one sentence."""
 
@@ -74,6 +79,7 @@ class RawpEndpoint:
         self._links: dict[str, RunnerOutflow] = {}
         """The newest link of each runner."""
         self._gaps: set[tuple[str, int]] = set()
+        self._poison: deque[tuple[str, int]] = deque(maxlen=POISON_FRAMES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one runner until its link ends."""
@@ -212,7 +218,7 @@ class RawpEndpoint:
         except Gap as gap:
             if not gap.again:
                 raise Closing(CloseCode.GAP, str(gap)) from None
-            await self._push(runner_id, gap.session_id, _close_for_gap)
+            await self._push(runner_id, gap.session_id, partial(close_for_gap, missing=(gap.expected, gap.got - 1)))
             # What comes now is the session's end, which must be heard though frames before it are missing.
             inflow.expect(gap.session_id, gap.got)
             return False
@@ -257,15 +263,17 @@ class RawpEndpoint:
         history: p.History = frame.payload
         session_id = wire.session_id or ""
         try:
-            inflow.lose(session_id, msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]]))
+            ranges = msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]])
         except msgspec.ValidationError as error:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
-        await self._push(runner_id, session_id, lambda lane: tell_loss(lane, history))
+        inflow.lose(session_id, ranges)
+        await self._push(runner_id, session_id, lambda lane: tell_loss(lane, ranges))
         for inner in history.frames:
             await self._take_raw(runner_id, bytes(inner), inflow, nested=True)
 
     async def _take_durable(self, runner_id: str, frame: Frame, raw: bytes, seq: int, inflow: Inflow) -> None:
         session_id = frame.session_id or ""
+        after = inflow.reached(session_id)
         if not inflow.next(session_id, seq):
             return
         policy = self._engine.policy
@@ -276,7 +284,18 @@ class RawpEndpoint:
         recent = shell.recent
 
         def decide(lane: Lane) -> None:
-            _durable(lane, frame, raw, recent.seen(frame.message_id), policy)
+            if not _continues(shell, after):
+                return
+            if (session_id, seq) in self._poison:
+                refuse(lane, raw, frame.message_id, Code.INTERNAL, "the gateway failed at this frame")
+                lane.state.last_seq = seq
+                return
+            try:
+                _durable(lane, frame, raw, recent.seen(frame.message_id), policy)
+            except Exception:
+                # The lane breaks and the runner sends again: the frame must not break it for ever.
+                self._poison.append((session_id, seq))
+                raise
 
         shell.push(Job(decide))
         if shell.full:
@@ -293,10 +312,20 @@ class RawpEndpoint:
         if frame_class(wire.type) is not Class.DURABLE:
             # A number on a frame that has none must not use up that of a durable frame.
             wire = msgspec.structs.replace(wire, seq=None)
+        after = inflow.reached(session_id)
         if wire.seq is not None and not inflow.next(session_id, wire.seq):
             return
         sentence = f"{wire.type}: {error}"
-        await self._push(runner_id, session_id, lambda lane: refuse_wire(lane, wire, raw, error.code, sentence))
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is None or shell.lane.state.runner_id != runner_id:
+            return
+
+        def decide(lane: Lane) -> None:
+            if wire.seq is None or _continues(shell, after):
+                refuse_wire(lane, wire, raw, error.code, sentence)
+
+        shell.push(Job(decide))
+        await shell.room()
 
     async def _push(self, runner_id: str, session_id: str, decide: Callable[[Lane], Any]) -> None:
         shell = await self._engine.lanes.lane(session_id)
@@ -313,23 +342,22 @@ class RawpEndpoint:
                 shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
 
 
+def _continues(shell: LaneShell, after: int) -> bool:
+    """Whether the lane stands where the link believes it to stand. An older link of the same runner may have given it
+    more (then this frame is there), a failed commit has left it with less (then this link is closed, and it comes
+    again)."""
+    at = shell.lane.state.last_seq
+    if at < after and shell.link is not None:
+        shell.link.fail("frames before this one did not become durable")
+    return at == after
+
+
 def _durable(lane: Lane, frame: Frame, raw: bytes, repeated: bool, policy: Policy) -> None:
     if repeated:
-        # Never back: an older link may still hand over what a newer one has sent again.
-        lane.state.last_seq = max(lane.state.last_seq, frame.seq or 0)
+        lane.state.last_seq = frame.seq or lane.state.last_seq
+        lane.out.writes.append(lane.snapshot())  # Its number is used up, and acknowledged only once that is durable.
         return
     take_frame(lane, frame, raw, policy)
-
-
-def _close_for_gap(lane: Lane) -> None:
-    """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
-    sentence = "frames of this session are missing for good"
-    lane.control("session.error", p.SessionError(error_code=Code.INTERNAL, fatal=True, message=sentence))
-    if lane.state.opening in ("opening", "open"):
-        lane.state.opening = "closing"
-    record = lane.active
-    if record is not None:
-        fail(lane, record, Code.INTERNAL, sentence)
 
 
 async def _next_message(receive: Receive) -> bytes:

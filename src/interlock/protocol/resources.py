@@ -179,6 +179,14 @@ class Vote(Resource, frozen=True, kw_only=True):
     decision: Decision
     method: Literal["acl", "signature"]
     comment: str | None = None
+    role: str | None = None
+
+
+class Quorum(Resource, frozen=True, kw_only=True):
+    """A part of an approval's quorum: at least `min` of the yeses come from people of `role` (P-1)."""
+
+    role: str
+    min: int
 
 
 class Approval(Resource, frozen=True, kw_only=True):
@@ -205,6 +213,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     input: msgspec.Raw
     rule: str
     required: int = 1
+    groups: list[Quorum] = []
+    deny_threshold: int = 1
     votes: list[Vote] = []
     decided_at: str | None = None
     decided_by: str | None = None

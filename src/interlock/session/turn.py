@@ -47,6 +47,10 @@ TURN_FRAMES = frozenset(
 ) | {"agent.text.delta", "agent.thinking.delta", "tool.invoke.stream"}
 
 
+MAX_ID_CHARS = 512
+"""Ids that are given back in frames of our own are no longer than this, so that these fit (L-2)."""
+
+
 class Refusal(Exception):
     """A frame that does not fit: recorded, and changes nothing (T-4)."""
 
@@ -74,6 +78,14 @@ class OpenTurn(msgspec.Struct):
     tools: dict[str, OpenTool] = {}
     interactions: dict[str, str | None] = {}
     """interaction_id → invocation_id."""
+
+
+def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
+    """An id names one question: a yes to one must not answer another (P-2). Raises Refusal."""
+    if interaction_id in turn.interactions:
+        raise Refusal(Code.INVALID_FRAME, f"interaction {interaction_id} is open already")
+    if not 0 < len(interaction_id) <= MAX_ID_CHARS:
+        raise Refusal(Code.INVALID_FRAME, f"an interaction_id has 1 to {MAX_ID_CHARS} characters")
 
 
 class TurnMachine(msgspec.Struct):
@@ -109,7 +121,10 @@ class TurnMachine(msgspec.Struct):
             raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} while no turn is open")
         payload = frame.payload
         if isinstance(payload, p.ToolResult | p.ToolStream) and payload.invocation_id not in turn.tools:
-            raise Refusal(Code.UNKNOWN_TURN, f"{frame.type} names a tool call that is not open: {payload.invocation_id}")
+            raise Refusal(Code.UNKNOWN_TURN,
+                          f"{frame.type} names a tool call that is not open: {payload.invocation_id}")
+        if isinstance(payload, p.InteractionRequest):
+            _check_interaction(payload.interaction_id, turn)
         if isinstance(payload, p.InteractionResolved) and payload.interaction_id not in turn.interactions:
             raise Refusal(Code.UNKNOWN_TURN, f"no open interaction {payload.interaction_id}")
 

@@ -16,6 +16,9 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, GrantBody
 
+MAX_COMMENT_CHARS = 8_000
+"""A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
+
 
 def open_approval(
     lane: Lane,
@@ -48,12 +51,15 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody) ->
     record = lane.approvals.get(approval_id)
     if record is None:
         raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")
+    if len(body.comment or "") > MAX_COMMENT_CHARS:
+        raise Problem("InvalidPayload", f"/comment: a comment has at most {MAX_COMMENT_CHARS} characters")
     if body.updated_input is not None:
         raise Problem("UnsupportedCapability", f"agent {lane.state.agent_id} does not take a changed input; "
                       "deny it and say why instead")
     if body.method == "signature":
         raise Problem("UnsupportedCapability", "votes by signature are not offered yet; use method acl")
-    ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest)
+    ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
+                    role=principal.role)
     counted = count(record.approval, ballot)
     if counted.outcome == "repeated":
         return counted.approval
@@ -101,6 +107,14 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
     if command is not None and command.command.state == "pending_approval":
         error = ("ApprovalRequired", "nobody approved it in time")
         end_command(lane, command, "expired", SYSTEM, error=error)
+
+
+def void_interactions(lane: Lane) -> None:
+    """A tool call whose turn is over can no longer be decided (P-6)."""
+    turn = lane.state.machine.turn
+    for record in [r for r in lane.approvals.values() if r.approval.door == "tool"]:
+        if turn is None or record.approval.interaction_id not in turn.interactions:
+            lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)
 
 
 def stop_clock(lane: Lane) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.engine.bridge.approving import expire
+from interlock.engine.bridge.dispatch import replace_prompt
 from interlock.engine.bridge.ending import end_canceled, end_command, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.submitting import cancel_command
@@ -30,6 +31,7 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
             lane.state.opening = "closing"
         end_canceled(lane, record)
     elif record.detach_deadline_ms is not None and record.detach_deadline_ms <= now:
+        _give_up(lane, record)
         fail(lane, record, "AgentLost", "the runner did not come back in time")
     elif (
         record.running_since_ms is not None
@@ -38,3 +40,13 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
         and record.command.state == "running"
     ):
         cancel_command(lane, record, "gateway", "timeout")
+
+
+def _give_up(lane: Lane, record: CommandRecord) -> None:
+    """What has failed must not run when its runner comes back after all: neither its prompt nor its turn's rest."""
+    if record.command.state == "canceling":
+        return
+    if record.command.started_at is None and (record.prompt_seq or 0) > lane.state.control_acked:
+        replace_prompt(lane, record)
+    lane.control("control.turn.cancel", p.TurnCancel(reason="the runner was away for too long",
+                                                     turn_id=record.command.turn_id))

@@ -49,7 +49,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     command = record.command
     prompt_id = lane.new_uuid()
     lane.state.active = command.id
-    lane.state.last_error = None
+    lane.state.last_error = lane.state.open_error = None
     lane.state.ended = None
     lane.state.silent_heartbeats = 0
     payload = msgspec.structs.replace(

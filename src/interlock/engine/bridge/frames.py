@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
-from interlock.command.policy import Policy, Subject
-from interlock.engine.bridge.approving import open_approval, stop_clock
+from interlock.command.policy import Policy
+from interlock.engine.bridge.approving import open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
-from interlock.engine.bridge.lane import SYSTEM, Ended, Lane
+from interlock.engine.bridge.judging import quorums, subject_of
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.lane_state import Ended
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.records import ApprovalRecord
 from interlock.protocol.resources import Notice, StatusEvent
-from interlock.session.turn import Refusal
-
+from interlock.session.turn import MAX_ID_CHARS, Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
-"""Refusals that say nothing against the prompt: it crossed a turn, a restart, or an agent's close for idleness (C-8)."""
+"""Refusals that say nothing against the prompt: it crossed a turn, a restart, or an idle agent's close (C-8)."""
+
+
+MAX_SENTENCE_CHARS = 1_000
+"""What is said of a refused frame is cut here."""
 
 
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
@@ -50,8 +53,10 @@ def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -
 def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
     """Keep a refused frame where an operator finds it, and tell the runner why."""
     lane.append("refused", raw, message_id)
-    lane.control("session.error", p.SessionError(error_code=code, message=sentence, fatal=False),
-                 {"in_reply_to": message_id} if message_id else {})
+    # The answer must fit a frame, however long the names in what is refused (L-2).
+    named = {"in_reply_to": message_id} if 0 < len(message_id) <= MAX_ID_CHARS else {}
+    told = p.SessionError(error_code=code, message=sentence[:MAX_SENTENCE_CHARS], fatal=False)
+    lane.control("session.error", told, named)
 
 
 def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
@@ -75,8 +80,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.SessionError():
             _session_error(lane, frame, payload)
         case p.TurnEnd():
-            exit_code = frame.metadata.get("exit_code")
-            lane.state.ended = Ended(payload.stop_reason, exit_code if isinstance(exit_code, int) else None,
+            lane.state.ended = Ended(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
                                      frame.metadata.get("unanswered") is True)
         case p.Usage():
             _used(lane, payload)
@@ -86,9 +90,16 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             pass
 
 
+def _exit_code(told: object) -> int | None:
+    """An exit code as the frame's open metadata tells it: a true number of that size, or nothing."""
+    return told if type(told) is int and -(2**31) <= told < 2**32 else None
+
+
 def _opened(lane: Lane, payload: p.Capabilities) -> None:
     state = lane.state
-    state.opening = "open"
+    if state.opening != "closing":
+        state.opening = "open"
+    state.open_error = None
     state.features = payload.features
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
@@ -103,7 +114,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.ended = None
     record = lane.active
     if record is None or record.prompt_id != frame.metadata.get("prompt_id"):
+        # Nobody waits for this turn any more, and nobody's clock runs over it.
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
+        lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
         return
     lane.state.stage = ""
     if record.command.state == "dispatched":
@@ -117,6 +130,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         command = msgspec.structs.replace(record.command, started_at=lane.at, turn_id=payload.turn_id)
         lane.keep(msgspec.structs.replace(record, command=command))
         lane.control("control.turn.cancel", p.TurnCancel(reason="cancel", turn_id=payload.turn_id))
+    else:  # The next turn of a query that went on after `tool_use`.
+        lane.keep(msgspec.structs.replace(record, command=msgspec.structs.replace(record.command,
+                                                                                  turn_id=payload.turn_id)))
 
 
 def _stage(lane: Lane, stage: str) -> None:
@@ -133,7 +149,9 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
     input_bytes = tool.input if tool is not None else _context_input(asked)
     record = lane.active
-    verdict = policy.decide(_subject(lane, asked, input_bytes, tool.kind if tool is not None else None))
+    if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
+        record = None  # A turn that is not this command's does not share its tools.
+    verdict = policy.decide(subject_of(lane, record, asked, input_bytes, tool.kind if tool is not None else None))
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = hashlib.sha256(input_bytes).hexdigest()
     command_id = record.command.id if record is not None else None
@@ -151,6 +169,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,
         self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
         invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
+        groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
         kind="question" if asked.interaction_type == "QUESTION" else "permission",
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
@@ -161,26 +180,6 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
 def _context_input(asked: p.InteractionRequest) -> bytes:
     given = asked.context.input
     return bytes(given) if isinstance(given, msgspec.Raw) else b"{}"
-
-
-def _subject(lane: Lane, asked: p.InteractionRequest, input_bytes: bytes, kind: str | None) -> Subject:
-    record = lane.active
-    try:
-        fields = msgspec.json.decode(input_bytes, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        fields = {}
-    command = fields.get("command")
-    paths = tuple(str(fields[name]) for name in ("path", "file_path", "filename", "filePath", "notebook_path")
-                  if isinstance(fields.get(name), str))
-    tools: tuple[str, ...] = ()
-    if record is not None and isinstance(record.command.payload, msgspec.Raw):
-        tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
-    return Subject(
-        door="tool", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
-        origin=record.command.actor.type if record is not None else "system", permission=lane.state.permission,
-        at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=lane.state.trusted_kinds,
-        command_line=command if isinstance(command, str) else None, paths=paths, allowed_tools=tools,
-    )
 
 
 def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
@@ -194,6 +193,7 @@ def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
         lane.move_approval(record, "consumed" if payload.outcome == "allowed" else "void", who)
     elif state == "pending":
         lane.move_approval(record, "expired" if payload.outcome == "expired" else "void", who, decided_at=lane.at)
+        restart_clock(lane)
 
 
 def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
@@ -202,6 +202,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
     answered = frame.metadata.get("in_reply_to")
     if payload.fatal:
         lane.state.last_error = (payload.error_code, payload.message)
+        if payload.error_code != Code.RUNNER_RESTARTED:
+            lane.state.open_error = lane.state.last_error
         return
     if record is None or record.prompt_seq is None or not _is_prompt(lane, answered):
         return
@@ -232,7 +234,7 @@ def finish_turn(lane: Lane) -> None:
     """The turn and its usage are there: the command ends as C-8 says."""
     ended, record = lane.state.ended, lane.active
     lane.state.ended = None
-    _void_interactions(lane)
+    void_interactions(lane)
     if ended is None or record is None:
         return
     if record.command.started_at is None:
@@ -263,17 +265,12 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state.opening = "closed"
     if state.ended is not None:
         finish_turn(lane)
-    _void_interactions(lane)
+    void_interactions(lane)
     record = lane.active
-    if record is not None and (record.command.state != "dispatched" or state.last_error is not None):
-        code, message = state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")
-        fail(lane, record, code, message)
-
-
-def _void_interactions(lane: Lane) -> None:
-    """A tool call whose turn is over can no longer be decided (P-6)."""
-    waiting: list[ApprovalRecord] = [r for r in lane.approvals.values() if r.approval.door == "tool"]
-    turn = lane.state.machine.turn
-    for record in waiting:
-        if turn is None or record.approval.interaction_id not in turn.interactions:
-            lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)
+    if record is None:
+        return
+    if record.command.started_at is not None:
+        fail(lane, record, *(state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")))
+    elif state.open_error is not None:
+        fail(lane, record, *state.open_error)
+    # Else the prompt met a closed session: its own refusal is on the way, and says what becomes of it (C-8).

@@ -7,12 +7,13 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
+from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
 from interlock.ports.ledger import (
@@ -29,8 +30,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
-from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
-from interlock.protocol.payloads import Payload, StopReason
+from interlock.protocol.payloads import Payload
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -48,78 +48,12 @@ from interlock.protocol.resources import (
 )
 from interlock.session.entries import Draft
 from interlock.session.transcript import approval_draft, notice_draft
-from interlock.session.turn import Refusal, TurnMachine
+from interlock.session.turn import Refusal
 
 SYSTEM = {"id": "gateway", "role": "system"}
 """Who did what no person and no agent did."""
 
 _encoder = msgspec.json.Encoder()
-
-
-class Limits(NamedTuple):
-    """Clocks from the config, in milliseconds (C-1, C-7)."""
-
-    timeout_ms: int = TIMEOUT_DEFAULT_MS
-    approval_ttl_ms: int = APPROVAL_TTL_MS
-    queue_ttl_ms: int = QUEUE_TTL_MS
-    detach_ttl_ms: int = DETACH_TTL_MS
-
-
-class Ended(msgspec.Struct):
-    """A turn that ended and whose usage has not come yet."""
-
-    stop_reason: StopReason
-    exit_code: int | None = None
-    unanswered: bool = False
-
-
-class LaneState(msgspec.Struct, kw_only=True):
-    """What a lane must remember over a restart; kept as `SessionRecord.machine`."""
-
-    session_id: str
-    tenant_id: str
-    session_key: str
-    agent_id: str
-    runner_id: str
-    workspace: str
-    created_ms: int
-    opening: Literal["closed", "opening", "open", "closing"] = "closed"
-    open_message_id: str = ""
-    permission: Literal["asks", "never"] = "never"
-    trusted_kinds: bool = False
-    features: dict[str, Any] = {}
-    control_seq: int = 0
-    control_acked: int = 0
-    noop_seq: int | None = None
-    """control seq at which a no-op took the place of a prompt (D-7)."""
-    noop_chosen: bool = False
-    """The runner did not have the prompt when the no-op took its place: its acknowledgement means canceled."""
-    last_seq: int = 0
-    n: int = 0
-    """Events in the session's stream: the lane is its only writer."""
-    prompt_message_id: str = ""
-    """message_id of the prompt of the active command."""
-    turn_start_n: int = 0
-    machine: TurnMachine = msgspec.field(default_factory=TurnMachine)
-    active: str | None = None
-    """The command that occupies the session."""
-    ended: Ended | None = None
-    last_error: tuple[str, str] | None = None
-    cancels: dict[str, list[str]] = {}
-    """command id → the cancel commands that wait for its end."""
-    attached: bool = False
-    detached_since_ms: int | None = None
-    silent_heartbeats: int = 0
-    """Heartbeats in a row that did not vouch for the agent (C-7)."""
-    stage: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    context_tokens: int | None = None
-    lost_frames: int = 0
-    transcript_leaf: str | None = None
-    """The last entry of the transcript, in the file or on its way there (X-3)."""
-    model: str = ""  # As the agent's capabilities name it.
-    updated_ms: int = 0
 
 
 class Transient(NamedTuple):
@@ -381,11 +315,15 @@ class Lane:
                 session_id=state.session_id, tenant_id=state.tenant_id, session_key=state.session_key,
                 agent_id=state.agent_id, runner_id=state.runner_id, workspace=state.workspace,
                 state=self.session_state(), created_ms=state.created_ms, updated_ms=self.now,
-                deadline_ms=self.deadline_ms(), machine=_encoder.encode(state),
+                deadline_ms=self._wanted_ms(), machine=_encoder.encode(state),
                 usage={"input_tokens": state.input_tokens, "output_tokens": state.output_tokens,
                        "context_tokens": state.context_tokens},
             )
         )
+
+    def _wanted_ms(self) -> int | None:
+        """When a gateway that starts must read the session: at once, where it must see whether the runner is there."""
+        return self.state.created_ms if self.state.attached and self.state.active else self.deadline_ms()
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""

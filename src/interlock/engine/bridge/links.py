@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from interlock.engine.bridge.approving import void_interactions
 from interlock.engine.bridge.dispatch import start_detach_clock
 from interlock.engine.bridge.ending import end_canceled, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import DropControls
 from interlock.protocol.clock import iso
-from interlock.protocol.payloads import AgentOffer, History
+from interlock.protocol.codes import Code
+from interlock.protocol.payloads import AgentOffer, SessionError
 from interlock.protocol.resources import Notice
 
 SILENT_HEARTBEATS = 2
@@ -21,6 +25,8 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     state = lane.state
     if offer is not None and state.opening == "closed":
         state.permission, state.trusted_kinds = offer.permission, offer.trusted_kinds
+    # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
+    state.control_seq = max(state.control_seq, control_seq)
     _confirm_noop(lane, control_seq)
     confirm(lane, control_seq)
     if state.detached_since_ms is not None:
@@ -31,8 +37,16 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     record = lane.active
     if record is not None and record.detach_deadline_ms is not None:
         lane.keep(msgspec.structs.replace(record, detach_deadline_ms=None))
-    if not known and state.opening in ("opening", "open") and state.control_acked >= state.control_seq:
-        state.opening = "closed"
+    if not known and _must_be_known(lane):
+        lose_agent(lane, "the runner came back without this session")
+
+
+def _must_be_known(lane: Lane) -> bool:
+    """A runner forgets a session only when it has told that it is closed: else it has lost its outbox."""
+    state = lane.state
+    return state.machine.phase != "closed" or (
+        state.opening != "closed" and state.control_acked >= state.control_seq
+    )
 
 
 def _confirm_noop(lane: Lane, control_seq: int) -> None:
@@ -42,6 +56,7 @@ def _confirm_noop(lane: Lane, control_seq: int) -> None:
         return
     if control_seq < state.noop_seq:
         state.noop_chosen = True
+        lane.out.writes.append(lane.snapshot())  # The choice is durable before the no-op is sent.
     elif not state.noop_chosen:
         state.noop_seq = None
 
@@ -52,8 +67,8 @@ def detach(lane: Lane) -> None:
     if not state.attached:
         return
     state.attached = False
-    state.detached_since_ms = lane.now
     if lane.active is not None:
+        state.detached_since_ms = lane.now
         lane.notice(Notice(code="Detached", message="the link to the runner is down; the agent works on",
                            since=lane.at))
         start_detach_clock(lane)
@@ -85,23 +100,45 @@ def vouch(lane: Lane, *, vouched: bool) -> None:
         return
     state.silent_heartbeats += 1
     if state.silent_heartbeats >= SILENT_HEARTBEATS:
-        state.opening = "closed"
-        state.machine.phase, state.machine.turn = "closed", None
-        if lane.transcriber is not None:
-            lane.transcribe(lane.transcriber.fold.abandon("the runner no longer has this agent", lane.now))
+        lose_agent(lane, "the runner no longer has this agent")
+
+
+def lose_agent(lane: Lane, sentence: str) -> None:
+    """The agent is gone and nothing more will be told of it: what it left open ends here (C-7, P-6, T-3)."""
+    state, record = lane.state, lane.active
+    state.opening, state.ended = "closed", None
+    state.machine.phase, state.machine.turn = "closed", None
+    if lane.transcriber is not None:
+        lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))
+    void_interactions(lane)
+    if record is not None:
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
-        fail(lane, record, "AgentLost", "the runner no longer has this agent")
+        fail(lane, record, "AgentLost", sentence)
 
 
-def tell_loss(lane: Lane, history: History) -> None:
-    """What a buffer lost is said on every surface (D-4)."""
-    status = history.buffer_status
-    if not status.truncated:
+def tell_loss(lane: Lane, ranges: Iterable[tuple[int, int]]) -> None:
+    """What a buffer lost is said on every surface (D-4). `ranges` are seqs, from and to; a history that comes again
+    after a broken link names them again, and only those above the highest that was told are news."""
+    fresh, told = 0, lane.state.lost_told
+    for first, last in sorted(ranges):
+        fresh += max(0, last - max(first, told + 1) + 1)
+        told = max(told, last)
+    if fresh == 0:
         return
-    lost = status.lost_frame_count or 0
-    fresh = lost - lane.state.lost_frames
-    if fresh <= 0:
-        return
-    lane.state.lost_frames = lost
+    lane.state.lost_told = told
+    lane.state.lost_frames += fresh
     lane.notice(Notice(code="Truncated", lost_frame_count=fresh,
                        message=f"{fresh} frames were lost while the link was down: the runner's buffer was full"))
+
+
+def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:
+    """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
+    sentence = "frames of this session are missing for good"
+    tell_loss(lane, [missing])
+    lane.state.last_seq = max(lane.state.last_seq, missing[1])
+    lane.control("session.error", SessionError(error_code=Code.INTERNAL, fatal=True, message=sentence))
+    if lane.state.opening in ("opening", "open"):
+        lane.state.opening = "closing"
+    record = lane.active
+    if record is not None:
+        fail(lane, record, Code.INTERNAL, sentence)

@@ -11,6 +11,7 @@ from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.dispatch import queued, replace_prompt
 from interlock.engine.bridge.ending import end_canceled
+from interlock.engine.bridge.judging import quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.prompts import prompt_content, read_payload
 from interlock.protocol import payloads as p
@@ -18,6 +19,9 @@ from interlock.protocol.limits import CANCEL_FORCE_MS, MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Target
+
+MAX_REASON_CHARS = 1_000
+"""What of a reason travels to the runner: it must fit a frame (L-2)."""
 
 
 def who_is(principal: Principal) -> dict[str, str]:
@@ -61,6 +65,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
             lane, door="command", title=f"run {lane.state.agent_id}", input_bytes=raw, rule=verdict.rule,
             required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             command_id=command.id, requested_by=principal.actor, self_approval=verdict.self_approval,
+            groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     kept = lane.keep(record)
@@ -110,7 +115,7 @@ def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
     if record is not None:
         cancel_command(lane, record, who["id"], "cancel")
     if lane.state.opening in ("opening", "open"):
-        lane.control("control.session.close", p.SessionClose(reason=reason))
+        lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
         lane.state.opening = "closing"
         lane.audit("session_reset", who, {"reason": "close"})
 

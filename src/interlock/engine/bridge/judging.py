@@ -1,0 +1,81 @@
+"""What policy is shown of a tool call, and what it answers in an approval's words (P-1)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+
+from interlock.command.policy import Subject, Verdict
+from interlock.engine.bridge.lane import Lane
+from interlock.protocol import payloads as p
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import Quorum
+
+_PATH_NAMES = re.compile(
+    r"(?:.*_)?(?:path|file|filename|dir|directory|folder|source|src|destination|dest|dst)s?", re.IGNORECASE
+)
+"""Members of a tool's input that name a path. One too many only makes an `allow` rule narrower."""
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def quorums(verdict: Verdict) -> list[Quorum]:
+    """The groups that all must say yes."""
+    return [Quorum(role=group.role, min=group.min) for group in verdict.groups]
+
+
+def subject_of(
+    lane: Lane, record: CommandRecord | None, asked: p.InteractionRequest, input_bytes: bytes, kind: str | None
+) -> Subject:
+    """A tool call as policy judges it. `record` is the command whose turn it is."""
+    state = lane.state
+    fields = _fields(input_bytes)
+    tools: tuple[str, ...] = ()
+    if record is not None and isinstance(record.command.payload, msgspec.Raw):
+        tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
+    return Subject(
+        door="tool", tenant_id=state.tenant_id, agent_id=state.agent_id,
+        origin=record.command.actor.type if record is not None else "system", permission=state.permission,
+        at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
+        command_line=_command_line(fields.get("command")),
+        paths=tuple(relative(path, state.workspace) for path in _paths(fields)), allowed_tools=tools,
+    )
+
+
+def relative(path: str, workspace: str) -> str:
+    """A path below the workspace as it is named from there, any other as an absolute one. Only text is looked at."""
+    if not workspace or path.startswith("~"):
+        return path
+    whole = posixpath.normpath(posixpath.join(workspace, path))
+    root = posixpath.normpath(workspace)
+    if whole == root:
+        return "."
+    return whole.removeprefix(root.rstrip("/") + "/")
+
+
+def _fields(input_bytes: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(input_bytes, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _command_line(command: object) -> str | None:
+    if isinstance(command, str):
+        return command
+    words = cast("list[object]", command) if isinstance(command, list) else []
+    texts = [word for word in words if isinstance(word, str)]
+    return shlex.join(texts) if texts and len(texts) == len(words) else None
+
+
+def _paths(fields: dict[str, Any]) -> Iterator[str]:
+    for name, value in fields.items():
+        if _PATH_NAMES.fullmatch(_CAMEL.sub("_", name)) is None:
+            continue
+        for found in cast("list[object]", value) if isinstance(value, list) else [value]:
+            if isinstance(found, str):
+                yield found

@@ -1,0 +1,79 @@
+"""What a lane is made of: its clocks, and what it must remember over a restart."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
+from interlock.protocol.payloads import StopReason
+from interlock.session.turn import TurnMachine
+
+
+class Limits(NamedTuple):
+    """Clocks from the config, in milliseconds (C-1, C-7)."""
+
+    timeout_ms: int = TIMEOUT_DEFAULT_MS
+    approval_ttl_ms: int = APPROVAL_TTL_MS
+    queue_ttl_ms: int = QUEUE_TTL_MS
+    detach_ttl_ms: int = DETACH_TTL_MS
+
+
+class Ended(msgspec.Struct):
+    """A turn that ended and whose usage has not come yet."""
+
+    stop_reason: StopReason
+    exit_code: int | None = None
+    unanswered: bool = False
+
+
+class LaneState(msgspec.Struct, kw_only=True):
+    """What a lane must remember over a restart; kept as `SessionRecord.machine`."""
+
+    session_id: str
+    tenant_id: str
+    session_key: str
+    agent_id: str
+    runner_id: str
+    workspace: str
+    created_ms: int
+    opening: Literal["closed", "opening", "open", "closing"] = "closed"
+    open_message_id: str = ""
+    permission: Literal["asks", "never"] = "never"
+    trusted_kinds: bool = False
+    features: dict[str, Any] = {}
+    control_seq: int = 0
+    control_acked: int = 0
+    noop_seq: int | None = None
+    """control seq at which a no-op took the place of a prompt (D-7)."""
+    noop_chosen: bool = False
+    """The runner did not have the prompt when the no-op took its place: its acknowledgement means canceled."""
+    last_seq: int = 0
+    n: int = 0
+    """Events in the session's stream: the lane is its only writer."""
+    prompt_message_id: str = ""
+    """message_id of the prompt of the active command."""
+    turn_start_n: int = 0
+    machine: TurnMachine = msgspec.field(default_factory=TurnMachine)
+    active: str | None = None
+    """The command that occupies the session."""
+    ended: Ended | None = None
+    last_error: tuple[str, str] | None = None
+    open_error: tuple[str, str] | None = None  # Why the last opening failed: its prompt will never start.
+    cancels: dict[str, list[str]] = {}
+    """command id → the cancel commands that wait for its end."""
+    attached: bool = False
+    detached_since_ms: int | None = None
+    silent_heartbeats: int = 0
+    """Heartbeats in a row that did not vouch for the agent (C-7)."""
+    stage: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context_tokens: int | None = None
+    lost_frames: int = 0
+    lost_told: int = 0  # The highest seq that was told lost (D-4).
+    transcript_leaf: str | None = None
+    """The last entry of the transcript, in the file or on its way there (X-3)."""
+    model: str = ""  # As the agent's capabilities name it.
+    updated_ms: int = 0
