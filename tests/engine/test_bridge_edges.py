@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -178,6 +179,24 @@ async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
     await table.reattach(session_id, control_seq=3)
     events = await table.ledger.events(f"s/{session_id}", 0, 100)
     assert [event.kind for event in events].count("notice") == 0
+
+
+@pytest.mark.req("D-6")
+async def test_an_open_tells_how_far_the_gateway_is_so_that_a_lost_outbox_numbers_on() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.ended(session_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.execute("again", target=Target(session_id=session_id))
+    assert table.wire.last("control.session.open").metadata == {"last_durable_seq": 5}
+
+
+@pytest.mark.req("C-0")
+async def test_commands_that_begin_a_session_under_one_key_at_once_share_it() -> None:
+    table = Table()
+    target = Target(agent_id="shell", session_key="agent:shell:main")
+    first, second = await asyncio.gather(table.execute("one", target=target), table.execute("two", target=target))
+    assert first.target.session_id == second.target.session_id
 
 
 # --- clocks ---

@@ -97,7 +97,11 @@ class Inbound:
     async def _is_next(self, came: Stored) -> bool:
         """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
         row = await self._outbox.session(came.session_id)
-        have = row.control_seq if row else 0
+        if row is None:
+            # A runner that never knew the session, or lost its outbox, takes it up where the gateway is (D-6).
+            self._gaps.pop(came.session_id, None)
+            return True
+        have = row.control_seq
         if came.seq <= have:
             return False
         if came.seq == have + 1:

@@ -14,6 +14,9 @@ from interlock.runner.session import RunnerSession
 from interlock.runner.state import SessionState, decode_state
 from interlock.runner.surroundings import Surroundings
 
+LARGEST_SEQ = 2**53
+"""A number above this is not believed."""
+
 log = structlog.get_logger()
 
 
@@ -42,7 +45,15 @@ class Sessions:
         if self._stopping or frame.session_id is None:
             return
         session = await self._session(frame.session_id)
+        if isinstance(frame.payload, p.SessionOpen):
+            await self._number_on(frame.session_id, frame.metadata.get("last_durable_seq"))
         await session.control(frame)
+
+    async def _number_on(self, session_id: str, durable: object) -> None:
+        """An outbox that is behind the gateway was lost: it numbers on from what the gateway has (D-6)."""
+        row = await self._outbox.session(session_id)
+        if type(durable) is int and row is not None and row.last_seq < durable <= LARGEST_SEQ:
+            await self._outbox.ack(session_id, durable, "", self._around.clock.now_ms())
 
     async def _session(self, session_id: str) -> RunnerSession:
         session = self.all.get(session_id)

@@ -40,6 +40,8 @@ def _open(lane: Lane) -> None:
         "control.session.open",
         p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
                       workspace_access="rw", resume=state.turn_start_n > 0),
+        # A runner that lost its outbox numbers on from here: what it says must not look like a repetition (D-6).
+        {"last_durable_seq": state.last_seq} if state.last_seq else None,
     )
     state.opening = "opening"
     state.open_message_id = frame.message_id
