@@ -82,12 +82,12 @@ class Findings(NamedTuple):
 class Storm:
     """Writers, voters and a killer around one house."""
 
-    def __init__(self, house: House, seed: int) -> None:
+    def __init__(self, house: House, seed: int, writers: int = WRITERS) -> None:
         self.house = house
         self.random = random.Random(seed)
         self.stopping = threading.Event()
         self.watcher = Watcher(house)
-        self.written = [Note(house.place / f"writer-{n}") for n in range(WRITERS)]
+        self.written = [Note(house.place / f"writer-{n}") for n in range(writers)]
         self.votes = Note(house.place / "votes")
         self.ready_max_s = 0.0
         self._seed = seed
@@ -96,7 +96,7 @@ class Storm:
         """Kill each side `rounds` times, let everything settle, compare."""
         house = self.house
         house.up()
-        threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(WRITERS)]
+        threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(len(self.written))]
         threads.append(threading.Thread(target=self._vote, daemon=True))
         for thread in threads:
             thread.start()

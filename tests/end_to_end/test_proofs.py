@@ -13,6 +13,7 @@ from proof.house import House
 from proof.kill import Storm
 
 KILLS = 3
+WRITERS = 2
 HOLD_S = 2.0
 
 
@@ -22,7 +23,7 @@ def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
     print(f"repeat with: python -m proof kill --rounds {KILLS} --seed {seed}")
     house = House(tmp_path)
     try:
-        findings = Storm(house, seed).run(KILLS)
+        findings = Storm(house, seed, WRITERS).run(KILLS)
     finally:
         house.down()
 

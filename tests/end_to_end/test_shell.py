@@ -14,7 +14,7 @@ from proof.house import House
 SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
 
 
-@pytest.mark.req("C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
+@pytest.mark.req("L-1", "C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
 def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) -> None:
     errand = submit(house, "shell", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
 

@@ -1,0 +1,116 @@
+"""After real runs the exported log verifies offline, and each transition has exactly one record in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
+
+from interlock.command.audit_check import Tampering, verify
+from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from proof.house import House
+from proof.kill import TERMINAL
+
+
+@pytest.fixture(scope="module")
+def done(house: House) -> Iterator[list[Errand]]:
+    """Commands that ended in every way that there is."""
+    place = house.workspace / "audited"
+    place.mkdir()
+    errands: list[Errand] = []
+
+    def give(agent: str, text: str, timeout_ms: int | None = None) -> Errand:
+        errands.append(submit(house, agent, text, workspace=place, timeout_ms=timeout_ms))
+        return errands[-1]
+
+    give("shell", "echo allowed # free")
+    give("shell", "echo denied by policy # never")
+    give("shell", "echo nobody answered # soon")
+    give("shell", "sleep 600 # free", timeout_ms=500)
+    give("shell", "exit 4 # free")
+    give("misbehaving", "text exit:0")
+    give("misbehaving", "kill")
+    give("dead", "text")
+    for decision in ("grant", "deny"):
+        give("shell", f"echo {decision}").vote(decision)
+        give("guarded", f"text:{decision}").vote(decision)
+    canceled = give("misbehaving", "text:on wait")
+    with watching(canceled) as viewer:
+        viewer.until_text("on")
+    errands.append(canceled.cancel())
+    voided = give("misbehaving", "ask")
+    voided.approval()
+    errands.append(voided.cancel())
+    held = give("guarded", "text")
+    held.approval()
+    errands.append(held.cancel())
+    assert house.post("/v1/commands", body("prisoner", "text"), new_key()).status_code == 403
+    for errand in errands:
+        errand.ended()
+    ends = Counter(errand.command()["state"] for errand in errands)
+    assert ends.keys() == TERMINAL - {"expired"}, ends
+    yield errands
+
+
+def exported(house: House) -> list[bytes]:
+    """The lines of `audit export`, as REST gives them."""
+    answer = httpx2.get(house.url + "/v1/audit/export", headers=house.headers, timeout=PATIENCE_S)
+    assert answer.status_code == 200
+    return answer.content.splitlines(keepends=True)
+
+
+@pytest.mark.req("U-1", "U-2", "U-5")
+def test_the_export_verifies_and_a_flipped_byte_does_not(house: House, done: list[Errand]) -> None:
+    lines, key = exported(house), load_public_key(house.state / PUBLIC_NAME)
+
+    report = verify(lines, key)
+    assert (report.ok, report.signature_checked, report.not_yet_signed) == (True, True, 0), report.message
+    assert report.records == len(lines) - 1
+
+    middle = len(lines) // 2
+    record = lines[middle]
+    at = record.index(b'"action":"') + len(b'"action":"')
+    flipped = record[:at] + bytes([record[at] ^ 1]) + record[at + 1:]
+    found = verify([*lines[:middle], flipped, *lines[middle + 1:]], key)
+    assert (found.ok, found.seq, found.kind) == (False, middle + 1, Tampering.RECORD_CHANGED)
+
+
+@pytest.mark.req("U-1", "C-0", "P-5")
+def test_each_transition_of_a_command_and_of_an_approval_has_exactly_one_record(
+    house: House, done: list[Errand]
+) -> None:
+    records = [json.loads(line)["record"] for line in exported(house)[:-1]]
+    told: Counter[tuple[str, str | None, str | None]] = Counter()
+    for errand in done:
+        for event in errand.status():
+            if event["event"] == "state":
+                told[errand.id, event.get("previous"), event["state"]] += 1
+            elif event["event"] == "approval":
+                told[event["approval_id"], None, event["approval_state"]] += 1
+    written: Counter[tuple[str, str | None, str | None]] = Counter()
+    for record in records:
+        if "to" not in record["meta"]:
+            continue
+        subject = record.get("approval_id") or record["command_id"]
+        written[subject, record["meta"].get("from"), record["meta"]["to"]] += 1
+
+    assert written == told
+    assert set(told.values()) == {1}
+    actions = Counter(record["action"] for record in records)
+    assert actions["vote"] == 4
+    assert actions["tool_denied"] == 1
+    assert actions["reject"] >= 3  # Policy's no to a command, a person's to a command and to a tool call.
+
+
+@pytest.mark.req("U-1", "U-4", "K-4")
+def test_no_record_holds_what_was_said(house: House, done: list[Errand], tmp_path: Path) -> None:
+    log = b"".join(exported(house))
+
+    for said in (b"nobody answered", b"echo", str(house.workspace).encode(), b"127.0.0.1",
+                 (house.state / "owner.key").read_bytes().strip(), house.token.read_bytes()):
+        assert said not in log
