@@ -55,25 +55,30 @@ async def run_gateway(
     runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
     """
     clock, entropy = SystemClock(), secrets.token_bytes
-    _outlive_the_server()
+    stopping = _stop_on_signals()
     lock = lock_state(state)
     try:
         key = load_or_make_key(state)
         ledger = await open_ledger(state / LEDGER_NAME, clock)
         try:
             signer = HeadSigner(ledger, key, state, clock)
-            await _serve(state, config, ledger, signer, ready, local_runner_token, reload, clock, entropy)
+            await _serve(state, config, ledger, signer, ready, local_runner_token, reload, stopping, clock, entropy)
         finally:
             await ledger.close()
     finally:
         lock.release()
 
 
-def _outlive_the_server() -> None:
-    """uvicorn raises the signal that stopped it once more when it has stopped; here it then only means: tidy up."""
+def _stop_on_signals() -> asyncio.Event:
+    """Have SIGINT and SIGTERM end the gateway also before the server listens for them itself.
+
+    uvicorn raises the signal that stopped it once more when it has stopped; then this only says again what is known.
+    """
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: None)
+        loop.add_signal_handler(number, stopping.set)
+    return stopping
 
 
 async def _serve(
@@ -84,6 +89,7 @@ async def _serve(
     ready: Callable[[str], None],
     local_runner_token: Path | None,
     reload: Callable[[], Config] | None,
+    stopping: asyncio.Event,
     clock: SystemClock,
     entropy: Callable[[int], bytes],
 ) -> None:
@@ -114,18 +120,18 @@ async def _serve(
         rawp.end()
         viewers.close()
 
-    stopping = asyncio.Event()
-    signing = asyncio.create_task(signer.run(stopping))
+    stopped = asyncio.Event()
+    signing = asyncio.create_task(signer.run(stopped))
     pruning = asyncio.create_task(_prune(ledger, clock))
     try:
         await engine.start()
         await serve(build_app(front, config.gateway, rawp), config.gateway.host, config.gateway.port,
-                    on_stop=end_streams, ready=announce)
+                    on_stop=end_streams, ready=announce, stopping=stopping)
     finally:
         await engine.stop()
         await transcripts.close()
         pruning.cancel()
-        stopping.set()
+        stopped.set()
         await asyncio.gather(signing, pruning, return_exceptions=True)
         (state / ANNOUNCEMENT).unlink(missing_ok=True)
 
