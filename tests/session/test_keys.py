@@ -11,7 +11,7 @@ KEYS = st.lists(st.sampled_from(["agent", "AGENT", "main", "Main", "cron", "HOOK
                 min_size=1, max_size=8).map("".join) | st.text(min_size=1, max_size=30)
 
 
-@pytest.mark.req("R-2")
+@pytest.mark.req("R-1", "R-2")
 @pytest.mark.parametrize(
     ("text", "key"),
     [

@@ -1,0 +1,81 @@
+"""The register of requirements and the tests that carry them, checked both ways."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SPECIFIED = {
+    "rawp": {"L": 6, "E": 5, "D": 7, "W": 2, "T": 6, "A": 10},
+    "racp": {"C": 8, "M": 2, "P": 8, "S": 6, "U": 5, "K": 4, "F": 2},
+    "sessions": {"N": 3, "R": 4, "I": 4, "X": 8, "Z": 7, "Q": 2, "B": 1, "V": 2},
+    "running": {"G": 7},
+}
+"""How many requirements each specification has under each letter; they count from 1, and C from 0."""
+
+with (ROOT / "spec" / "requirements.toml").open("rb") as register:
+    REQUIREMENTS: dict[str, dict[str, Any]] = tomllib.load(register)
+
+
+def marks(tree: ast.AST) -> list[ast.Call]:
+    """Every `pytest.mark.req(...)` in a module, wherever it stands."""
+    return [node for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"]
+
+
+def carried() -> tuple[dict[str, set[str]], list[str]]:
+    """Which files carry an id; and the marks that name none in plain strings."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    unreadable: list[str] = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        place = str(path.relative_to(ROOT))
+        for mark in marks(ast.parse(path.read_text(encoding="utf-8"))):
+            if not mark.args or mark.keywords:
+                unreadable.append(f"{place}:{mark.lineno}")
+            for argument in mark.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    found[argument.value].add(place)
+                else:
+                    unreadable.append(f"{place}:{mark.lineno}")
+    return found, unreadable
+
+
+CARRIED, UNREADABLE = carried()
+
+
+def test_the_register_has_every_requirement_of_the_four_specifications_and_no_other() -> None:
+    expected = [(f"{letter}-{number}", source) for source, letters in SPECIFIED.items()
+                for letter, last in letters.items() for number in range(0 if letter == "C" else 1, last + 1)]
+    assert sorted((name, row["source"]) for name, row in REQUIREMENTS.items()) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_a_requirement_has_its_clause_and_its_gap_a_reason(name: str) -> None:
+    row = REQUIREMENTS[name]
+    assert set(row) <= {"source", "status", "clause", "reason", "tested"}
+    assert row["status"] in ("carried", "partial", "later")
+    assert row["clause"].endswith(".")
+    assert ("reason" in row) == (row["status"] != "carried"), "a gap says what is missing, and only a gap does"
+    assert row.get("reason", "it.").endswith(".")
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_a_requirement_that_holds_is_carried_by_a_test(name: str) -> None:
+    row = REQUIREMENTS[name]
+    if row["status"] != "later":
+        assert CARRIED.get(name), f"no test is marked with {name}"
+        assert "tested" not in row
+    else:
+        assert bool(CARRIED.get(name)) == ("tested" in row), f"{name} comes later: say why {CARRIED.get(name)} carry it"
+
+
+def test_every_mark_names_a_requirement() -> None:
+    assert not UNREADABLE, "a mark names ids, as plain strings"
+    unknown = {name: sorted(places) for name, places in CARRIED.items() if name not in REQUIREMENTS}
+    assert not unknown
