@@ -53,6 +53,9 @@ from interlock.session.turn import Refusal
 SYSTEM = {"id": "gateway", "role": "system"}
 """Who did what no person and no agent did."""
 
+MAX_NOTICES = 50
+"""Notices that a command's own row keeps, the newest; its stream holds all of them, however often a link flaps."""
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -186,7 +189,8 @@ class Lane:
         self.transcribe([notice_draft(notice)])
         record = self.active
         if record is not None:
-            command = msgspec.structs.replace(record.command, notices=[*record.command.notices, notice])
+            kept = [*record.command.notices, notice][-MAX_NOTICES:]
+            command = msgspec.structs.replace(record.command, notices=kept)
             self.keep(msgspec.structs.replace(record, command=command))
             self.status(StatusEvent(event="notice", command_id=command.id, at=self.at, notice=notice))
 
