@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http
+import json
 import socket
 from pathlib import Path
 
@@ -257,6 +258,23 @@ async def test_an_invalid_control_frame_is_refused_by_name_and_the_link_stays() 
         await peer.socket.send('{"type":"agent.text.delta","payload":{},"message_id":"m"}')
         assert "not a frame" in (await runner.state("notice")).sentence
         await peer.cancel_turn(2, "good")
+        assert (await runner.control()).message_id == "good"
+
+
+@pytest.mark.req("E-1", "D-7")
+async def test_a_control_frame_whose_envelope_is_broken_is_refused_by_its_number() -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.expect("session.history")
+        for seq, broken in ((1, {"metadata": 7}), (2, {"message_id": []}), (3, {"message_id": []}), (4, {"type": 7})):
+            frame = {"type": "control.turn.cancel", "payload": {"reason": "user"}, "message_id": f"m{seq}",
+                     "session_id": SESSION, "seq": seq, **broken}
+            await peer.socket.send(json.dumps(frame))
+            (error,) = await peer.expect("session.error")
+            assert (error.payload.error_code, error.payload.fatal) == ("INVALID_FRAME", False)
+            assert "$." + next(iter(broken)) in error.payload.message
+        await peer.cancel_turn(5, "good")
         assert (await runner.control()).message_id == "good"
 
 

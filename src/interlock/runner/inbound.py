@@ -61,12 +61,15 @@ class Inbound:
     async def take(self, raw: bytes) -> Stored | Frame | str:
         """Store a durable frame; returns what is to be acknowledged, a link frame as it is, or, for what is refused
         without being stored, the sentence. Raises Gap and Overrun."""
+        broken: InvalidFrame | None = None
         try:
             wire = decode_wire(raw)
         except InvalidFrame as error:
-            return f"The gateway sent something that is not a frame: {error}."
+            if error.wire is None:
+                return f"The gateway sent something that is not a frame: {error}."
+            broken, wire = error, error.wire
         try:
-            return await self._take(wire, raw)
+            return await (self._take(wire, raw) if broken is None else self._refuse(wire, raw, broken))
         except _Repeated as repeated:
             return await self._give_up(wire, str(repeated))
 
