@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,6 +42,11 @@ def page(title: str, *lines: str) -> str:
     return "\n".join((f"# {title}", "", NOTE, "", *lines)) + "\n"
 
 
+def paragraph(*sentences: str) -> list[str]:
+    """Write text of one paragraph, wrapped as the other pages are."""
+    return [*textwrap.wrap(" ".join(sentences), 120, break_long_words=False, break_on_hyphens=False), ""]
+
+
 # --- the command line ---
 class Option(typing.NamedTuple):
     """One argument or option of a verb."""
@@ -52,7 +58,8 @@ class Option(typing.NamedTuple):
     @property
     def written(self) -> str:
         """As it stands in the table."""
-        value = "" if self.kind == "bool" or not self.names[0].startswith("-") else f" {self.kind.rpartition(' ')[2].upper()}"
+        bare = self.kind == "bool" or not self.names[0].startswith("-")
+        value = "" if bare else " " + self.kind.rpartition(" ")[2].upper()
         return ", ".join(f"`{name}{value}`" for name in self.names)
 
 
@@ -84,14 +91,16 @@ def options(words: str) -> list[Option]:
 
 def _docstring_parameters(verb: Callable[..., Any]) -> dict[str, str]:
     _, _, section = inspect.cleandoc(verb.__doc__ or "").partition("Parameters\n----------\n")
-    return {name: " ".join(text.split()) for name, text in re.findall(r"^(\w+)\n((?:    .+\n?)+)", section, re.MULTILINE)}
+    found = re.findall(r"^(\w+)\n((?:    .+\n?)+)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
 def cli() -> str:
     """Write cli.md."""
-    lines = ["Examples and options of each verb, as `interlock VERB --help` shows them. Standard output is the result;",
-             "progress, hints and errors go to standard error. `--json` prints one document; ignore fields that you do",
-             "not know. Ids may be shortened to a unique beginning, and `@last` names the newest.", ""]
+    lines = paragraph(
+        "Examples and options of each verb, as `interlock VERB --help` shows them. Standard output is the result;",
+        "progress, hints and errors go to standard error. `--json` prints one document; ignore fields that you do",
+        "not know. Ids may be shortened to a unique beginning, and `@last` names the newest.")
     for words, verb in every_verb():
         lines += [f"## interlock {words}", "", verb.line, "", "```", *verb.examples, "```", ""]
         found = options(words)
@@ -105,9 +114,10 @@ def cli() -> str:
         ("`NO_COLOR`", "set to anything: no colour"),
     )), "", "## Exit statuses", "", *table(("status", "means", "set by"), (
         (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in Exit))]
-    lines += ["", "A denied tool alone sets no status: the command may have succeeded without it. Any code that is not",
-              "named here is 1. A command that was never started in time is 5, an approval that expired is 3."]
-    return page("Verbs and exit statuses", *lines)
+    lines += ["", *paragraph(
+        "A denied tool alone sets no status: the command may have succeeded without it. Any code that is not",
+        "named here is 1. A command that was never started in time is 5, an approval that expired is 3.")]
+    return page("Verbs and exit statuses", *lines[:-1])
 
 
 def _causes(status: Exit) -> str:
@@ -119,10 +129,11 @@ def _causes(status: Exit) -> str:
 # --- REST ---
 def rest() -> str:
     """Write rest.md."""
-    lines = ["Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
-             "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no key.",
-             "Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`;",
-             "[each by its code](../how-to/errors.md).", ""]
+    lines = paragraph(
+        "Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
+        "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
+        "key. Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`:",
+        "[each by its code](../how-to/errors.md).")
     rows: list[tuple[str, ...]] = []
     bodies: dict[str, type[msgspec.Struct]] = {}
     for one in OPERATIONS:
@@ -135,15 +146,17 @@ def rest() -> str:
     lines += [*table(("operation", "query", "body", "roles", "answers"), rows), ""]
     bodies |= {kind.__name__: kind for body in list(bodies.values()) for kind in _nested(body)}
     for name, body in bodies.items():
-        lines += [f"## {name}", "", _first(body), "", *table(("field", "type", "default"), (
-            (f"`{field.encode_name}`", _type(field.type), _default(field)) for field in msgspec.structs.fields(body))), ""]
-    lines += ["## Streams", "",
-              "`since` is an opaque cursor, exclusive; without it a stream is read from its start. With `Accept:",
-              "text/event-stream` the same path stays open; an SSE `id` is the cursor, and `Last-Event-ID` beats `since`.",
-              "`wait` (seconds, at most 30) holds a poll open until something comes. A command's stream ends after the",
-              "`state` event with a terminal state; a reconnect past its end is answered 204.", "",
-              "`pause` and `resume`, `method: signature` and `updated_input` are in the forms and answered",
-              "UnsupportedCapability. There is no OpenAPI document, no WebSocket for viewers and no page in a browser yet.", "",
+        fields = ((f"`{field.encode_name}`", _type(field.type), _default(field))
+                  for field in msgspec.structs.fields(body))
+        lines += [f"## {name}", "", _first(body), "", *table(("field", "type", "default"), fields), ""]
+    lines += ["## Streams", "", *paragraph(
+        "`since` is an opaque cursor, exclusive; without it a stream is read from its start. With `Accept:",
+        "text/event-stream` the same path stays open; an SSE `id` is the cursor, and `Last-Event-ID` beats",
+        "`since`. `wait` (seconds, at most 30) holds a poll open until something comes. A command's stream ends",
+        "after the `state` event with a terminal state; a reconnect past its end is answered 204."), *paragraph(
+        "`pause` and `resume`, `method: signature` and `updated_input` are in the forms and are answered",
+        "UnsupportedCapability. There is no OpenAPI document, no WebSocket for viewers and no page for a browser",
+        "yet."),
               "## Codes", "", *table(("code", "status", "retryable", "means"), (
                   (f"`{code}`", str(kind.status), "yes" if kind.retryable else "no", kind.title)
                   for code, kind in PROBLEMS.items()))]
@@ -164,14 +177,14 @@ MEANING = {
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
     "gateway.origins": "browser origins that may use it; none by default",
     "policy.rules": "`[[policy.rules]]`, see below",
-    "limits.timeout_ms": "how long a command may run where it says nothing itself; stands still while it waits for a yes",
+    "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
     "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",
     "limits.queue_ttl_ms": "how long a command may wait for its start",
     "limits.detach_ttl_ms": "how long a runner may be away before its command fails with AgentLost",
     "session.default_agent": "read and checked, but without effect yet",
     "session.workspace_access": "read and checked, but without effect yet: a session is opened with `rw`",
     "runner.roots": "directories that workspaces may lie in; none: where `up` was started",
-    "runner.outbox_bytes": "what one session may hold back while the link is down; past it the oldest is lost and counted",
+    "runner.outbox_bytes": "what a session may hold back while the link is down; past it, output is lost and counted",
     "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
     "agents": "`[agents.ID]`, see below",
     "rule.name": "shown to everyone who is asked, and written into the audit log",
@@ -207,21 +220,22 @@ MEANING = {
 
 def config_page() -> str:
     """Write config.md; a key without a meaning above is an error."""
-    lines = ["`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
-             "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
-             "`[limits]` again (`kill -HUP \"$(cat STATE/gateway.lock)\"`); everything else needs `up` to start anew.", ""]
+    lines = paragraph(
+        "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
+        "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
+        "`[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "agents"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.policy import Rule
 
-    lines += ["## [[policy.rules]]", "",
-              "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
-              "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md).",
-              "", *_keys("rule", Rule), "", "## [agents.ID]", "",
-              "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another `shell`.",
-              "", *_keys("agent", config.AgentSpec)]
+    lines += ["## [[policy.rules]]", "", *paragraph(
+        "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
+        "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md)."),
+              *_keys("rule", Rule), "", "## [agents.ID]", "", *paragraph(
+        "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),
+              *_keys("agent", config.AgentSpec)]
     return page("The config file", *lines)
 
 
@@ -235,15 +249,17 @@ def _keys(prefix: str, kind: type) -> Iterator[str]:
 def frames() -> str:
     """Write frames.md."""
     ways = {Direction.C: "runner → gateway", Direction.M: "gateway → runner", Direction.BOTH: "both"}
-    lines = ["The link between gateway and runner: one JSON object a WebSocket message, `{type, payload, message_id,",
-             "session_id, seq, timestamp, metadata}`. *Durable* frames carry a `seq` and wait in an outbox until they are",
-             "acknowledged; *transient* ones are deltas that the following durable frame repeats whole; *link* frames",
-             "belong to one connection. An unknown type is durable, and is kept.", "",
+    lines = [*paragraph(
+        "The link between gateway and runner: one JSON object a WebSocket message, `{type, payload, message_id,",
+        "session_id, seq, timestamp, metadata}`. *Durable* frames carry a `seq` and wait in an outbox until they are",
+        "acknowledged; *transient* ones are deltas that the following durable frame repeats whole; *link* frames",
+        "belong to one connection. An unknown type is durable, and is kept."),
              *table(("type", "direction", "class", "payload"), (
                  (f"`{row.name}`", ways[row.direction], row.frame_class.value, _fields(row.payload))
                  for row in FRAMES.values())),
-             "", "A field with `?` may be absent. Not every type is sent yet: pause, resume, compaction, mode switches, file",
-             "transfers and release are in the table, and nothing in this version sends them.", "",
+             "", *paragraph(
+        "A field with `?` may be absent. Not every type is sent yet: pause, resume, compaction, mode switches,",
+        "file transfers and release are in the table, and nothing in this version sends them."),
              "## Codes of the link", "", *table(("code", "means", "who can mend it"), (
                  (f"`{code}`", meaning.sentence, meaning.fault.value) for code, meaning in MEANINGS.items()))]
     return page("Frames", *lines)
@@ -257,6 +273,8 @@ def _fields(payload: type[msgspec.Struct]) -> str:
 # --- types ---
 def _type(kind: Any) -> str:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return ", ".join((_type(arguments[0]), *(found for one in arguments[1:] if (found := _bounds(one)))))
     if origin is typing.Literal:
         return " \\| ".join(f'"{one}"' for one in arguments).replace("\\|", "|")
     if origin in (typing.Union, types.UnionType):
@@ -271,6 +289,15 @@ def _type(kind: Any) -> str:
         return "any JSON"
     return {"str": "text", "int": "number", "float": "number", "Any": "any"}.get(
         getattr(kind, "__name__", ""), getattr(kind, "__name__", str(kind)))
+
+
+def _bounds(meta: Any) -> str:
+    """Say what a msgspec.Meta allows."""
+    low = getattr(meta, "ge", None)
+    high = getattr(meta, "le", None)
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"from {low}" if low is not None else f"up to {high}" if high is not None else ""
 
 
 def _default(field: Any) -> str:
