@@ -73,6 +73,16 @@ class House:
             time.sleep(0.02)
         raise NotReady("\n".join(self.log(part) for part in self.processes))
 
+    def until_up(self) -> None:
+        """Wait until the gateway answers, with or without a runner. Raises NotReady."""
+        began = time.monotonic()
+        while time.monotonic() - began < READY_TIMEOUT_S:
+            with contextlib.suppress(httpx2.TransportError):
+                if httpx2.get(self.url + "/healthz").status_code == 200:
+                    return
+            time.sleep(0.02)
+        raise NotReady(self.log("gateway"))
+
     def kill(self, part: Part) -> None:
         """kill -9, and wait for the end."""
         process = self.processes[part]

@@ -112,8 +112,9 @@ class Errand:
         return events
 
     def sent(self, kind: str) -> list[dict[str, Any]]:
-        """The frames of one type, both directions."""
-        return [event["frame"] for event in self.frames() if event.get("frame", {}).get("type") == kind]
+        """The frames of one type, both directions; those that were refused are none."""
+        return [event["frame"] for event in self.frames()
+                if event["kind"] in ("C", "M") and event["frame"]["type"] == kind]
 
     def texts(self) -> dict[str, str]:
         """Text by block from the durable frames alone."""
@@ -227,12 +228,6 @@ def watching(errand: Errand) -> Generator[Viewer]:
         yield viewer
     finally:
         viewer.leave()
-
-
-def still_there(path: Path) -> int | None:
-    """The pid that a file names, if that process still runs."""
-    pid = int(path.read_text())
-    return pid if Path(f"/proc/{pid}").exists() else None
 
 
 def healthy(house: House) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,11 +52,11 @@ def test_an_agent_that_does_not_start(house: House, workspace: Path, agent: str)
 
 
 @pytest.mark.req("A-2", "T-2", "T-3", "C-8", "W-2")
-@pytest.mark.parametrize(("word", "code", "exit_code", "signal"), [
+@pytest.mark.parametrize(("word", "code", "exit_code", "number"), [
     ("exit", "PROCESS_EXIT", 3, None), ("exit:127", "PROCESS_EXIT", 127, None),
     ("exit:143", "SIGNAL_EXIT", 143, None), ("kill", "SIGNAL_EXIT", None, 9), ("kill:11", "SIGNAL_EXIT", None, 11)])
 def test_an_agent_that_dies_in_the_middle_of_a_turn(
-    house: House, workspace: Path, word: str, code: str, exit_code: int | None, signal: int | None
+    house: House, workspace: Path, word: str, code: str, exit_code: int | None, number: int | None
 ) -> None:
     errand = give(house, workspace, f"text:before {word} text:after")
 
@@ -64,7 +66,7 @@ def test_an_agent_that_dies_in_the_middle_of_a_turn(
     assert (ended["state"], ended["error"]["code"]) == ("failed", code)
     assert ends(errand) == [("agent.error", code), ("session.turn.end", "error"), ("session.usage", None),
                             ("session.closed", closed["reason"])]
-    assert (closed.get("exit_code"), closed.get("signal")) == (exit_code, signal)
+    assert (closed.get("exit_code"), closed.get("signal")) == (exit_code, number)
     assert errand.text() == "before"
     assert house.leftovers(workspace) == []
 
@@ -256,9 +258,6 @@ def test_a_permission_is_void_once_its_agent_is_gone(house: House, workspace: Pa
     errand = give(house, workspace, "ask")
     approval = errand.approval()
     (agent,) = house.leftovers(workspace)
-
-    import os
-    import signal
 
     os.kill(agent, signal.SIGKILL)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Target(Body, frozen=True, kw_only=True, omit_defaults=True):
 class ApprovalWish(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`approval` of a command's body: may only tighten policy."""
 
-    required: int = 1
+    required: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 
 class CommandBody(Body, frozen=True, kw_only=True):
@@ -54,8 +54,8 @@ class CommandBody(Body, frozen=True, kw_only=True):
     type: CommandType
     target: Target
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    priority: int = 0
-    timeout_ms: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] = 0
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1)] | None = None
     idempotency_key: str | None = None
     approval: ApprovalWish | None = None
     reason: str | None = None
