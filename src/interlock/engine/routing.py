@@ -15,8 +15,6 @@ from interlock.protocol.resources import Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
 
 DEFAULT_AGENT = "shell"
-BEGINNING_KEYS = 1_024
-"""Keys remembered under which a session was begun, until it is in the ledger and beyond."""
 
 
 class Route(NamedTuple):
@@ -34,7 +32,6 @@ class Router:
         self._presence = presence
         self._clock = clock
         self._entropy = entropy
-        self._beginning: dict[tuple[str, str], str] = {}
 
     async def existing(self, principal: Principal, target: Target) -> Route:
         """The session that a cancel is aimed at, by command, session id or key."""
@@ -63,7 +60,7 @@ class Router:
             raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
         present = self._runner(principal, agent_id, target)
-        session_id = self._new_session(principal.tenant_id, named_key)
+        session_id = uuid4(self._entropy(16))
         key = named_key or run_key(agent_id, session_id)
         workspace = target.workspace or (present.hello.roots[0] if present.hello.roots else "")
         if not workspace.startswith("/"):
@@ -77,16 +74,6 @@ class Router:
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
         )
         return Route(session_id, fresh)
-
-    def _new_session(self, tenant_id: str, key: str | None) -> str:
-        """An id for a session that begins; commands that begin one under the same key at once share it."""
-        session_id = uuid4(self._entropy(16))
-        if key is None:
-            return session_id
-        shared = self._beginning.setdefault((tenant_id, key), session_id)
-        if len(self._beginning) > BEGINNING_KEYS:
-            del self._beginning[next(iter(self._beginning))]
-        return shared
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | None:
         if target.session_id is not None:
