@@ -85,8 +85,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 def test_every_page_can_be_reached_from_another() -> None:
     linked = {(path.parent / target.partition("#")[0]).resolve()
               for path in [*PAGES, *FRONT] for target in LINK.findall(path.read_text("utf-8"))}
-    missing = [name(path) for path in PAGES if path not in linked and path.parent not in linked]
-    assert missing == []
+    assert [name(path) for path in PAGES if path not in linked and path != DOCS / "README.md"] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
