@@ -1,8 +1,8 @@
 """kill -9 of the runner and of the gateway at random instants under writers, voters and viewers (D-6, D-7, C-4, R2).
 
 Each writer notes an acknowledged command id, and each voter an acknowledged vote, in an fsynced file of its own, before
-it goes on. Each command's shell line appends its own name to a file, so that a prompt that ran twice would show. Viewers
-keep the text that they saw. At the end everything is read over REST and compared.
+it goes on. Each command's shell line appends its own name to a file, so that a prompt that ran twice would show.
+Viewers keep the text that they saw. At the end everything is read over REST and compared.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Storm:
         sessions: dict[str, str] = {}
         names = [line.split() for note in self.written for line in note.lines()]
         ids = Counter(command_id for _, command_id, _ in names)
-        doubled += [f"command {command_id} was given out {count} times" for command_id, count in ids.items() if count > 1]
+        doubled += [f"command {name} was given out {count} times" for name, count in ids.items() if count > 1]
         for name, command_id, session_id in names:
             sessions[session_id] = name
             try:

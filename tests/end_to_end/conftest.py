@@ -7,13 +7,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from proof.house import House
 
 from end_to_end.errands import Errand, submit
-from proof.house import House
 
 MISBEHAVING = Path(__file__).resolve().parents[1] / "agents" / "misbehaving.py"
 
-CONFIG = f"""
+CONFIG = """
 [[policy.rules]]
 name = "lines that say so are free"
 effect = "allow"

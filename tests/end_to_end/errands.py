@@ -12,11 +12,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Any
 
 import httpx2
-
 from proof.house import House
 from proof.kill import TERMINAL, history_texts
 from proof.watching import write_at
@@ -189,11 +187,8 @@ class Viewer(threading.Thread):
 
         def found() -> Event | None:
             nonlocal at
-            for at, event in enumerate(self.events[at:], at):  # noqa: B020 - goes on where it stood
-                if seen(event):
-                    return event
-            at = len(self.events)
-            return None
+            fresh, at = self.events[at:], len(self.events)
+            return next(filter(seen, fresh), None)
 
         with self._changed:
             event = self._changed.wait_for(found, PATIENCE_S)

@@ -10,12 +10,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from proof.house import House
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from interlock.protocol.envelope import DPS_VERSION
-from proof.house import House
 
 PATIENCE_S = 20.0
 AGENT = "rogue"
@@ -28,8 +28,8 @@ class Rogue:
         address = house.url.replace("http", "ws") + "/rawp"
         token = house.token.read_text().strip() if token is None else token
         headers = {"Authorization": f"Bearer {token}"}
-        self._dialling = partial(connect, address, subprotocols=[Subprotocol(DPS_VERSION)], max_size=None, max_queue=None,
-                                 additional_headers=headers)
+        self._dialling = partial(connect, address, subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
+                                 max_queue=None, additional_headers=headers)
         self._links = ExitStack()
         self.link: ClientConnection
         self.seqs: dict[str, itertools.count[int]] = {}

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
-
-from interlock.command.audit_check import Tampering, verify
-from interlock.gateway.signing import PUBLIC_NAME, load_public_key
 from proof.house import House
 from proof.kill import TERMINAL
 
+from end_to_end.errands import PATIENCE_S, Errand, body, new_key, submit, watching
+from interlock.command.audit_check import Tampering, verify
+from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+
 
 @pytest.fixture(scope="module")
-def done(house: House) -> Iterator[list[Errand]]:
+def done(house: House) -> list[Errand]:
     """Commands that ended in every way that there is."""
     place = house.workspace / "audited"
     place.mkdir()
@@ -54,7 +53,7 @@ def done(house: House) -> Iterator[list[Errand]]:
         errand.ended()
     ends = Counter(errand.command()["state"] for errand in errands)
     assert ends.keys() == TERMINAL - {"expired"}, ends
-    yield errands
+    return errands
 
 
 def exported(house: House) -> list[bytes]:

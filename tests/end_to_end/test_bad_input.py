@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
-from end_to_end.rogue import AGENT, Rogue
+from proof.house import House
 from websockets.exceptions import InvalidStatus
 
-from proof.house import House
+from end_to_end.errands import PATIENCE_S, Errand, body, healthy, new_key, submit
+from end_to_end.rogue import AGENT, Rogue
 
 pytestmark = pytest.mark.usefixtures("standing_up")
 
@@ -163,7 +163,8 @@ def test_a_hello_that_is_not_accepted(gateway: House, changes: dict[str, Any], c
 
 
 @pytest.mark.req("L-4")
-@pytest.mark.parametrize("first", ["garbage", "{}", '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":[]}}'])
+@pytest.mark.parametrize("first", [
+    "garbage", "{}", '{"type":"x-interlock.heartbeat","message_id":"1","payload":{"agents":[]}}'])
 def test_what_comes_before_hello_ends_the_link(gateway: House, first: str) -> None:
     with Rogue(gateway) as rogue:
         rogue.raw(first)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from proof.house import House
+
 from agents.misbehaving import WRITTEN, flood_chunk
 from end_to_end.errands import Errand, submit, watching
-
-from proof.house import House
 
 pytestmark = pytest.mark.usefixtures("usable")
 
@@ -89,9 +88,9 @@ def test_an_agent_that_leaves_with_0_in_the_middle_of_a_turn(house: House, works
 
 
 class Stubborn:
-    """Those who only end by force, which takes its graces: all are asked to end at once, each is looked at by itself."""
+    """Those who end by force, which takes its graces: all are asked to end at once, each is looked at by itself."""
 
-    WORDS = {
+    WORDS: ClassVar = {
         "hangs": "text:on hang",
         "ignores SIGTERM": "ignore-term text:on hang",
         "stops itself": "text:on freeze",
@@ -119,7 +118,7 @@ class Stubborn:
 
 
 @pytest.fixture(scope="module")
-def stubborn(house: House) -> Iterator[Stubborn]:
+def stubborn(house: House) -> Stubborn:
     """All of them, asked to end."""
     return Stubborn(house)
 

@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
-from agents.third_party import ThirdParty
-
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
+
+from agents.third_party import ThirdParty
 
 KILLS = 3
 WRITERS = 2

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from proof.house import House
+
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import PATIENCE_S, Errand, Viewer, submit, watching
 from end_to_end.severed import Stretch
-
-from proof.house import House
 
 LINES = 400
 COUNTING = (f"i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo line $i; "

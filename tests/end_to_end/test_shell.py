@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
-
 from proof.house import House
+
+from end_to_end.errands import Errand, body, healthy, new_key, submit, watching
 
 SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep 0.05; done; echo last # free"
 
@@ -83,7 +83,7 @@ def test_a_no_of_a_person_of_time_or_of_policy_holds(
             errand.vote("deny", approval)
     ended = errand.ended()
 
-    assert ended["state"] in ("failed", "succeeded")
+    assert ended["state"] == "succeeded"  # A no is an answer like another: the agent says so and ends its turn.
     assert not (workspace / "it").exists()
     assert errand.sent("x-interlock.interaction.resolved")[0]["payload"]["outcome"] == outcome
     assert errand.sent("tool.invoke.result")[0]["payload"]["status"] == "denied"
@@ -180,7 +180,7 @@ def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> N
     ended = errand.ended()
 
     assert ended["state"] == "failed"
-    assert ended["error"]["code"] in ("WORKSPACE_REFUSED", "AGENT_START_FAILED")
+    assert ended["error"]["code"] == "WORKSPACE_REFUSED"
     assert ended["error"]["message"]
     assert errand.sent("session.turn.start") == []
     assert errand.sent("session.closed") != []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from proof.house import House
+
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
-
-from proof.house import House
 
 
 @pytest.mark.req("A-4", "G-2")
