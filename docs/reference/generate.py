@@ -196,7 +196,7 @@ MEANING = {
     "rule.origin": "who gave the command",
     "rule.tool": "glob over the tool's name, as the agent gives it",
     "rule.kind": "glob over the agent's own word for what the tool does: read, edit, execute, …",
-    "rule.command": "regular expression for the whole line, where the tool's input has a `command`, text or list of words",
+    "rule.command": "regular expression for the whole line of the tool input's `command`, a text or a list of words",
     "rule.path": "glob over the paths in the tool's input, below the workspace as named from there, else absolute",
     "rule.permission": "whether the agent asks before its tools, or never",
     "rule.cost_over": "read and checked, but no cost is counted against it yet: such a rule never matches",
