@@ -211,7 +211,8 @@ class Storm:
             except KeyError:
                 lost.append(f"command {command_id} of {name}")
                 continue
-            states[command["state"]] += 1
+            code = command.get("error", {}).get("code")
+            states[f"{command['state']} ({code})" if code else command["state"]] += 1
             if command["state"] not in TERMINAL:
                 lost.append(f"command {command_id} never ended: {command['state']}")
             elif command["state"] == "succeeded" and ran[name] != 1:

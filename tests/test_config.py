@@ -124,3 +124,9 @@ def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="is a file"):
         state_directory(tmp_path / "file")
+
+
+def test_an_unknown_array_of_tables_is_named_by_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse('[gateway]\nport = 1\n\n[[policy.rule]]\neffect = "ask"\n', "interlock.toml")
+    assert caught.value.sentences == ['interlock.toml:4: [policy] has no key "rule"; did you mean "rules"?']

@@ -12,7 +12,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 import msgspec
 import platformdirs
@@ -61,13 +61,6 @@ class LimitsSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"approval_ttl_ms: at most 30 days ({limits.APPROVAL_TTL_MAX_MS})")
 
 
-class SessionSection(Section, frozen=True, kw_only=True):
-    """`[session]`: what a session opens with where a command names nothing."""
-
-    default_agent: str | None = None
-    workspace_access: Literal["rw", "ro", "none"] = "rw"
-
-
 class RunnerSection(Section, frozen=True, kw_only=True):
     """`[runner]`: the roots under which workspaces lie (A-1); empty means where it was started."""
 
@@ -82,7 +75,6 @@ class Config(Section, frozen=True, kw_only=True):
     gateway: GatewaySection = GatewaySection()
     policy: PolicySection = PolicySection()
     limits: LimitsSection = LimitsSection()
-    session: SessionSection = SessionSection()
     runner: RunnerSection = RunnerSection()
     agents: dict[str, AgentSpec] = {}
 
@@ -213,8 +205,10 @@ class _Reader:
 
     def mistake(self, path: _Path, sentence: str) -> None:
         at = path
-        while at and at not in self._lines:
+        while at and at not in self._lines and (*at, 0) not in self._lines:
             at = at[:-1]
+        if at not in self._lines and at:
+            at = (*at, 0)  # The first member of an array of tables stands for the array.
         place = f"{self._file}:{self._lines[at]}" if at else self._file
         self.sentences.append(f"{place}: {sentence}")
 

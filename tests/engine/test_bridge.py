@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, Table
+from engine.conversation import OWNER, USAGE, Table
+from interlock.command.policy import Policy, Rule
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Target
@@ -94,6 +95,29 @@ async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() ->
     await table.started(command.target.session_id)
     record = await table.ledger.command(command.id)
     assert [notice.code for notice in record.command.notices] == ["ToolsNotGated"]  # type: ignore[union-attr]
+
+
+@pytest.mark.req("P-1")
+async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
+    table = Table(Policy([Rule(name="dear", door="tool", cost_over=0.5, effect="deny", reason="too dear")]))
+    session_id = ""
+    answers: list[str] = []
+    for number in range(2):
+        target = Target(session_id=session_id) if session_id else Target(agent_id="shell")
+        command = await table.execute(target=target)
+        session_id = command.target.session_id
+        if not number:
+            await table.opened(session_id)
+        turn_id = f"t{number}"
+        await table.started(session_id, turn_id)
+        await table.asked(session_id, turn_id=turn_id, invocation=f"i{number}")
+        answers.append(table.wire.types()[-1])
+        await table.resolved(session_id, "denied", f"i{number}")
+        await table.result(session_id, status="denied", invocation=f"i{number}")
+        await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason="end_turn"))
+        await table.say(session_id, "session.usage",
+                        msgspec.structs.replace(USAGE, cost_usage=p.Quota(limit=-1, used=0.75, unit="USD")))
+    assert answers == ["x-interlock.interaction.held", "control.interaction.response"]
 
 
 @pytest.mark.req("C-0", "P-1")

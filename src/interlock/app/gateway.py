@@ -28,7 +28,7 @@ from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.signing import HeadSigner, load_or_make_key
+from interlock.gateway.signing import HeadRefused, HeadSigner, head_path, load_or_make_key, read_head
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 from interlock.protocol.records import RunnerRecord
 
@@ -105,7 +105,12 @@ async def _serve(
     facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state), store_path=str(state / LEDGER_NAME))
 
     async def signed_head(tenant_id: str) -> bytes | None:
-        return head_line(await signer.sign_tenant(tenant_id))
+        try:
+            return head_line(await signer.sign_tenant(tenant_id))
+        except HeadRefused as refused:
+            # The log was rolled back or rewritten: the head that was signed before is the evidence, so it goes out.
+            log.warning("audit_head_not_signed", tenant_id=tenant_id, reason=str(refused))
+            return await asyncio.to_thread(read_head, head_path(state, tenant_id))
 
     front = Front(desk=engine, clock=clock, facts=facts, signed_head=signed_head,
                   heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000)

@@ -227,6 +227,8 @@ def _used(lane: Lane, payload: p.Usage) -> None:
     lane.state.input_tokens += tokens.input_tokens
     lane.state.output_tokens += tokens.output_tokens
     lane.state.context_tokens = payload.context_window.used or lane.state.context_tokens
+    if payload.cost_usage.unit == "USD":
+        lane.state.cost_usd = max(lane.state.cost_usd, payload.cost_usage.used)
     finish_turn(lane)
 
 

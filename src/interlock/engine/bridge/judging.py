@@ -43,6 +43,7 @@ def subject_of(
         at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
         command_line=_command_line(fields.get("command")),
         paths=tuple(relative(path, state.workspace) for path in _paths(fields)), allowed_tools=tools,
+        cost_usd=state.cost_usd,
     )
 
 

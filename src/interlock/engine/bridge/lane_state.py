@@ -71,6 +71,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None
+    cost_usd: float = 0.0
+    """What the session cost so far, as its agent says: a running total (session.usage)."""
     lost_frames: int = 0
     lost_told: int = 0  # The highest seq that was told lost (D-4).
     transcript_leaf: str | None = None
