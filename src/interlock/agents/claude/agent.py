@@ -1,0 +1,149 @@
+"""Claude Code through the Claude Agent SDK for Python, as the runner drives it (A-7). Needs `interlock[agents]`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from interlock.agents.claude.launch import launch
+from interlock.ports.agent import (
+    AgentStartFailed,
+    CompactionFailed,
+    Exit,
+    ModeRefused,
+    Opening,
+    Prompt,
+    Scribe,
+    Started,
+    TurnOutcome,
+)
+from interlock.ports.process import Process, Spawn
+from interlock.protocol.payloads import Compacted, Features, SessionCompact
+
+if TYPE_CHECKING:
+    from interlock.agents.claude import conversation as late
+
+START_TIMEOUT_S = 60.0
+"""From the program's start to the end of the SDK's handshake."""
+SWITCH_TIMEOUT_S = 10.0
+STDERR_SHOWN_CHARS = 2_000
+MISSING = "The Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'."
+FEATURES = Features(
+    adapter_type="sdk", permission="asks", context_owner="agent", context_compaction=True, plan_mode=True,
+    pause="signal", resume_session=True, images=True, thinking=True,
+)
+
+
+class ClaudeAgent:
+    """One conversation with Claude Code, its program supervised like any other agent's process."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._process: Process | None = None
+        self._conversation: late.Conversation | None = None
+
+    async def open(self, opening: Opening) -> Started:
+        """Load the SDK, start the program, greet it. Raises AgentStartFailed."""
+        # The import takes seconds: the runner's other sessions go on meanwhile.
+        module: Any = await asyncio.to_thread(_load)
+        start = launch(opening, module.BUNDLED)
+        process = self._process = await self._spawn(start.argv, start.environment, opening.workspace)
+        conversation: late.Conversation = module.Conversation(process, opening)
+        self._conversation = conversation
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                told = await conversation.greet()
+        except BaseException as error:
+            await self.close()
+            if not isinstance(error, Exception):
+                raise
+            raise AgentStartFailed(self._why(error)) from error
+        return Started(FEATURES, opening.spec.name or "Claude Code", _text(told.get("claude_code_version")),
+                       _model(told, opening.spec.args))
+
+    def _why(self, error: Exception) -> str:
+        said = f"did not answer within {START_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else f"said: {error}"
+        shown = self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
+        sentence = f"Claude Code did not start; it {said}."
+        return f"{sentence}\n{shown}" if shown else sentence
+
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """One prompt, to its result."""
+        return await self._greeted().prompt(prompt, scribe)
+
+    async def cancel(self) -> None:
+        """The SDK's interrupt; what is asked is denied by the runner."""
+        if self._conversation is not None:
+            self._conversation.cancel()
+
+    async def switch_mode(self, mode: str) -> None:
+        """`plan` or `default` (A-6). Raises ModeRefused for another, or where it is not heard."""
+        try:
+            async with asyncio.timeout(SWITCH_TIMEOUT_S):
+                known = await self._greeted().switch_mode(mode)
+        except TimeoutError:
+            raise ModeRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
+        if not known:
+            raise ModeRefused(f"Claude Code offers the modes plan and default, not {mode!r}.")
+
+    async def compact(self, request: SessionCompact) -> Compacted:
+        """Compact its context now (T-6). Raises CompactionFailed."""
+        if self._conversation is None:
+            raise CompactionFailed("The session is not open.")
+        return await self._conversation.compact(request)
+
+    async def pause(self) -> None:
+        """Stop the process tree (C-6)."""
+        if self._process is not None:
+            self._process.pause()
+
+    async def resume(self) -> None:
+        """Let it go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    async def close(self) -> Exit | None:
+        """End the program and all its descendants (A-4)."""
+        if self._conversation is not None:
+            return await self._conversation.close()
+        return await self._process.terminate() if self._process is not None else None
+
+    async def gone(self) -> Exit:
+        """Wait until the program has ended by itself."""
+        return await self._greeted().gone()
+
+    def stderr_tail(self) -> str:
+        """The last lines of its standard error (A-8)."""
+        return self._process.stderr_tail() if self._process is not None else ""
+
+    def _greeted(self) -> late.Conversation:
+        assert self._conversation is not None, "open comes first"
+        return self._conversation
+
+
+def _load() -> Any:
+    """The module that imports the SDK. Raises AgentStartFailed where the SDK is not there."""
+    try:
+        return importlib.import_module("interlock.agents.claude.conversation")
+    except ImportError as error:
+        if (error.name or "").startswith("interlock"):
+            raise
+        raise AgentStartFailed(MISSING) from error
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _model(told: dict[str, Any], args: list[str]) -> str | None:
+    """The model that the program would take: the one of its `--model`, else its own default."""
+    wanted = "default"
+    for i, word in enumerate(args):
+        if word.startswith("--model="):
+            wanted = word.partition("=")[2]
+        elif word == "--model" and i + 1 < len(args):
+            wanted = args[i + 1]
+    models: list[dict[str, Any]] = told.get("models") or []
+    found = next((model for model in models if model.get("value") == wanted), {})
+    return _text(found.get("resolvedModel")) or (wanted if wanted != "default" else None)

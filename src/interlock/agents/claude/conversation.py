@@ -1,0 +1,233 @@
+"""One conversation with Claude Code through the Claude Agent SDK. The only module that its adapter loads late (A-7)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import claude_agent_sdk
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    ClaudeSDKError,
+    Message,
+    ResultMessage,
+    SystemMessage,
+)
+from claude_agent_sdk._errors import MessageParseError
+
+from interlock.agents.claude.gate import Gate
+from interlock.agents.claude.results import answered, died, usage_of
+from interlock.agents.claude.transport import OVERFLOW, SupervisedTransport
+from interlock.agents.claude.updates import Updates
+from interlock.ports.agent import CompactionFailed, Exit, Opening, Prompt, Relay, Scribe, TurnOutcome
+from interlock.ports.process import Process
+from interlock.protocol.codes import Code
+from interlock.protocol.limits import CANCEL_GRACE_MS
+from interlock.protocol.payloads import Compacted, SessionCompact
+
+BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+"""The program that the SDK's wheel carries."""
+MODES = {"default": "default", "act": "default", "plan": "plan"}
+"""Ours → Claude Code's. Those that let tools run unasked are not among them."""
+INTERRUPTS = 5
+"""A prompt that has not begun yet does not hear an interrupt, so it is said again, a second apart."""
+INTERRUPT_EVERY_S = 1.0
+DRAIN_S = 5.0
+"""After its end, what it said last may take so long to be taken in."""
+
+
+class Conversation:
+    """The SDK's side of one session: made over a running process, greeted once, then asked prompt after prompt."""
+
+    def __init__(self, process: Process, opening: Opening) -> None:
+        self._process = process
+        self._transport = SupervisedTransport(process)
+        relay: Relay | None = opening.relay
+        self._updates = Updates(relay)
+        self._gate = Gate(self._updates)
+        options = ClaudeAgentOptions(can_use_tool=self._gate.can_use_tool, hooks=self._gate.hooks(),
+                                     cwd=opening.workspace, env=opening.environment)
+        self._sdk = ClaudeSDKClient(options, transport=self._transport)
+        self._result: asyncio.Future[ResultMessage] | None = None
+        self._cost = 0.0
+        self._malformed = 0
+        self._too_long: str | None = None
+        self._cancelled = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._aside: set[asyncio.Task[None]] = set()
+        self._over = asyncio.Event()
+        self._exit = Exit(0, None)
+
+    async def greet(self) -> dict[str, Any]:
+        """The SDK's handshake; returns what the program told of itself. Raises ClaudeSDKError, or Exception where the
+        SDK has no better word."""
+        self._tasks.append(asyncio.create_task(self._bury()))
+        await self._sdk.connect()
+        self._transport.greeted = True
+        self._tasks.append(asyncio.create_task(self._read()))
+        return await self._sdk.get_server_info() or {}
+
+    # --- what it says ---
+    async def _read(self) -> None:
+        try:
+            while not await self._read_on():
+                self._malformed += 1
+        finally:
+            self._exit = await self._process.terminate()
+            self._over.set()
+
+    async def _read_on(self) -> bool:
+        """Take messages to the end: True. False where one could not be read; the next may be."""
+        try:
+            async for message in self._sdk.receive_messages():
+                await self._take(message)
+        except MessageParseError:
+            return False
+        except (ClaudeSDKError, BrokenPipeError):
+            return True
+        return True
+
+    async def _take(self, message: Message) -> None:
+        if isinstance(message, ResultMessage):
+            await self._updates.report_compaction("")
+            if self._result is not None and not self._result.done():
+                self._result.set_result(message)
+        elif isinstance(message, SystemMessage) and message.subtype == OVERFLOW:
+            self._too_long = str(message.data.get("text", ""))
+            self._begin(self._stop_after_overflow())
+        else:
+            await self._updates.take(message)
+
+    async def _bury(self) -> None:
+        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        await self._process.exited()
+        await self._process.terminate()
+
+    def _begin(self, doing: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(doing)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    # --- its turns ---
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """Ask, and tell what comes until it is answered, or the program is gone."""
+        faults = self._transport.garbage + self._malformed
+        self._cancelled, self._too_long = False, None
+        self._updates.begin(scribe)
+        try:
+            return await self._ask(_content(prompt))
+        finally:
+            self._updates.end()
+            self._gate.end()
+            faults = self._transport.garbage + self._malformed - faults
+            if faults:
+                await scribe.warn(Code.INVALID_FRAME, f"Claude Code wrote {faults} messages that could not be read.")
+
+    async def _ask(self, content: str | list[dict[str, Any]]) -> TurnOutcome:
+        result = await self._answer(content)
+        if result is None:
+            return died(await self.gone())
+        usage = usage_of(result, self._cost, self._updates.context_used, self._updates.model)
+        self._cost = result.total_cost_usd if result.total_cost_usd is not None else self._cost
+        if self._too_long is not None:
+            return TurnOutcome("error", usage, error=(Code.FRAME_TOO_LARGE, self._too_long))
+        return TurnOutcome("cancelled", usage) if self._cancelled else answered(result, usage)
+
+    async def _answer(self, content: str | list[dict[str, Any]]) -> ResultMessage | None:
+        """The result of one query; None where the program ended before it."""
+        answer = self._result = asyncio.get_running_loop().create_future()
+        over = asyncio.create_task(self._over.wait())
+        try:
+            with contextlib.suppress(BrokenPipeError, ClaudeSDKError):
+                await self._sdk.query(_messages(content))
+            await asyncio.wait([answer, over], return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else None
+        finally:
+            over.cancel()
+            self._result = None
+
+    def cancel(self) -> None:
+        """Interrupt the running prompt; returns at once."""
+        if self._result is not None and not self._cancelled:
+            self._cancelled = True
+            self._begin(self._interrupt(self._result))
+
+    async def _interrupt(self, answer: asyncio.Future[ResultMessage]) -> None:
+        for _ in range(INTERRUPTS):
+            if answer.done() or self._over.is_set():
+                return
+            with contextlib.suppress(Exception):  # The SDK raises plain Exceptions for an interrupt that is not heard.
+                await self._sdk.interrupt()
+            await asyncio.wait([answer], timeout=INTERRUPT_EVERY_S)
+
+    async def _stop_after_overflow(self) -> None:
+        """The turn has failed: it must not go on. A program that does not listen is ended."""
+        answer = self._result
+        if answer is None:
+            return
+        self._begin(self._interrupt(answer))
+        await asyncio.wait([answer], timeout=CANCEL_GRACE_MS / 1000)
+        if not answer.done():
+            await self._process.terminate()
+
+    # --- outside turns ---
+    async def switch_mode(self, mode: str) -> bool:
+        """False for a mode that we do not offer."""
+        found = MODES.get(mode)
+        if found is not None:
+            await self._sdk.set_permission_mode("plan" if found == "plan" else "default")
+        return found is not None
+
+    async def compact(self, request: SessionCompact) -> Compacted:
+        """Have it compact its context now. Raises CompactionFailed with what it said."""
+        updates = self._updates
+        updates.requested, updates.compacted = True, None
+        try:
+            result = await self._answer(f"/compact {request.instructions or ''}".strip())
+        finally:
+            updates.requested = False
+        if updates.compacted is None:
+            said = result.result if result is not None and result.result else "it did not say why"
+            raise CompactionFailed(f"Claude Code did not compact its context: {said}.")
+        return updates.compacted
+
+    # --- its end ---
+    async def close(self) -> Exit:
+        """End the program and all its descendants (A-4), and with it all that still waits."""
+        ended = await self._transport.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_S)
+        await self._sdk.disconnect()
+        for task in [*self._tasks, *self._aside]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._aside, return_exceptions=True)
+        self._exit = ended
+        self._over.set()
+        return ended
+
+    async def gone(self) -> Exit:
+        """Wait until the program has ended."""
+        await self._over.wait()
+        return self._exit
+
+
+def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
+    """One text as it is, so that Claude Code's own commands (`/compact`) are heard; else its blocks."""
+    if len(prompt.content) == 1 and prompt.content[0].get("type") != "image":
+        return str(prompt.content[0].get("text", ""))
+    return [_block(block) for block in prompt.content]
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        media_type = block.get("mimeType") or block.get("media_type") or "image/png"
+        return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": block.get("data", "")}}
+    return {"type": "text", "text": str(block.get("text", ""))}
+
+
+async def _messages(content: str | list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}

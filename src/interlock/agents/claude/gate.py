@@ -1,0 +1,109 @@
+"""Claude Code's two doors before a tool, both held shut until a person or a rule has answered (A-5, A-9).
+
+Its permission callback alone does not hold. A `PermissionRequest` hook in the user's own settings may answer while a
+person still thinks, an allow-rule there keeps the callback from being called at all, and a hook that is late counts as
+"no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks every
+other voice; it is told to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to the
+permission callback, which lets through exactly the input that was granted and asks anew for any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+from claude_agent_sdk import (
+    HookContext,
+    HookInput,
+    HookJSONOutput,
+    HookMatcher,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ToolPermissionContext,
+)
+
+from interlock.agents.claude.results import KINDS, SUBAGENTS, title_of
+from interlock.agents.claude.updates import Updates
+from interlock.ports.agent import Answer, Option, Question
+
+HOLD_S = 20 * 24 * 3600.0
+"""How long Claude Code waits for the hook. Its clock counts milliseconds in 31 bits: above 24.8 days it fires at once."""
+MAX_OPEN_QUESTIONS = 64
+"""Permissions asked at once; one more is answered no."""
+ANNOUNCED_WITHIN_S = 5.0
+"""A question waits so long for its tool call to be told of first."""
+LEFT_TO_ITS_RULES = SUBAGENTS | {
+    "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "ListAgents", "NotebookRead", "Read", "ReportFindings",
+    "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoWrite", "ToolSearch",
+}  # fmt: skip
+"""Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: Claude Code's own rules
+say whether they need a yes (a file outside the workspace does). Every other tool is asked about, whatever they say."""
+_OPTIONS = [Option("allow", "Allow once", "allow_once"), Option("deny", "Deny", "reject_once")]
+_DENIED = "The user does not allow this."
+_NO_TURN = Answer(False, None, "Interlock has no turn open that could ask for this.")
+_TOO_MANY = Answer(False, None, "Too many permissions are being asked for at once.")
+
+
+class Gate:
+    """The questions of one conversation."""
+
+    def __init__(self, updates: Updates) -> None:
+        self._updates = updates
+        self._granted: dict[str, dict[str, Any]] = {}
+        self._open = 0
+
+    def hooks(self) -> dict[Any, list[HookMatcher]]:
+        """For the SDK's options."""
+        return {"PreToolUse": [HookMatcher(hooks=[self.before], timeout=HOLD_S, on_failure="block")]}
+
+    def end(self) -> None:
+        """The turn is over: a yes of it is worth nothing any more."""
+        self._granted.clear()
+
+    async def before(self, told: HookInput, tool_use_id: str | None, _: HookContext) -> HookJSONOutput:
+        """Before any tool: hold the call until it is decided."""
+        called = cast("dict[str, Any]", told)
+        name, tool_input = str(called["tool_name"]), cast("dict[str, Any]", called["tool_input"])
+        if name in LEFT_TO_ITS_RULES:
+            return {}
+        answer = await self._ask(tool_use_id, name, tool_input, None)
+        if answer.allow and tool_use_id is not None:
+            self._granted[tool_use_id] = tool_input
+            return _decision("ask", "Interlock confirms what was granted.")
+        return _decision("deny", answer.message or _DENIED)
+
+    async def can_use_tool(self, name: str, tool_input: dict[str, Any], about: ToolPermissionContext
+                           ) -> PermissionResultAllow | PermissionResultDeny:
+        """The SDK's permission callback. Rules that it suggests for always are never taken up (A-9)."""
+        granted = self._granted.pop(about.tool_use_id, None) if about.tool_use_id is not None else None
+        if granted is not None and granted == tool_input:
+            return PermissionResultAllow(updated_input=tool_input)
+        answer = await self._ask(about.tool_use_id, name, tool_input, about.title)
+        if answer.allow:
+            return PermissionResultAllow(updated_input=tool_input)
+        return PermissionResultDeny(message=answer.message or _DENIED)
+
+    async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None) -> Answer:
+        if self._open >= MAX_OPEN_QUESTIONS:
+            return _TOO_MANY
+        self._open += 1
+        try:
+            invocation_id = await self._updates.announced(tool_use_id, ANNOUNCED_WITHIN_S) if tool_use_id else None
+            scribe = self._updates.scribe
+            if scribe is None:
+                return _NO_TURN
+            question = Question(
+                invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input), _OPTIONS,
+                KINDS.get(name),
+            )
+            return await scribe.ask(question)
+        finally:
+            self._open -= 1
+
+
+def _decision(decision: Any, reason: str) -> HookJSONOutput:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason,
+        }
+    }

@@ -1,0 +1,70 @@
+"""Pure but for a look at the disk: with which words and variables Claude Code's program is started.
+
+The SDK's own transport would start it as a child of the runner, with the runner's whole environment. Here it is started
+like every other agent, by the runner's supervisor (A-1, A-4), so the words that the SDK would give it stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.ports.agent import AgentStartFailed, Opening
+
+DISALLOWED = (
+    "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
+    "RemoteTrigger", "ScheduleWakeup",
+)  # fmt: skip
+"""Tools that no turn of ours can carry: a question whose answer is no yes or no, work that begins without a prompt, and a
+workspace other than the one that was opened."""
+OPENS_GATES = frozenset({
+    "--allow-dangerously-skip-permissions", "--allowed-tools", "--allowedTools", "--bare",
+    "--dangerously-skip-permissions", "--permission-mode", "--permission-prompt-tool", "--print", "--safe-mode",
+    "--settings", "-p",
+})  # fmt: skip
+"""Words in `args` that would let tools run unasked, or that would end the conversation after one answer."""
+_WORDS = (
+    "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--include-partial-messages",
+    "--permission-prompt-tool", "stdio", "--permission-mode", "default",
+)  # fmt: skip
+_VARIABLES = {
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    # A task that outlives its turn would start a turn that nobody asked for.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+}
+
+
+class Launch(NamedTuple):
+    """What to start, and whether it goes on with a conversation that it had."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    resumes: bool
+
+
+def launch(opening: Opening, bundled: Path) -> Launch:
+    """`bundled` is the program that came with the SDK; the config's `command` goes before it. The conversation has the
+    session's own id, so that a later opening finds it again. Raises AgentStartFailed for `args` that open gates."""
+    spec = opening.spec
+    for word in spec.args:
+        if word.partition("=")[0] in OPENS_GATES:
+            raise AgentStartFailed(
+                f"The agent's args hold {word}, which would take its tool calls out of Interlock's hands; remove it."
+            )
+    program = spec.command or (str(bundled) if bundled.is_file() else "claude")
+    environment = {**opening.environment, **_VARIABLES, "PWD": opening.workspace}
+    kept = transcript(opening.session_id, environment)
+    if kept and opening.resume:
+        words = [f"--resume={opening.session_id}"]
+    else:
+        # An id that is taken is refused: a fresh conversation of this session then goes by one of its own.
+        words = [] if kept else [f"--session-id={opening.session_id}"]
+    argv = [program, *_WORDS, f"--disallowedTools={','.join(DISALLOWED)}", *words, *spec.args]
+    return Launch(argv, environment, resumes=kept and opening.resume)
+
+
+def transcript(session_id: str, environment: Mapping[str, str]) -> bool:
+    """Whether Claude Code has kept a conversation of this id."""
+    home = environment.get("CLAUDE_CONFIG_DIR") or str(Path(environment.get("HOME", "/")) / ".claude")
+    return any((Path(home) / "projects").glob(f"*/{session_id}.jsonl"))

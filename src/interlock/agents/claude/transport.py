@@ -1,0 +1,89 @@
+"""The SDK's way to Claude Code's program: JSON lines over a process that the runner supervises (A-4, A-8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import msgspec
+from claude_agent_sdk import ProcessError, Transport
+
+from interlock.ports.agent import Exit
+from interlock.ports.process import LineTooLong, Process
+
+END_GRACE_S = 2.0
+"""After the end of its input the program may write its conversation to disk for so long; then it is terminated."""
+OVERFLOW = "interlock_overflow"
+"""Subtype of the `system` message that stands in the place of a line above the cap."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+class SupervisedTransport(Transport):
+    """One process, from its start to its end. Lines are read only as fast as the SDK takes them (D-3)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._closed = False
+        self.greeted = False
+        """Whether the SDK has got through its handshake: until then an end is an error that it must hear of at once."""
+        self.garbage = 0
+
+    async def connect(self) -> None:
+        """The process runs already."""
+
+    async def write(self, data: str) -> None:
+        """Write one line. Raises BrokenPipeError once nobody reads there."""
+        await self._process.write(data.encode())
+
+    def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """What the program says, line by line; one that is no JSON object is counted and passed over."""
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[dict[str, Any]]:
+        lines = self._process.lines()
+        while True:
+            try:
+                line = await anext(lines)
+            except StopAsyncIteration:
+                break
+            except LineTooLong as error:
+                yield {"type": "system", "subtype": OVERFLOW, "text": str(error)}
+                continue
+            message = _read(line)
+            if message is None:
+                self.garbage += 1 if line.strip() else 0
+            else:
+                yield message
+        if not self.greeted:
+            raise ProcessError("Claude Code ended before it was ready", exit_code=(await self.end()).code)
+
+    async def end(self) -> Exit:
+        """Ask it to go by ending its input, then end it and all its descendants (A-4)."""
+        if not self._closed:
+            self._closed = True
+            self._process.resume()
+            self._process.close_input()
+            await asyncio.wait([asyncio.ensure_future(self._process.exited())], timeout=END_GRACE_S)
+        return await self._process.terminate()
+
+    async def close(self) -> None:
+        """What the SDK calls at its end."""
+        await self.end()
+
+    async def end_input(self) -> None:
+        """End of the program's input."""
+        self._process.close_input()
+
+    def is_ready(self) -> bool:
+        """Whether something can be written."""
+        return not self._closed and self._process.exit is None
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = _decode(line)
+    except msgspec.DecodeError:
+        return None
+    return cast("dict[str, Any]", message) if isinstance(message, dict) else None

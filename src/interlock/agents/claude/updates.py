@@ -1,0 +1,178 @@
+"""What Claude Code says, told to the scribe in the order in which it was said."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from interlock.agents.claude.results import KINDS, Called, output_of, title_of
+from interlock.ports.agent import Relay, Scribe
+from interlock.protocol.payloads import Compacted
+
+_STDOUT = "<local-command-stdout>"
+
+
+class Updates:
+    """The messages of one conversation. Without a scribe (no prompt runs) nothing is told but compactions."""
+
+    def __init__(self, relay: Relay | None) -> None:
+        self._relay = relay
+        self.scribe: Scribe | None = None
+        self.context_used: int | None = None
+        """Tokens that the last call of the model had before it."""
+        self.model: str | None = None
+        self.requested = False
+        """Whether we asked for the compaction that is under way: it is then returned, not relayed."""
+        self.compacted: Compacted | None = None
+        self._boundary: dict[str, Any] | None = None
+        self._calls: dict[str, Called] = {}
+        self._told: dict[str, asyncio.Event] = {}
+        self._current: dict[str | None, str] = {}
+        self._streamed: set[str] = set()
+
+    def begin(self, scribe: Scribe) -> None:
+        """A prompt starts."""
+        self.scribe = scribe
+        self._forget()
+
+    def end(self) -> None:
+        """It has been answered: what is said later belongs to no turn."""
+        self.scribe = None
+        self._forget()
+
+    def _forget(self) -> None:
+        for told in self._told.values():
+            told.set()
+        for kept in (self._told, self._calls, self._current, self._streamed):
+            kept.clear()
+
+    async def announced(self, tool_use_id: str, within_s: float) -> str:
+        """Wait until the call has been told of, so that its question comes after it; returns its invocation id."""
+        told = self._told.setdefault(tool_use_id, asyncio.Event())
+        try:
+            async with asyncio.timeout(within_s):
+                await told.wait()
+        except TimeoutError:
+            pass  # The question announces the call itself.
+        return tool_use_id
+
+    async def take(self, message: Message) -> None:
+        """One message of the SDK, but for a turn's result."""
+        match message:
+            case SystemMessage(subtype="compact_boundary", data=data):
+                self._boundary = data
+            case SystemMessage():
+                return
+            case StreamEvent():
+                await self._piece(message)
+            case AssistantMessage():
+                await self._assistant(message)
+            case UserMessage():
+                await self._user(message)
+            case _:
+                return
+
+    # --- text ---
+    async def _piece(self, piece: StreamEvent) -> None:
+        event, parent = piece.event, piece.parent_tool_use_id
+        match event.get("type"):
+            case "message_start":
+                self._begin_message(event.get("message") or {}, parent)
+            case "content_block_delta":
+                delta: dict[str, Any] = event.get("delta") or {}
+                text, thought = delta.get("text"), delta.get("thinking")
+                if text or thought:
+                    self._streamed.add(self._current.get(parent, ""))
+                await self._say(parent, text, thought)
+            case _:
+                return
+
+    def _begin_message(self, message: dict[str, Any], parent: str | None) -> None:
+        self._current[parent] = str(message.get("id", ""))
+        usage: dict[str, Any] = message.get("usage") or {}
+        if parent is None:
+            names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+            self.context_used = sum(usage.get(name) or 0 for name in names)
+            self.model = message.get("model") or self.model
+
+    async def _say(self, parent: str | None, text: str | None, thought: str | None) -> None:
+        if self.scribe is None:
+            return
+        if parent is not None:
+            if text:
+                await self.scribe.tool_output(parent, "agent", text)
+            return
+        if text:
+            await self.scribe.text(text)
+        if thought:
+            await self.scribe.thinking(thought)
+
+    # --- whole messages ---
+    async def _assistant(self, message: AssistantMessage) -> None:
+        if message.error is not None:
+            return  # Its words stand in the turn's result, which ends in an error.
+        streamed = message.message_id in self._streamed
+        for block in message.content:
+            match block:
+                case TextBlock(text=text) if not streamed:
+                    await self._say(message.parent_tool_use_id, text, None)
+                case ThinkingBlock(thinking=thought) if not streamed:
+                    await self._say(message.parent_tool_use_id, None, thought)
+                case ToolUseBlock():
+                    await self._call(block, message.parent_tool_use_id)
+                case _:
+                    continue
+
+    async def _call(self, block: ToolUseBlock, parent: str | None) -> None:
+        if self.scribe is None:
+            return
+        self._calls[block.id] = Called(block.name, block.input)
+        await self.scribe.tool_request(
+            block.id, block.name, msgspec.json.encode(block.input), title_of(block.name, block.input), parent,
+            KINDS.get(block.name),
+        )
+        self._told.setdefault(block.id, asyncio.Event()).set()
+
+    async def _user(self, message: UserMessage) -> None:
+        if isinstance(message.content, str):
+            if self._boundary is not None and _STDOUT not in message.content:
+                await self.report_compaction(message.content)
+            return
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                await self._result(block, message.tool_use_result)
+
+    async def _result(self, block: ToolResultBlock, structured: Any) -> None:
+        call = self._calls.pop(block.tool_use_id, None)
+        if call is None or self.scribe is None:
+            return
+        output_type, output = output_of(call, block.content, None if block.is_error else structured)
+        await self.scribe.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
+
+    # --- compactions (T-6) ---
+    async def report_compaction(self, summary: str) -> None:
+        """Tell of the compaction whose boundary was seen, if any; its summary comes after the boundary."""
+        if self._boundary is None:
+            return
+        told: dict[str, Any] = self._boundary.get("compact_metadata") or {}
+        self._boundary = None
+        trigger = "requested" if self.requested else "auto" if told.get("trigger") == "auto" else "manual"
+        self.compacted = Compacted(
+            summary=summary, previous_token_count=int(told.get("pre_tokens") or 0),
+            current_token_count=int(told.get("post_tokens") or 0), preserved_elements={}, trigger=trigger,
+        )
+        if not self.requested and self._relay is not None:
+            await self._relay("session.compacted", self.compacted, {})

@@ -1,0 +1,239 @@
+"""The adapter `claude`: the real SDK and the real program, driven by the runner's own sessions against a model server."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.third_party import ThirdParty
+from interlock.agents.registry import offers
+from interlock.ports.agent import AgentSpec
+from interlock.protocol import payloads as p
+from model_server import AFTER_TOOL, chunk_texts
+from runner.stage import Stage, raw_input, stage
+
+pytestmark = pytest.mark.anyio
+HOLD_S = 2.0
+
+
+def spec(agent: ThirdParty, **fields: Any) -> AgentSpec:
+    return AgentSpec(adapter="claude", env=dict(agent.env), **fields)
+
+
+def settings(agent: ThirdParty, told: dict[str, Any]) -> None:
+    """The user's own settings of Claude Code."""
+    place = Path(agent.env["HOME"]) / ".claude"
+    place.mkdir(exist_ok=True)
+    (place / "settings.json").write_text(json.dumps(told))
+
+
+def left_of(session_id: str) -> list[str]:
+    """Living processes that carry the session's id in their environment (A-4)."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def errors(scene: Stage) -> list[tuple[str, str]]:
+    return [(frame.payload.error_code, frame.payload.message) for frame in scene.all("agent.error")]
+
+
+@pytest.mark.req("A-4", "A-6", "A-7")
+async def test_turns_have_text_once_context_usage_and_leave_no_process(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        told = (await scene.next("session.capabilities")).payload
+        assert told.features["adapter_type"] == "sdk"
+        assert told.features["plan_mode"] is True
+        assert told.agent.version.startswith("2.")
+        assert told.agent.model.startswith("claude-")
+        assert any("claude" in line for line in left_of(scene.session_id))
+        assert (await scene.turn("hello [[chunks:5]]")).payload.stop_reason == "end_turn"
+        assert scene.text() == "".join(chunk_texts(5))
+        assert [f.payload.text for f in scene.all("agent.text.delta")] != []
+        assert (await scene.turn("more [[chunks:2]]")).payload.stop_reason == "end_turn"
+        assert scene.text() == "".join(chunk_texts(5) + chunk_texts(2))
+        first, second = (frame.payload for frame in scene.all("session.usage"))
+        assert (first.token_usage.input_tokens, first.token_usage.output_tokens) == (100, 20)
+        assert second.token_usage.input_tokens == 100
+        assert second.cost_usage.used == pytest.approx(2 * first.cost_usage.used)
+        assert first.context_window.capacity > first.context_window.used == 100
+        asked = json.dumps(claude.model.recording.turns()[-1].body)
+        assert "hello [[chunks:5]]" in asked
+        await scene.send("control.session.close", p.SessionClose(reason="enough"))
+        await scene.next("session.closed")
+        assert left_of(scene.session_id) == []
+
+
+@pytest.mark.req("A-5", "A-7")
+@pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
+async def test_a_tool_runs_only_after_a_yes(claude: ThirdParty, decision: Any, status: str) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[tool:echo hi > made.txt; cat made.txt]]")
+        asked = await scene.next("agent.interaction.request")
+        request = scene.all("tool.invoke.request")[0]
+        assert (asked.payload.context.tool_name, request.payload.tool_name) == ("Bash", "Bash")
+        assert asked.payload.context.invocation_id == request.payload.invocation_id
+        assert raw_input(request)["command"] == "echo hi > made.txt; cat made.txt"
+        assert request.metadata["kind"] == "execute"
+        assert not (claude.workspace / "made.txt").exists()
+        await scene.answer(asked, decision)
+        result = await scene.next("tool.invoke.result")
+        assert result.payload.status == status
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+        assert (claude.workspace / "made.txt").exists() == (decision == "allow")
+        assert scene.text() == AFTER_TOOL
+        assert len(scene.all("agent.interaction.request")) == 1
+
+
+OWN_YES = {
+    "permissions": {"allow": ["Bash(*)"]},
+    "hooks": {
+        event: [{"matcher": "*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(said)}'"}]}]
+        for event, said in {
+            "PermissionRequest": {"hookSpecificOutput": {
+                "hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}},
+            "PreToolUse": {"hookSpecificOutput": {
+                "hookEventName": "PreToolUse", "permissionDecision": "allow"}},
+        }.items()
+    },
+}  # fmt: skip
+"""Settings in which the user's own rules and hooks say yes to everything, at once."""
+
+
+@pytest.mark.req("A-5")
+async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_allow(claude: ThirdParty) -> None:
+    settings(claude, OWN_YES)
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[tool:touch made.txt]]")
+        asked = await scene.next("agent.interaction.request")
+        await held(scene, HOLD_S)
+        assert not (claude.workspace / "made.txt").exists()
+        await scene.answer(asked, "deny", message="Not today.")
+        result = await scene.next("tool.invoke.result")
+        assert (result.payload.status, result.payload.output) == ("denied", "Not today.")
+        await scene.next("session.usage")
+        assert not (claude.workspace / "made.txt").exists()
+
+
+async def held(scene: Stage, seconds: float) -> None:
+    """Nothing becomes of the call for so long."""
+    with pytest.raises(TimeoutError):
+        await scene.next_within(seconds, "tool.invoke.result", "session.turn.end")
+
+
+@pytest.mark.req("A-4", "T-3")
+async def test_a_cancel_ends_the_turn_and_not_the_session(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("slow [[chunks:300]] [[delay:50]]")
+        await scene.next("agent.text.delta")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        await scene.next("session.usage")
+        assert (await scene.turn("go on [[chunks:1]]")).payload.stop_reason == "end_turn"
+        assert scene.all("session.closed") == []
+
+
+@pytest.mark.req("A-4", "A-5")
+async def test_a_cancel_denies_what_is_asked(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[tool:touch made.txt]]")
+        await scene.next("agent.interaction.request")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert scene.all("x-interlock.interaction.resolved")[0].payload.outcome == "void"
+        await scene.next("session.usage")
+        assert (await scene.turn("go on [[chunks:1]]")).payload.stop_reason == "end_turn"
+        assert not (claude.workspace / "made.txt").exists()
+
+
+@pytest.mark.req("A-7")
+async def test_a_failure_of_the_model_ends_the_turn_with_its_words(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        for status in (500, 401):
+            assert (await scene.turn(f"now [[fail:{status}]]")).payload.stop_reason == "error"
+            code, message = errors(scene)[-1]
+            assert code == "UPSTREAM_ERROR"
+            assert str(status) in message
+        assert scene.text() == ""
+        assert (await scene.turn("go on [[chunks:1]]")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("A-7")
+async def test_a_later_opening_goes_on_with_the_conversation(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        for resume in (False, True):
+            await scene.send("control.session.open", p.SessionOpen(
+                session_id=scene.session_id, agent_id="claude", workspace=str(claude.workspace),
+                workspace_access="rw", resume=resume))  # fmt: skip
+            assert (await scene.turn(f"resume {resume} [[chunks:1]]")).payload.stop_reason == "end_turn"
+            await scene.send("control.session.close", p.SessionClose(reason="enough"))
+            await scene.next("session.closed")
+        asked = json.dumps(claude.model.recording.turns()[-1].body)
+        assert "resume False" in asked
+
+
+@pytest.mark.req("A-2", "A-8")
+async def test_a_program_that_dies_in_mid_turn_is_told_of(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[tool:kill -9 $PPID; sleep 60]]")
+        await scene.answer(await scene.next("agent.interaction.request"), "allow")
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "error"
+        assert errors(scene)[-1][0] == "SIGNAL_EXIT"
+        await scene.next("session.closed")
+        assert left_of(scene.session_id) == []
+
+
+@pytest.mark.req("A-7")
+async def test_a_missing_sdk_is_said_in_one_sentence(claude: ThirdParty, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("interlock.agents.claude")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        error = (await scene.next("session.error")).payload
+        assert error.error_code == "AGENT_START_FAILED"
+        assert "pip install 'interlock[agents]'" in error.message
+
+
+@pytest.mark.req("A-5", "A-7")
+@pytest.mark.parametrize("word", ["--dangerously-skip-permissions", "--permission-mode=bypassPermissions"])
+async def test_words_that_open_gates_are_refused(claude: ThirdParty, word: str) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude, args=[word])}) as scene:
+        await scene.open("claude")
+        assert word.partition("=")[0] in (await scene.next("session.error")).payload.message
+        assert left_of(scene.session_id) == []
+
+
+@pytest.mark.req("A-7", "A-8")
+async def test_a_program_that_does_not_start_says_why(claude: ThirdParty) -> None:
+    broken = replace(claude, command=Path(sys.executable))
+    async with stage(claude.workspace, {"claude": spec(broken, command=str(broken.command))}) as scene:
+        await scene.open("claude")
+        error = (await scene.next("session.error")).payload
+        assert error.error_code == "AGENT_START_FAILED"
+        assert "unknown option" in error.message
+
+
+@pytest.mark.req("A-6", "L-4")
+def test_what_is_offered() -> None:
+    offer = offers({"claude": AgentSpec(adapter="claude")})[0]
+    assert (offer.adapter_type, offer.permission, offer.context_owner) == ("sdk", "asks", "agent")
