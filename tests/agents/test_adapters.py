@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,11 @@ for name in word:
     if verb == "ignore-term": signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if verb == "hang": time.sleep(600)
 """
-ADAPTERS: dict[str, AgentSpec] = {"acp": misbehaving(), "exec": program(EXEC)}
+DPS = Path(__file__).parent / "dps_words.py"
+ADAPTERS: dict[str, AgentSpec] = {
+    "acp": misbehaving(), "exec": program(EXEC),
+    "dps": AgentSpec(adapter="dps", command=sys.executable, args=["-I", "-S", str(DPS)]),
+}
 
 
 @pytest.fixture(params=sorted(ADAPTERS))

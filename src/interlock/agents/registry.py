@@ -23,6 +23,8 @@ class Adapter(NamedTuple):
 
 ADAPTERS: dict[str, Adapter] = {
     "acp": Adapter("interlock.agents.acp.agent:AcpAgent", "process", "asks", "agent"),
+    "dps": Adapter("interlock.agents.dps.agent:DpsAgent", "process", "asks", "agent"),
+    "claude": Adapter("interlock.agents.claude.agent:ClaudeAgent", "sdk", "asks", "agent"),
     "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent"),
 }
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from interlock.protocol.payloads import Channel, Features, OutputType, StopReason, ToolStatus
+from interlock.protocol.payloads import (
+    Channel,
+    Compacted,
+    Features,
+    OutputType,
+    SessionCompact,
+    StopReason,
+    ToolStatus,
+)
+
+Relay = Callable[[str, Any, dict[str, Any]], Awaitable[None]]
+"""Write a durable frame that changes nothing here, in a turn or outside one: type, payload (a struct, or msgspec.Raw
+for a type that nobody here knows, E-1), metadata. Raises InvalidFrame with FRAME_TOO_LARGE where it is too large (L-2).
+"""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,6 +43,10 @@ class Opening(NamedTuple):
     spec: AgentSpec
     workspace: str
     environment: dict[str, str]
+    relay: Relay | None = None
+    """For what an agent reports beside its turns: `session.compacted` (T-6), a frame of its own vendor (E-1)."""
+    resume: bool = False
+    """Go on with the conversation that the agent had in an earlier opening, where it can."""
 
 
 class Started(NamedTuple):
@@ -145,6 +163,8 @@ class Prompt(NamedTuple):
     turn_id: str
     content: list[dict[str, Any]]
     timeout_ms: int | None = None
+    continues: bool = False
+    """The query goes on in a new turn after one that ended with `tool_use`: nothing new is asked."""
 
 
 class Agent(Protocol):
@@ -178,4 +198,30 @@ class Agent(Protocol):
 
     def stderr_tail(self) -> str:
         """The last lines of standard error (A-8), "" where there are none."""
+        ...
+
+
+class CompactionFailed(Exception):
+    """The agent did not compact its context; the text is one sentence for the user."""
+
+
+@runtime_checkable
+class Compacts(Protocol):
+    """An agent whose features say `context_compaction`."""
+
+    async def compact(self, request: SessionCompact) -> Compacted:
+        """Compact the context now; called outside turns only. Raises CompactionFailed."""
+        ...
+
+
+class ModeRefused(Exception):
+    """The agent does not work in this mode; the text is one sentence for the user."""
+
+
+@runtime_checkable
+class SwitchesMode(Protocol):
+    """An agent whose features say `plan_mode`."""
+
+    async def switch_mode(self, mode: str) -> None:
+        """Work in this mode from now on. Raises ModeRefused, and nothing has changed."""
         ...

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import msgspec
+
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbox import CloseBlock, OutboxWrite, Piece, PutState
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
 from interlock.runner.state import SessionState, encode_state
 
@@ -16,6 +19,8 @@ MAX_SENTENCE_CHARS = 8_000
 """A message for people is cut here: what an agent says must not make a frame too large (L-2)."""
 MAX_TITLE_CHARS = 1_000
 MAX_NAME_CHARS = 256
+LARGEST_SEQ = 2**53
+"""A frame is measured with the longest number that it could get."""
 
 
 class Flow(Protocol):
@@ -71,6 +76,12 @@ class Journal:
             if isinstance(write, Frame):
                 self.state.take(write)
         await self._flow.emit(*writes, PutState(self.session_id, encode_state(self.state)))
+
+    async def relay(self, kind: str, payload: Any, metadata: dict[str, Any]) -> None:
+        """`ports.agent.Relay`: write what an agent reports beside its turns. Raises InvalidFrame (L-2)."""
+        frame = self.frame(kind, payload, metadata)
+        encode(msgspec.structs.replace(frame, seq=LARGEST_SEQ))
+        await self.write(frame)
 
     async def keep(self) -> None:
         """Write the state alone."""

@@ -10,12 +10,23 @@ import msgspec
 import structlog
 
 from interlock.agents.registry import make_agent
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Prompt, Started
+from interlock.ports.agent import (
+    Agent,
+    AgentSpec,
+    AgentStartFailed,
+    Compacts,
+    ModeRefused,
+    Opening,
+    Prompt,
+    Started,
+    SwitchesMode,
+)
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.runner import endings
 from interlock.runner.asking import Interactions
+from interlock.runner.compacting import compact
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
 from interlock.runner.state import SessionState, TurnState
@@ -29,7 +40,9 @@ UNSUPPORTED = {
     "control.session.release": "control_release",
     "agent.file.transfer": "file_transfer",
 }
-"""Control frames that no adapter of ours can obey, and the feature that would (A-6)."""
+"""Control frames that an agent, or the runner, may not offer to obey, and the feature that would (A-6)."""
+NOTHING = p.Features(adapter_type="process")
+"""What an agent offers that does not run."""
 
 log = structlog.get_logger()
 
@@ -105,11 +118,19 @@ class RunnerSession:
                 await self.close(payload.reason)
             case p.SessionError() if payload.fatal:
                 await self.close(payload.message)
+            case p.SessionCompact() if self._features.context_compaction and isinstance(self._agent, Compacts):
+                await self._compact(frame, payload, self._agent)
+            case p.ModeSwitch() if self._features.plan_mode and isinstance(self._agent, SwitchesMode):
+                await self._switch_mode(frame, payload.mode, self._agent)
             case p.SessionError() | p.Capabilities() | p.Usage():
                 pass
             case _:
                 feature = UNSUPPORTED.get(frame.type, frame.type)
                 await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
+
+    @property
+    def _features(self) -> p.Features:
+        return self._started.features if self._started is not None else NOTHING
 
     def _handled(self, frame: Frame) -> None:
         """From the next write on, the frame counts as answered: a restart does not answer it again (D-7)."""
@@ -156,7 +177,8 @@ class RunnerSession:
             around.environment, session_id=self.session_id, workspace=workspace, runner_id=around.runner_id,
             extra=spec.env,
         )
-        opening = Opening(self.session_id, payload.agent_id, spec, workspace, variables)
+        opening = Opening(self.session_id, payload.agent_id, spec, workspace, variables, self.journal.relay,
+                          payload.resume)
         return make_agent(spec, around.spawn), opening
 
     def _workspace(self, spec: AgentSpec, asked: str) -> Path:
@@ -205,28 +227,33 @@ class RunnerSession:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
         self._rest(cancel=True)
-        journal, state = self.journal, self.state
-        turn = state.turn = TurnState(journal.new_uuid(), payload.prompt_id, journal.now_ms)
-        start = p.TurnStart(turn_id=turn.turn_id, turn_index=state.next_turn_index, mode=payload.mode)
-        self._turn = Turn(agent, journal, turn, self._interactions, self._around.graces,
-                          single_process=started.features.single_turn_process)
-        prompt = Prompt(payload.prompt_id, turn.turn_id, content_of(payload), payload.timeout_ms)
-        told = [
-            *journal.state_changed("running"),
-            journal.frame("session.turn.start", start, {"prompt_id": payload.prompt_id}),
-        ]
+        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content_of(payload), payload.timeout_ms)
+        turn, told = self._begin_turn(agent, prompt, payload.mode)
         self._handled(frame)
         written = asyncio.Event()
-        self._working = asyncio.create_task(self._work(self._turn, prompt, told, written), name=f"turn {turn.turn_id}")
+        self._working = asyncio.create_task(self._work(agent, turn, prompt, told, written),
+                                            name=f"prompt {prompt.prompt_id}")
         self._working.add_done_callback(_report)
         await written.wait()
+
+    def _begin_turn(self, agent: Agent, prompt: Prompt, mode: str | None) -> tuple[Turn, list[Frame]]:
+        """The turn, and the frames that start it."""
+        journal, state = self.journal, self.state
+        opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms)
+        start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
+        turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
+                                 single_process=self._features.single_turn_process)
+        return turn, [
+            *journal.state_changed("running"),
+            journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),
+        ]
 
     async def _closed_if_closing(self) -> None:
         if not self.busy:
             async with self._closing:
                 return
 
-    async def _work(self, turn: Turn, prompt: Prompt, told: list[Frame], written: asyncio.Event) -> None:
+    async def _work(self, agent: Agent, turn: Turn, prompt: Prompt, told: list[Frame], written: asyncio.Event) -> None:
         # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
         try:
             await self.journal.write(*told)
@@ -234,11 +261,37 @@ class RunnerSession:
             written.set()
         await self.journal.durable()
         over = await turn.run(prompt)
+        while not over and turn.goes_on:
+            # T-1: between a `tool_use` end and the next start the query is at work; a cancel that came there counts.
+            last, prompt = turn, prompt._replace(turn_id=self.journal.new_uuid(), content=[], continues=True)
+            turn, told = self._begin_turn(agent, prompt, None)
+            last.pass_cancel(turn)
+            await self.journal.write(*told)
+            over = await turn.run(prompt)
         self._turn = None
         if over:
             await self._forget_agent()
         else:
             self._rest()
+
+    async def _compact(self, frame: Frame, request: p.SessionCompact, agent: Compacts) -> None:
+        if self.busy or self._closing.locked():
+            await self._closed_if_closing()
+            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
+            return
+        self._rest(cancel=True)
+        self._working = asyncio.create_task(compact(agent, self.journal, frame, request), name="compaction")
+        self._working.add_done_callback(self._compacted)
+
+    async def _switch_mode(self, frame: Frame, mode: str, agent: SwitchesMode) -> None:
+        try:
+            await agent.switch_mode(mode)
+        except ModeRefused as refused:
+            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, str(refused))
+
+    def _compacted(self, working: asyncio.Task[None]) -> None:
+        _report(working)
+        self._rest()
 
     async def _cancel(self, frame: Frame, payload: p.TurnCancel) -> None:
         if "replaces" in frame.metadata:
@@ -276,6 +329,8 @@ class RunnerSession:
             self._rest(cancel=True)
             if self._turn is not None:
                 self._turn.cancel(reason)
+            elif self._working is not None:
+                self._working.cancel()  # A compaction: its request is answered all the same.
             if self._working is not None:
                 await asyncio.wait([self._working])
             agent = self._agent

@@ -39,12 +39,19 @@ class Turn:
         self._cancelled = asyncio.Event()
         self._reason = ""
         self._terminated: Exit | None = None
+        self.goes_on = False
+        """It ended with `tool_use`: the query goes on in a turn of its own (T-1)."""
 
     def cancel(self, reason: str) -> None:
         """Ask for its end; the first reason counts."""
         if not self._cancelled.is_set():
             self._reason = reason
             self._cancelled.set()
+
+    def pass_cancel(self, following: Turn) -> None:
+        """What was asked of this turn when it had ended is asked of the query's next one."""
+        if self._cancelled.is_set():
+            following.cancel(self._reason)
 
     async def run(self, prompt: Prompt) -> bool:
         """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
@@ -102,7 +109,9 @@ class Turn:
         end = endings.turn_end(journal, self._turn, outcome)
         owed = endings.usage(journal, turn_id, told, crashed=ended is not None)
         if ended is None:
-            await journal.write(*writes, *before, end, owed, *journal.state_changed("idle"))
+            self.goes_on = outcome.stop_reason == "tool_use"
+            rest = [] if self.goes_on else journal.state_changed("idle")
+            await journal.write(*writes, *before, end, owed, *rest)
             return False
         reason = self._reason if self._terminated else "the agent's process ended"
         await journal.write(*writes, *before, end, owed, *after, *endings.closed(journal, reason, ended))

@@ -1,0 +1,418 @@
+"""A program that speaks RAWP-DPS itself, as JSON lines on its standard input and output (A-7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from interlock.agents.dps.greeting import ended, started, with_stderr
+from interlock.agents.dps.pipe import Pipe, id_of, told_id
+from interlock.agents.dps.telling import Telling, died, report_refused, request_of
+from interlock.ports.agent import (
+    AgentStartFailed,
+    CompactionFailed,
+    Exit,
+    Opening,
+    Prompt,
+    Question,
+    Scribe,
+    Started,
+    TurnOutcome,
+)
+from interlock.ports.process import LineTooLong, Process, Spawn
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import FRAMES, Class, InvalidFrame, frame_class
+from interlock.protocol.limits import CANCEL_GRACE_MS
+from interlock.session.turn import Refusal, TurnMachine
+
+START_TIMEOUT_S = 60.0
+"""From `control.session.open` to `session.capabilities`: an agent that installs itself on its first start is slow."""
+COMPACT_TIMEOUT_S = 300.0
+"""From `control.session.compact` to `session.compacted`."""
+USAGE_GRACE_S = 2.0
+"""After `session.turn.end` the usage that it owes is waited for so long; then the turn took nothing that is known."""
+MAX_OPEN_QUESTIONS = 64
+"""Permissions asked at once; one more is answered no."""
+DRAIN_S = 5.0
+"""After its end, what an agent wrote last may take so long to be taken in."""
+BY = "interlock"
+
+
+class DpsAgent:
+    """One agent process with one session. What it writes is checked by the frame table and by the turn machine that the
+    gateway has; a line that does not fit is refused, counted and never fatal (E-1, T-4)."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._process: Process | None = None
+        self._pipe: Pipe | None = None
+        self._opening: Opening | None = None
+        self._features = p.Features(adapter_type="process")
+        self._machine = TurnMachine()
+        self._telling: Telling | None = None
+        self._awaited = asyncio.Event()
+        """Cleared after a turn that ended with `tool_use`, until the runner asks for the query's next turn."""
+        self._awaited.set()
+        self._cancelled = False
+        self._paused = False
+        self._cost = 0.0
+        """The agent's own running total in USD."""
+        self._greeted: asyncio.Future[p.Capabilities] | None = None
+        self._compacting: tuple[str, asyncio.Future[p.Compacted]] | None = None
+        self._overflow: LineTooLong | None = None
+        self._aside: set[asyncio.Task[None]] = set()
+        self._questions = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._over = asyncio.Event()
+        self._exit = Exit(0, None)
+
+    # --- its start ---
+    async def open(self, opening: Opening) -> Started:
+        """Start the program, send it the open, take its capabilities. Raises AgentStartFailed."""
+        spec = opening.spec
+        if not spec.command:
+            raise AgentStartFailed("The agent has no command; set `command` in its `[agents.<id>]` section.")
+        self._opening = opening
+        process = self._process = await self._spawn(
+            [spec.command, *spec.args], opening.environment, opening.workspace
+        )
+        pipe = self._pipe = Pipe(process, opening.session_id)
+        greeted = self._greeted = asyncio.get_running_loop().create_future()
+        self._tasks = [
+            asyncio.create_task(self._read(process, pipe)), asyncio.create_task(self._bury(process)),
+            asyncio.create_task(pipe.write()),
+        ]
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                return await self._greet(opening, pipe, greeted)
+        except (AgentStartFailed, TimeoutError) as error:
+            await self.close()
+            said = str(error) or f"The agent did not answer control.session.open within {START_TIMEOUT_S:.0f} s."
+            raise AgentStartFailed(with_stderr(said, self.stderr_tail())) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _greet(self, opening: Opening, pipe: Pipe, greeted: asyncio.Future[p.Capabilities]) -> Started:
+        wanted = p.SessionOpen(session_id=opening.session_id, agent_id=opening.agent_id, workspace=opening.workspace,
+                               workspace_access="rw")
+        await pipe.send("control.session.open", wanted)
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([greeted, over], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+        if not greeted.done():
+            raise AgentStartFailed(f"The agent ended before it was ready ({ended(self._exit)}).")
+        told = started(await greeted, opening)
+        self._features = told.features
+        return told
+
+    # --- what it says ---
+    async def _read(self, process: Process, pipe: Pipe) -> None:
+        lines = process.lines()
+        try:
+            while True:
+                try:
+                    await self._take(await anext(lines), pipe)
+                except StopAsyncIteration:
+                    return
+                except LineTooLong as error:
+                    self._overflowed(error, pipe)
+        finally:
+            # An agent that closed its output can say nothing more, so it is as good as dead.
+            self._exit = await process.terminate()
+            self._over.set()
+
+    async def _bury(self, process: Process) -> None:
+        """Its descendants may hold its output open: end them, so that reading comes to its end."""
+        await process.exited()
+        await process.terminate()
+
+    async def _take(self, line: bytes, pipe: Pipe) -> None:
+        try:
+            frame = pipe.read(line)
+        except InvalidFrame as error:
+            pipe.refuse(id_of(error.wire), error.code, str(error))
+            return
+        if frame is None:
+            return
+        try:
+            await self._act(frame)
+        except InvalidFrame as error:
+            self._refuse(frame, error.code, str(error))
+        except Refusal as refusal:
+            self._refuse(frame, refusal.code, refusal.sentence)
+
+    def _refuse(self, frame: Frame, code: str, sentence: str) -> None:
+        """Tell it why; a question that is refused is also answered, since an agent that asks waits (A-5)."""
+        self._connected().refuse(told_id(frame), code, sentence)
+        if isinstance(frame.payload, p.InteractionRequest):
+            self._begin(self._respond(frame.payload.interaction_id, None, sentence))
+
+    async def _act(self, frame: Frame) -> None:
+        """Take one frame. Raises InvalidFrame and Refusal."""
+        telling, payload = self._telling, frame.payload
+        if telling is not None and telling.ended.is_set() and not isinstance(payload, p.Usage):
+            telling.settled.set()
+        match payload:
+            case p.Capabilities():
+                self._open_machine(frame, payload)
+            case p.TurnStart():
+                await self._turn_starts(frame, payload)
+            case p.SessionError():
+                await self._failed(frame, payload)
+            case p.Compacted():
+                await self._compacted(frame, payload)
+            case p.AgentError():
+                await self._relay(frame, telling.relayed_error(payload) if telling is not None
+                                  else msgspec.structs.replace(payload, turn_id=None))
+            case p.StateChanged() | p.SessionClosed():
+                pass  # The runner knows both from what it sees itself.
+            case _ if frame.type not in FRAMES or isinstance(payload, p.FileTransfer):
+                await self._relay(frame, payload)
+            case _:
+                await self._in_turn(frame, payload)
+
+    def _open_machine(self, frame: Frame, told: p.Capabilities) -> None:
+        self._machine.apply(frame)
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_result(told)
+
+    async def _turn_starts(self, frame: Frame, told: p.TurnStart) -> None:
+        await self._awaited.wait()
+        telling = self._telling
+        prompt_id = frame.metadata.get("prompt_id")
+        if telling is None or telling.over.is_set() or telling.prompt.prompt_id != prompt_id:
+            raise Refusal(Code.UNKNOWN_TURN, f"metadata.prompt_id {prompt_id!r} names no prompt that waits for a turn")
+        self._machine.apply(frame)
+        telling.agents_turn_id = told.turn_id
+
+    async def _in_turn(self, frame: Frame, payload: Any) -> None:
+        self._machine.check(frame)
+        telling = self._telling
+        if isinstance(payload, p.Usage) and payload.cost_usage.unit == "USD":
+            self._cost = payload.cost_usage.used
+        if telling is None or self._machine.phase == "idle":
+            return  # The machine lets nothing but a quota pass here, and the gateway counts for itself.
+        if isinstance(payload, p.InteractionRequest):
+            self._ask(telling, payload)
+        else:
+            await telling.take(frame)
+        if frame_class(frame.type) is Class.DURABLE:
+            self._machine.apply(frame)
+        if isinstance(payload, p.TurnEnd) and payload.stop_reason == "tool_use" and not self._cancelled:
+            self._awaited.clear()
+        if isinstance(payload, p.Usage) and telling.ended.is_set():
+            telling.settled.set()
+
+    async def _failed(self, frame: Frame, told: p.SessionError) -> None:
+        telling = self._telling
+        sentence = told.message or "The agent gave no reason."
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_exception(AgentStartFailed(f"The agent refused to start: {sentence}"))
+        elif self._compacting is not None and frame.metadata.get("in_reply_to") == self._compacting[0]:
+            self._compacting[1].set_exception(CompactionFailed(sentence))
+            self._compacting = None
+        elif telling is not None and (told.fatal or telling.refuses(frame)):
+            telling.fail(told.error_code, sentence)
+        elif telling is not None:
+            await telling.scribe.warn(told.error_code, sentence)
+        if told.fatal and self._process is not None:
+            # T-5: a fatal error starts the termination, from either side.
+            self._begin(self._terminate(self._process))
+
+    async def _compacted(self, frame: Frame, told: p.Compacted) -> None:
+        """Every compaction is reported (T-6); one that was asked for answers the request."""
+        asked = self._compacting
+        if told.trigger != "requested":
+            await self._relay(frame, told)
+        elif asked is None:
+            raise InvalidFrame("$.payload.trigger", "no control.session.compact waits for an answer")
+        else:
+            self._compacting = None
+            asked[1].set_result(told)
+
+    async def _relay(self, frame: Frame, payload: Any) -> None:
+        relay = self._opening.relay if self._opening is not None else None
+        if relay is not None:
+            # What the runner and the gateway read of a known frame's metadata is not an agent's to say.
+            metadata = {name: value for name, value in frame.metadata.items()
+                        if frame.type not in FRAMES or name == "delegation_chain"}
+            await relay(frame.type, payload, metadata)
+
+    def _overflowed(self, error: LineTooLong, pipe: Pipe) -> None:
+        self._overflow = error
+        pipe.refuse("", Code.FRAME_TOO_LARGE, str(error))
+        if self._telling is not None:
+            self._telling.fail(Code.FRAME_TOO_LARGE, str(error))
+
+    # --- its questions ---
+    def _ask(self, telling: Telling, asked: p.InteractionRequest) -> None:
+        """Put a question to the scribe, or answer no at once. Raises InvalidFrame."""
+        if asked.interaction_type != "PERMISSION":
+            raise InvalidFrame("$.payload.interaction_type", "is PERMISSION here; to ask a person something else, end "
+                               "the turn with awaiting_input", None, Code.UNSUPPORTED_CAPABILITY)
+        question = telling.question(asked)
+        if self._cancelled or self._questions >= MAX_OPEN_QUESTIONS:
+            self._begin(self._respond(asked.interaction_id, None, "The turn was cancelled, or asks too much at once."))
+            return
+        self._questions += 1
+        # A person takes their time: what else the agent says must be heard meanwhile.
+        self._begin(self._answer(asked.interaction_id, question, telling.scribe))
+
+    async def _answer(self, interaction_id: str, question: Question, scribe: Scribe) -> None:
+        try:
+            answer = await scribe.ask(question)
+        finally:
+            self._questions -= 1
+        await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow)
+
+    async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool = False
+                       ) -> None:
+        told = p.InteractionResponse(
+            interaction_id=interaction_id, decision="allow" if allow else "deny", by=BY, option_id=option_id,
+            message=message,
+        )
+        await self._tell("control.interaction.response", told)
+
+    # --- its turns ---
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """Send the prompt, or wait for the next turn of the same query, and tell what comes until it is over."""
+        pipe = self._connected()
+        if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
+        refused, self._cancelled, self._overflow = pipe.refused, False, None
+        telling = self._telling = Telling(prompt, scribe, self._cost)
+        self._awaited.set()
+        try:
+            if not prompt.continues:
+                telling.message_id = await pipe.send("control.prompt.request", request_of(prompt))
+            return await self._until_over(telling)
+        finally:
+            self._telling = None
+            self._machine.phase, self._machine.turn = "idle", None
+            await report_refused(scribe, pipe.refused - refused)
+
+    async def _until_over(self, telling: Telling) -> TurnOutcome:
+        ends, over = asyncio.create_task(telling.over.wait()), asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([ends, over], return_when=asyncio.FIRST_COMPLETED)
+            if not telling.over.is_set():
+                return died(self._exit)
+            if self._overflow is not None:
+                await self._stop_after_overflow(telling)
+            elif telling.ended.is_set():
+                await _settled(telling)
+            return telling.outcome()
+        finally:
+            ends.cancel()
+            over.cancel()
+
+    async def _stop_after_overflow(self, telling: Telling) -> None:
+        """The turn has failed: the agent must not go on with it. One that does not listen is ended."""
+        await self.cancel()
+        try:
+            async with asyncio.timeout(CANCEL_GRACE_MS / 1000):
+                await telling.ended.wait()
+        except TimeoutError:
+            if self._process is not None:
+                await self._process.terminate()
+
+    async def compact(self, request: p.SessionCompact) -> p.Compacted:
+        """Have it compact its context. Raises CompactionFailed."""
+        pipe = self._connected()
+        waiting: asyncio.Future[p.Compacted] = asyncio.get_running_loop().create_future()
+        self._compacting = (await pipe.send("control.session.compact", request), waiting)
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([waiting, over], timeout=COMPACT_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return await waiting
+            raise CompactionFailed("The agent ended." if self._over.is_set() else
+                                   f"The agent did not answer within {COMPACT_TIMEOUT_S:.0f} s.")
+        finally:
+            over.cancel()
+            self._compacting = None
+
+    async def switch_mode(self, mode: str) -> None:
+        """Tell it to work in this mode from now on."""
+        await self._tell("control.mode.switch", p.ModeSwitch(mode=mode))
+
+    async def cancel(self) -> None:
+        """`control.turn.cancel`; from now on every permission of this prompt is answered no."""
+        telling = self._telling
+        if telling is not None and not self._cancelled:
+            self._cancelled = True
+            told = p.TurnCancel(reason="cancelled", turn_id=telling.agents_turn_id)
+            # An agent that reads nothing would hold us at a full pipe; the runner's grace ends that.
+            self._begin(self._tell("control.turn.cancel", told))
+
+    async def _tell(self, kind: str, payload: p.Payload) -> None:
+        await self._connected().send(kind, payload)
+
+    # --- its process ---
+    async def pause(self) -> None:
+        """Have it pause at its next boundary, or stop the process tree (C-6)."""
+        self._paused = True
+        if self._features.pause == "boundary":
+            await self._tell("control.turn.pause", p.TurnPause())
+        elif self._process is not None:
+            self._process.pause()
+
+    async def resume(self) -> None:
+        """Let it go on."""
+        paused, self._paused = self._paused, False
+        if paused and self._features.pause == "boundary":
+            await self._tell("control.turn.resume", p.TurnResume())
+        elif self._process is not None:
+            self._process.resume()
+
+    async def close(self) -> Exit | None:
+        """End it and all its descendants (A-4)."""
+        if self._process is None:
+            return None
+        self._awaited.set()
+        how = await self._process.terminate()
+        # What it wrote last may still be on its way to an outbox that is full: that is not waited for without end.
+        if self._tasks:
+            await asyncio.wait(self._tasks[:2], timeout=DRAIN_S)
+        for task in [*self._tasks, *self._aside]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._aside, return_exceptions=True)
+        self._exit = how
+        return how
+
+    async def _terminate(self, process: Process) -> None:
+        await process.terminate()
+
+    async def gone(self) -> Exit:
+        """Wait until the process and its output have ended."""
+        await self._over.wait()
+        return self._exit
+
+    def stderr_tail(self) -> str:
+        """The last lines of standard error (A-8)."""
+        return self._process.stderr_tail() if self._process is not None else ""
+
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(doing)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    def _connected(self) -> Pipe:
+        assert self._pipe is not None, "open comes first"
+        return self._pipe
+
+
+async def _settled(telling: Telling) -> None:
+    try:
+        async with asyncio.timeout(USAGE_GRACE_S):
+            await telling.settled.wait()
+    except TimeoutError:
+        return

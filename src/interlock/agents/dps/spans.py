@@ -1,0 +1,36 @@
+"""Pure: text that an agent tells at offsets of its own, given on once and in order (E-4)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from interlock.protocol.frames import InvalidFrame
+
+
+class Span:
+    """One block, or one channel of a tool call. Keeps a count and a digest, never the text."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        """Code points given on so far."""
+        self._digest = hashlib.sha256()
+
+    def grow(self, offset: int, text: str) -> str:
+        """The part of `text` that is new: what is known already is skipped. Raises InvalidFrame for a hole."""
+        if not 0 <= offset <= self.length:
+            raise InvalidFrame("$.payload.offset", f"is {offset}, but {self.length} code points were told so far")
+        fresh = text[self.length - offset :]
+        self.length += len(fresh)
+        self._digest.update(_bytes(fresh))
+        return fresh
+
+    def finish(self, text: str) -> str:
+        """What the whole text has beyond what was told. Raises InvalidFrame where it contradicts that: what a viewer
+        saw cannot be taken back."""
+        if hashlib.sha256(_bytes(text[: self.length])).digest() != self._digest.digest():
+            raise InvalidFrame("$.payload.text", "does not begin with the text that was told piece by piece")
+        return text[self.length :]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,223 @@
+"""What an agent says in one of its turns, told to the scribe: its own ids, offsets and figures are mapped here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+import msgspec
+
+from interlock.agents.dps.spans import Span
+from interlock.ports.agent import Exit, Option, Prompt, Question, Scribe, TurnOutcome, TurnUsage
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import InvalidFrame
+
+MAX_OPEN_BLOCKS = 64
+MAX_OPEN_CALLS = 1_024
+"""Blocks and tool calls that an agent may have open at once; one more is refused."""
+MAX_SENTENCE_CHARS = 8_000
+"""What is shown of an error's message."""
+UNSAID = (Code.UPSTREAM_ERROR, "The agent ended its turn with an error and did not say which.")
+EMPTY_INPUT = b"{}"
+
+
+class _Call:
+    """A tool call that is open: our id for it, and what was announced."""
+
+    def __init__(self, announced: p.ToolRequest, kind: str | None) -> None:
+        self.invocation_id = str(uuid.uuid4())
+        self.tool_name = announced.tool_name
+        self.title = announced.title
+        self.input_json = bytes(announced.input)
+        self.kind = kind
+        self.channels: dict[p.Channel, Span] = {}
+
+
+class Telling:
+    """One turn. Whether a frame is legal here was checked before; what a frame says is checked here, and InvalidFrame
+    raised where it cannot be meant."""
+
+    def __init__(self, prompt: Prompt, scribe: Scribe, cost_before: float) -> None:
+        self.prompt = prompt
+        self.scribe = scribe
+        self.message_id = ""
+        """message_id of the prompt as the agent got it; a `session.error` that names it refuses the prompt."""
+        self.agents_turn_id: str | None = None
+        self.over = asyncio.Event()
+        """It has ended, or failed."""
+        self.ended = asyncio.Event()
+        """The agent has said how its turn ended."""
+        self.settled = asyncio.Event()
+        """And what it took, or something else came instead."""
+        self.stop_reason: p.StopReason = "end_turn"
+        self.failure: tuple[str, str] | None = None
+        self.error_told = False
+        """An `agent.error` of this turn has been relayed: the turn's end needs no other."""
+        self._exit_code: int | None = None
+        self._cost_before = cost_before
+        self._usage = TurnUsage()
+        self._blocks: dict[str, Span] = {}
+        self._calls: dict[str, _Call] = {}
+        self._invocations: dict[str, str] = {}
+
+    def outcome(self) -> TurnOutcome:
+        """How it ended, once `ended` is set."""
+        if self.failure is not None:
+            return TurnOutcome("error", self._usage, error=self.failure)
+        unsaid = self.stop_reason == "error" and not self.error_told
+        return TurnOutcome(self.stop_reason, self._usage, error=UNSAID if unsaid else None, exit_code=self._exit_code)
+
+    def fail(self, code: str, sentence: str) -> None:
+        """It is over, and not by a `session.turn.end`."""
+        self.failure = self.failure or (code, sentence)
+        self.over.set()
+
+    async def take(self, frame: Frame) -> None:
+        """Tell one frame of the turn. Questions are asked with `question` instead. Raises InvalidFrame."""
+        payload = frame.payload
+        match payload:
+            case p.TextDelta():
+                await self._say(frame.type, self._block(payload.block_id).grow(payload.offset, payload.text))
+            case p.TextDone():
+                rest = self._block(payload.block_id).finish(payload.text)
+                del self._blocks[payload.block_id]
+                await self._say(frame.type, rest)
+            case p.ToolRequest():
+                await self._announce(payload, frame)
+            case p.ToolStream():
+                await self._stream(payload)
+            case p.ToolResult():
+                call = self._open_call(payload.invocation_id)
+                del self._calls[payload.invocation_id]
+                output = None if payload.output_type == "empty" or payload.output is None else payload.output
+                await self.scribe.tool_result(call.invocation_id, payload.status, payload.output_type, output)
+            case p.TurnEnd():
+                self.stop_reason = payload.stop_reason
+                code = frame.metadata.get("exit_code")
+                self._exit_code = code if type(code) is int and 0 <= code <= 255 else None
+                self.ended.set()
+                self.over.set()
+            case p.Usage():
+                await self._use(payload)
+            case _:
+                raise InvalidFrame("$.type", f"{frame.type} is not an agent's to send")
+
+    async def _say(self, kind: str, text: str) -> None:
+        if text and kind.startswith("agent.thinking."):
+            await self.scribe.thinking(text)
+        elif text:
+            await self.scribe.text(text)
+
+    def _block(self, block_id: str) -> Span:
+        found = self._blocks.get(block_id)
+        if found is None:
+            if len(self._blocks) >= MAX_OPEN_BLOCKS:
+                raise InvalidFrame("$.payload.block_id", f"{MAX_OPEN_BLOCKS} blocks are open already; close one")
+            found = self._blocks[block_id] = Span()
+        return found
+
+    async def _announce(self, asked: p.ToolRequest, frame: Frame) -> None:
+        if asked.invocation_id in self._invocations:
+            raise InvalidFrame("$.payload.invocation_id", "names a tool call of this turn that was announced before")
+        if len(self._calls) >= MAX_OPEN_CALLS:
+            raise InvalidFrame("$.payload.invocation_id", f"{MAX_OPEN_CALLS} tool calls are open already")
+        kind = frame.metadata.get("kind")
+        call = self._calls[asked.invocation_id] = _Call(asked, kind if isinstance(kind, str) else None)
+        self._invocations[asked.invocation_id] = call.invocation_id
+        parent = self._invocations.get(asked.parent_invocation_id or "")
+        await self.scribe.tool_request(
+            call.invocation_id, call.tool_name, call.input_json, call.title, parent, call.kind
+        )
+
+    def _open_call(self, invocation_id: str) -> _Call:
+        call = self._calls.get(invocation_id)
+        if call is None:
+            raise InvalidFrame("$.payload.invocation_id", "names no open tool call")
+        return call
+
+    async def _stream(self, told: p.ToolStream) -> None:
+        call = self._open_call(told.invocation_id)
+        text = call.channels.setdefault(told.channel, Span()).grow(told.offset, told.text)
+        if text:
+            await self.scribe.tool_output(call.invocation_id, told.channel, text)
+
+    async def _use(self, told: p.Usage) -> None:
+        tokens, window, cost = told.token_usage, told.context_window, told.cost_usage
+        spent = max(cost.used - self._cost_before, 0.0) if cost.unit == "USD" else None
+        self._usage = TurnUsage(
+            input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens,
+            cache_read_tokens=tokens.cache_read_tokens, cache_write_tokens=tokens.cache_write_tokens,
+            thinking_tokens=tokens.thinking_tokens, cost_usd=spent, context_capacity=window.capacity,
+            context_used=window.used,
+        )
+        if not self.ended.is_set():
+            # A figure in mid-turn: it counts where the agent dies before it owes the last one (T-2).
+            await self.scribe.usage(self._usage)
+
+    def question(self, asked: p.InteractionRequest) -> Question:
+        """What the agent asks, as it was announced: a person must not be shown another input than the one that the
+        call has (P-2). Raises InvalidFrame."""
+        context = asked.context
+        options = [Option(option.option_id, option.label, option.kind) for option in asked.options]
+        given = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
+        if context.invocation_id is None:
+            return Question(None, context.tool_name, asked.title, given or EMPTY_INPUT, options)
+        call = self._calls.get(context.invocation_id)
+        if call is None:
+            raise InvalidFrame("$.payload.context.invocation_id", "names no open tool call; announce it first with "
+                               "tool.invoke.request")
+        if context.tool_name != call.tool_name:
+            raise InvalidFrame("$.payload.context.tool_name", f"is not the {call.tool_name} that was announced")
+        if given is not None and not _same(given, call.input_json):
+            raise InvalidFrame("$.payload.context.input", "is not the input that was announced")
+        return Question(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
+
+    def refuses(self, frame: Frame) -> bool:
+        """Whether this `session.error` refuses the prompt itself."""
+        return self.agents_turn_id is None and frame.metadata.get("in_reply_to") == self.message_id != ""
+
+    def relayed_error(self, told: p.AgentError) -> p.AgentError:
+        """An `agent.error` as it goes on: it names our turn, not the agent's."""
+        if told.severity != "warning":
+            self.error_told = True
+        return msgspec.structs.replace(told, turn_id=self.prompt.turn_id, message=told.message[:MAX_SENTENCE_CHARS])
+
+
+def request_of(prompt: Prompt) -> p.PromptRequest:
+    """The prompt as the agent gets it: text alone as text, anything else as blocks."""
+    texts = [block.get("text") for block in prompt.content if block.get("type") == "text"]
+    plain = len(texts) == len(prompt.content) == 1
+    return p.PromptRequest(
+        prompt_id=prompt.prompt_id, input_type="text" if plain else "blocks", origin="user",
+        text=str(texts[0]) if plain else None, content=None if plain else prompt.content, timeout_ms=prompt.timeout_ms,
+    )
+
+
+def died(how: Exit) -> TurnOutcome:
+    """The process ended in mid-turn (A-2)."""
+    clean = how.code == 0
+    return TurnOutcome("end_turn" if clean else "error", process=how, unanswered=clean)
+
+
+async def report_refused(scribe: Scribe, count: int) -> None:
+    """Say to the user how much of the turn could not be taken in."""
+    if count > 0:
+        lines = "line" if count == 1 else "lines"
+        await scribe.warn(Code.INVALID_FRAME, f"The agent wrote {count} {lines} that Interlock refused.")
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    try:
+        return one == other or _read(one) == _read(other)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _read(raw: bytes) -> Any:
+    """As JSON with fractions kept as text: two inputs are the same only where their figures are written alike."""
+    return json.loads(raw, parse_float=str)
+
