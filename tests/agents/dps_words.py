@@ -219,7 +219,8 @@ class Turn:
     def call(self, tool: str, given: dict[str, Any], **fields: Any) -> str:
         self.calls += 1
         name = f"call-{self.calls}"
-        self.send("tool.invoke.request", invocation_id=name, turn_id=self.turn_id, tool_name=tool, input=given, **fields)
+        self.send("tool.invoke.request", invocation_id=name, turn_id=self.turn_id, tool_name=tool, input=given,
+                  **fields)
         return name
 
     def ask(self, name: str | None, tool: str, **fields: Any) -> dict[str, Any]:

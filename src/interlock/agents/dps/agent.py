@@ -293,6 +293,8 @@ class DpsAgent:
         try:
             if not prompt.continues:
                 telling.message_id = await pipe.send("control.prompt.request", request_of(prompt))
+            if self._paused and self._features.pause == "boundary":
+                await self._tell("control.turn.pause", p.TurnPause())
             return await self._until_over(telling)
         finally:
             self._telling = None
@@ -361,7 +363,8 @@ class DpsAgent:
         """Have it pause at its next boundary, or stop the process tree (C-6)."""
         self._paused = True
         if self._features.pause == "boundary":
-            await self._tell("control.turn.pause", p.TurnPause())
+            if self._telling is not None:  # Before its prompt it would be nothing to the agent.
+                await self._tell("control.turn.pause", p.TurnPause())
         elif self._process is not None:
             self._process.pause()
 
