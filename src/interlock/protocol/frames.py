@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,59 +32,92 @@ class Class(Enum):
     LINK = "link"
 
 
+class Origin(Enum):
+    """Where a word comes from: the seed documents, other public pages of the same specification, or our own profile."""
+
+    S = "S"
+    R = "R"
+    P = "P"
+
+
 class FrameType(NamedTuple):
-    """One row of the table."""
+    """One row of the table.
+
+    `origin` is where the name comes from; `published` the payload's fields that are not of our own profile, with where
+    each comes from ("context.tool_name" is one inside another). `features` is what an agent, or a runner, must offer
+    before the frame may be obeyed; without it the answer is UNSUPPORTED_CAPABILITY (A-6).
+    """
 
     name: str
     direction: Direction
     frame_class: Class
     payload: type[p.Payload]
+    origin: Origin = Origin.P
+    published: Mapping[str, Origin] = MappingProxyType({})
+    features: frozenset[str] = frozenset()
 
 
 _C, _M, _BOTH = Direction.C, Direction.M, Direction.BOTH
 _DURABLE, _TRANSIENT, _LINK = Class.DURABLE, Class.TRANSIENT, Class.LINK
+_S, _R, _P = Origin.S, Origin.R, Origin.P
+
+
+def _from(origin: Origin, *fields: str) -> Mapping[str, Origin]:
+    return MappingProxyType(dict.fromkeys(fields, origin))
+
+
+def _needs(*features: str) -> frozenset[str]:
+    return frozenset(features)
+
 
 FRAMES: dict[str, FrameType] = {
-    row[0]: FrameType(*row)
+    row.name: row
     for row in (
-        ("agent.text.delta", _C, _TRANSIENT, p.TextDelta),
-        ("agent.text.done", _C, _DURABLE, p.TextDone),
-        ("agent.thinking.delta", _C, _TRANSIENT, p.TextDelta),
-        ("agent.thinking.done", _C, _DURABLE, p.TextDone),
-        ("agent.interaction.request", _C, _DURABLE, p.InteractionRequest),
-        ("agent.error", _C, _DURABLE, p.AgentError),
-        ("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer),
-        ("agent.state.changed", _C, _DURABLE, p.StateChanged),
-        ("tool.invoke.request", _C, _DURABLE, p.ToolRequest),
-        ("tool.invoke.stream", _C, _TRANSIENT, p.ToolStream),
-        ("tool.invoke.result", _C, _DURABLE, p.ToolResult),
-        ("control.prompt.request", _M, _DURABLE, p.PromptRequest),
-        ("control.interaction.response", _M, _DURABLE, p.InteractionResponse),
-        ("control.interaction.timeout", _M, _DURABLE, p.InteractionTimeout),
-        ("control.session.compact", _M, _DURABLE, p.SessionCompact),
-        ("control.mode.switch", _M, _DURABLE, p.ModeSwitch),
-        ("control.session.open", _M, _DURABLE, p.SessionOpen),
-        ("control.session.close", _M, _DURABLE, p.SessionClose),
-        ("control.session.release", _M, _DURABLE, p.SessionRelease),
-        ("control.turn.cancel", _M, _DURABLE, p.TurnCancel),
-        ("control.turn.pause", _M, _DURABLE, p.TurnPause),
-        ("control.turn.resume", _M, _DURABLE, p.TurnResume),
-        ("session.capabilities", _BOTH, _DURABLE, p.Capabilities),
-        ("session.history", _C, _LINK, p.History),
-        ("session.compacted", _C, _DURABLE, p.Compacted),
-        ("session.usage", _BOTH, _DURABLE, p.Usage),
-        ("session.error", _BOTH, _DURABLE, p.SessionError),
-        ("session.turn.start", _C, _DURABLE, p.TurnStart),
-        ("session.turn.end", _C, _DURABLE, p.TurnEnd),
-        ("session.closed", _C, _DURABLE, p.SessionClosed),
-        ("x-interlock.hello", _C, _LINK, p.Hello),
-        ("x-interlock.welcome", _M, _LINK, p.Welcome),
-        ("x-interlock.ack", _BOTH, _LINK, p.Ack),
-        ("x-interlock.heartbeat", _C, _LINK, p.Heartbeat),
-        ("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
-        ("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged),
-        ("x-interlock.interaction.held", _M, _DURABLE, p.InteractionHeld),
-        ("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved),
+        FrameType("agent.text.delta", _C, _TRANSIENT, p.TextDelta, _R),
+        FrameType("agent.text.done", _C, _DURABLE, p.TextDone, _S),
+        FrameType("agent.thinking.delta", _C, _TRANSIENT, p.TextDelta, _R),
+        FrameType("agent.thinking.done", _C, _DURABLE, p.TextDone, _R),
+        FrameType("agent.interaction.request", _C, _DURABLE, p.InteractionRequest, _S,
+                  _from(_S, "interaction_type", "context.tool_name")),
+        FrameType("agent.error", _C, _DURABLE, p.AgentError, _S, _from(_S, "severity", "error_code")),
+        FrameType("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer, _P, _from(_P), _needs("file_transfer")),
+        FrameType("agent.state.changed", _C, _DURABLE, p.StateChanged),
+        FrameType("tool.invoke.request", _C, _DURABLE, p.ToolRequest, _R,
+                  _from(_R, "invocation_id", "tool_name", "input")),
+        FrameType("tool.invoke.stream", _C, _TRANSIENT, p.ToolStream, _R, _from(_R, "invocation_id")),
+        FrameType("tool.invoke.result", _C, _DURABLE, p.ToolResult, _R, _from(_R, "invocation_id", "output_type")),
+        FrameType("control.prompt.request", _M, _DURABLE, p.PromptRequest, _S, _from(_R, "input_type")),
+        FrameType("control.interaction.response", _M, _DURABLE, p.InteractionResponse, _S),
+        FrameType("control.interaction.timeout", _M, _DURABLE, p.InteractionTimeout, _S),
+        FrameType("control.session.compact", _M, _DURABLE, p.SessionCompact, _S,
+                  _from(_P), _needs("context_compaction")),
+        FrameType("control.mode.switch", _M, _DURABLE, p.ModeSwitch, _S, _from(_P), _needs("plan_mode")),
+        FrameType("control.session.open", _M, _DURABLE, p.SessionOpen),
+        FrameType("control.session.close", _M, _DURABLE, p.SessionClose),
+        FrameType("control.session.release", _M, _DURABLE, p.SessionRelease, _P, _from(_P), _needs("control_release")),
+        FrameType("control.turn.cancel", _M, _DURABLE, p.TurnCancel),
+        FrameType("control.turn.pause", _M, _DURABLE, p.TurnPause, _P, _from(_P), _needs("pause")),
+        FrameType("control.turn.resume", _M, _DURABLE, p.TurnResume, _P, _from(_P), _needs("pause")),
+        FrameType("session.capabilities", _BOTH, _DURABLE, p.Capabilities, _S, _from(_S, "features.adapter_type")),
+        FrameType("session.history", _C, _LINK, p.History, _S,
+                  _from(_S, "frames", "buffer_status", "last_sync_timestamp", "last_message_id")),
+        FrameType("session.compacted", _C, _DURABLE, p.Compacted, _S,
+                  _from(_S, "summary", "previous_token_count", "current_token_count", "preserved_elements", "trigger")),
+        FrameType("session.usage", _BOTH, _DURABLE, p.Usage, _S,
+                  _from(_S, "token_usage", "cost_usage", "message_usage", "context_window", "time_to_reset")),
+        FrameType("session.error", _BOTH, _DURABLE, p.SessionError, _S, _from(_S, "error_code", "message", "fatal")),
+        FrameType("session.turn.start", _C, _DURABLE, p.TurnStart, _S, _from(_S, "turn_id", "turn_index", "mode")),
+        FrameType("session.turn.end", _C, _DURABLE, p.TurnEnd, _S,
+                  _from(_S, "turn_id", "stop_reason", "tool_invocation_count")),
+        FrameType("session.closed", _C, _DURABLE, p.SessionClosed),
+        FrameType("x-interlock.hello", _C, _LINK, p.Hello),
+        FrameType("x-interlock.welcome", _M, _LINK, p.Welcome),
+        FrameType("x-interlock.ack", _BOTH, _LINK, p.Ack),
+        FrameType("x-interlock.heartbeat", _C, _LINK, p.Heartbeat),
+        FrameType("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
+        FrameType("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged),
+        FrameType("x-interlock.interaction.held", _M, _DURABLE, p.InteractionHeld),
+        FrameType("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved),
     )
 }
 

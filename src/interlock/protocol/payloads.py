@@ -42,6 +42,8 @@ class TextDone(Payload, frozen=True, kw_only=True):
 
 
 class InteractionOption(Payload, frozen=True, kw_only=True):
+    """One answer that the agent offers; `option_id` goes back to it."""
+
     option_id: str
     label: str
     kind: OptionKind
@@ -77,6 +79,8 @@ class AgentError(Payload, frozen=True, kw_only=True):
 
 
 class FileChunk(Payload, frozen=True, kw_only=True):
+    """Which piece this is: `index` counts from 0 to below `count`."""
+
     index: int
     count: int
 
@@ -179,12 +183,16 @@ class InteractionTimeout(Payload, frozen=True, kw_only=True):
 
 
 class SessionCompact(Payload, frozen=True, kw_only=True):
+    """`control.session.compact` (A-6): answered by `session.compacted` with trigger `requested`."""
+
     request_id: str
     instructions: str | None = None
     plan: dict[str, Any] | None = None
 
 
 class ModeSwitch(Payload, frozen=True, kw_only=True):
+    """`control.mode.switch` (A-6)."""
+
     mode: str
 
 
@@ -200,10 +208,14 @@ class SessionOpen(Payload, frozen=True, kw_only=True):
 
 
 class SessionClose(Payload, frozen=True, kw_only=True):
+    """`control.session.close`: the termination of A-4, then `session.closed`."""
+
     reason: str
 
 
 class SessionRelease(Payload, frozen=True, kw_only=True):
+    """`control.session.release`: control passes to the gateway named by `to` (D-5)."""
+
     to: str
 
 
@@ -215,10 +227,14 @@ class TurnCancel(Payload, frozen=True, kw_only=True):
 
 
 class TurnPause(Payload, frozen=True, kw_only=True):
+    """`control.turn.pause`."""
+
     reason: str | None = None
 
 
 class TurnResume(Payload, frozen=True, kw_only=True):
+    """`control.turn.resume`."""
+
     reason: str | None = None
 
 
@@ -239,6 +255,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentIdentity(Payload, frozen=True, kw_only=True):
+    """Which agent a session has."""
+
     agent_id: str
     name: str
     version: str | None = None
@@ -282,6 +300,8 @@ class Compacted(Payload, frozen=True, kw_only=True):
 
 
 class TokenUsage(Payload, frozen=True, kw_only=True):
+    """Tokens of one turn; unknown ones after a crash are 0 with `metadata.estimated`."""
+
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int | None = None
@@ -298,6 +318,8 @@ class Quota(Payload, frozen=True, kw_only=True):
 
 
 class ContextWindow(Payload, frozen=True, kw_only=True):
+    """`utilization` is 0.0 to 1.0; what is not known is absent."""
+
     capacity: int | None = None
     used: int | None = None
     utilization: float | None = None
@@ -393,6 +415,8 @@ class Hello(Payload, frozen=True, kw_only=True):
 
 
 class WelcomeSession(Payload, frozen=True, kw_only=True):
+    """What the gateway has of one session (L-4): all up to `last_durable_seq` is durable."""
+
     session_id: str
     last_durable_seq: int
 
@@ -405,6 +429,7 @@ class Welcome(Payload, frozen=True, kw_only=True):
     gateway_id: str
     limits: dict[str, int]
     sessions: list[WelcomeSession]
+    features: list[str] = []
 
 
 class Ack(Payload, frozen=True, kw_only=True):
@@ -415,6 +440,8 @@ class Ack(Payload, frozen=True, kw_only=True):
 
 
 class LiveAgent(Payload, frozen=True, kw_only=True):
+    """One agent that the runner vouches for (L-5)."""
+
     session_id: str
     agent_id: str
     state: AgentState
@@ -445,4 +472,6 @@ class InteractionResolved(Payload, frozen=True, kw_only=True):
 
 
 class ControlChanged(Payload, frozen=True, kw_only=True):
+    """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5)."""
+
     gateway_id: str

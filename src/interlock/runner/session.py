@@ -24,6 +24,7 @@ from interlock.ports.agent import (
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.frames import FRAMES
 from interlock.runner import endings
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
@@ -34,13 +35,6 @@ from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
 from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
 
-UNSUPPORTED = {
-    "control.session.compact": "context_compaction",
-    "control.mode.switch": "plan_mode",
-    "control.session.release": "control_release",
-    "agent.file.transfer": "file_transfer",
-}
-"""Control frames that an agent, or the runner, may not offer to obey, and the feature that would (A-6)."""
 NOTHING = p.Features(adapter_type="process")
 """What an agent offers that does not run."""
 
@@ -125,7 +119,8 @@ class RunnerSession:
             case p.SessionError() | p.Capabilities() | p.Usage():
                 pass
             case _:
-                feature = UNSUPPORTED.get(frame.type, frame.type)
+                row = FRAMES.get(frame.type)
+                feature = ", ".join(sorted(row.features)) if row is not None and row.features else frame.type
                 await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
 
     @property
