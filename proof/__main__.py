@@ -10,6 +10,7 @@ import sys
 PROOFS = {
     "kill": "proof.kill",
     "hold": "proof.hold",
+    "hold-claude": "proof.hold_claude",
     "flood": "proof.flood",
 }
 

@@ -42,26 +42,31 @@ def hold_once(command: Path, hold_s: float, decision: str) -> dict[str, Any]:
         home = Path(place) / "home"
         home.mkdir()
         house = House(Path(place), goose_config(command, home, model.url))
-        written = house.workspace / "written.txt"
         try:
             house.up()
-            command_id = _submit(house, "[[tool:echo held > written.txt; cat written.txt]]")
-            approval = _wait(lambda: next(iter(house.get("/v1/approvals", state="pending")["items"]), None),
-                             "the tool call was never asked for")
-            time.sleep(hold_s)
-            ran_before = written.exists()
-            still = house.get(f"/v1/approvals/{approval['id']}")["state"]
-            if still != "pending":
-                raise Unmet(f"the approval became {still} while nobody had answered")
-            answer = house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": decision}, "proof-hold-the-vote")
-            if answer.status_code not in (200, 201):
-                raise Unmet(f"the vote was refused: {answer.text}")
-            ended = _wait(lambda: _ended(house, command_id), "the command never ended")
-            return {"held_s": hold_s, "ran_before": ran_before, "ran_after": written.exists(),
-                    "command_state": ended["state"],
-                    "approval_state": house.get(f"/v1/approvals/{approval['id']}")["state"]}
+            return hold_until_answered(house, "goose", hold_s, decision)
         finally:
             house.down()
+
+
+def hold_until_answered(house: House, agent_id: str, hold_s: float, decision: str) -> dict[str, Any]:
+    """Have the agent ask for one tool call, leave it unanswered for `hold_s` seconds, answer. Raises Unmet."""
+    written = house.workspace / "written.txt"
+    command_id = _submit(house, agent_id, "[[tool:echo held > written.txt; cat written.txt]]")
+    approval = _wait(lambda: next(iter(house.get("/v1/approvals", state="pending")["items"]), None),
+                     "the tool call was never asked for")
+    time.sleep(hold_s)
+    ran_before = written.exists()
+    still = house.get(f"/v1/approvals/{approval['id']}")["state"]
+    if still != "pending":
+        raise Unmet(f"the approval became {still} while nobody had answered")
+    answer = house.post(f"/v1/approvals/{approval['id']}/grants", {"decision": decision}, "proof-hold-the-vote")
+    if answer.status_code not in (200, 201):
+        raise Unmet(f"the vote was refused: {answer.text}")
+    ended = _wait(lambda: _ended(house, command_id), "the command never ended")
+    return {"held_s": hold_s, "ran_before": ran_before, "ran_after": written.exists(),
+            "command_state": ended["state"],
+            "approval_state": house.get(f"/v1/approvals/{approval['id']}")["state"]}
 
 
 def met(run: dict[str, Any], decision: str) -> bool:
@@ -71,8 +76,8 @@ def met(run: dict[str, Any], decision: str) -> bool:
             and run["approval_state"] == ("consumed" if granted else "denied"))
 
 
-def _submit(house: House, prompt: str) -> str:
-    body = {"type": "execute", "target": {"agent_id": "goose", "workspace": str(house.workspace)},
+def _submit(house: House, agent_id: str, prompt: str) -> str:
+    body = {"type": "execute", "target": {"agent_id": agent_id, "workspace": str(house.workspace)},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
     answer = house.post("/v1/commands", body, "proof-hold-the-command")
     if answer.status_code != 202:

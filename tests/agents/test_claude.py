@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agents.claude_settings import OWN_YES, write_settings
 from agents.third_party import ThirdParty
 from interlock.agents.registry import offers
 from interlock.ports.agent import AgentSpec
@@ -24,13 +25,6 @@ HOLD_S = 2.0
 
 def spec(agent: ThirdParty, **fields: Any) -> AgentSpec:
     return AgentSpec(adapter="claude", env=dict(agent.env), **fields)
-
-
-def settings(agent: ThirdParty, told: dict[str, Any]) -> None:
-    """The user's own settings of Claude Code."""
-    place = Path(agent.env["HOME"]) / ".claude"
-    place.mkdir(exist_ok=True)
-    (place / "settings.json").write_text(json.dumps(told))
 
 
 def left_of(session_id: str) -> list[str]:
@@ -99,24 +93,9 @@ async def test_a_tool_runs_only_after_a_yes(claude: ThirdParty, decision: Any, s
         assert len(scene.all("agent.interaction.request")) == 1
 
 
-OWN_YES = {
-    "permissions": {"allow": ["Bash(*)"]},
-    "hooks": {
-        event: [{"matcher": "*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(said)}'"}]}]
-        for event, said in {
-            "PermissionRequest": {"hookSpecificOutput": {
-                "hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}},
-            "PreToolUse": {"hookSpecificOutput": {
-                "hookEventName": "PreToolUse", "permissionDecision": "allow"}},
-        }.items()
-    },
-}  # fmt: skip
-"""Settings in which the user's own rules and hooks say yes to everything, at once."""
-
-
 @pytest.mark.req("A-5")
 async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_allow(claude: ThirdParty) -> None:
-    settings(claude, OWN_YES)
+    write_settings(Path(claude.env["HOME"]), OWN_YES)
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
         await scene.prompt("please [[tool:touch made.txt]]")
@@ -188,6 +167,36 @@ async def test_a_later_opening_goes_on_with_the_conversation(claude: ThirdParty)
             await scene.next("session.closed")
         asked = json.dumps(claude.model.recording.turns()[-1].body)
         assert "resume False" in asked
+
+
+@pytest.mark.req("A-6")
+async def test_plan_mode_is_switched_on_and_off_and_no_other(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.send("control.mode.switch", p.ModeSwitch(mode="plan"))
+        await scene.turn("plan [[chunks:1]]")
+        assert "Plan mode is active" in json.dumps(claude.model.recording.turns()[-1].body)
+        await scene.send("control.mode.switch", p.ModeSwitch(mode="default"))
+        assert scene.all("session.error") == []
+        await scene.send("control.mode.switch", p.ModeSwitch(mode="bypassPermissions"))
+        error = (await scene.next("session.error")).payload
+        assert (error.error_code, error.fatal) == ("UNSUPPORTED_CAPABILITY", False)
+
+
+@pytest.mark.req("T-6")
+async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.turn("hello [[chunks:5]]")
+        assert (await scene.turn("/compact")).payload.stop_reason == "end_turn"
+        await scene.turn("more [[chunks:5]]")
+        await scene.send("control.session.compact", p.SessionCompact(request_id="r-1"))
+        while len(scene.all("session.compacted")) < 2:
+            await scene.next("session.compacted")
+        by_hand, asked = (frame.payload for frame in scene.all("session.compacted"))
+        assert (by_hand.trigger, asked.trigger) == ("manual", "requested")
+        assert all(told.previous_token_count > 0 and told.summary for told in (by_hand, asked))
+        assert (await scene.turn("go on [[chunks:1]]")).payload.stop_reason == "end_turn"
 
 
 @pytest.mark.req("A-2", "A-8")

@@ -102,7 +102,11 @@ class Stage:
 
     async def next(self, *kinds: str) -> Frame:
         """The next frame of one of these types that was not taken yet; those before it are passed over."""
-        async with asyncio.timeout(PATIENCE_S), self._changed:
+        return await self.next_within(PATIENCE_S, *kinds)
+
+    async def next_within(self, seconds: float, *kinds: str) -> Frame:
+        """The same, or TimeoutError after so long."""
+        async with asyncio.timeout(seconds), self._changed:
             while True:
                 while self._taken < len(self.heard):
                     frame = self.heard[self._taken]

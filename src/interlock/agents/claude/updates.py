@@ -160,6 +160,9 @@ class Updates:
         if call is None or self.scribe is None:
             return
         output_type, output = output_of(call, block.content, None if block.is_error else structured)
+        if block.is_error and isinstance(output, str):
+            # A no of the hook that holds a call is no error of a hook.
+            output = output.removeprefix(f"PreToolUse:{call.name} hook error: ")
         await self.scribe.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
 
     # --- compactions (T-6) ---

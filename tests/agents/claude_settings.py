@@ -1,0 +1,28 @@
+"""A user's own settings of Claude Code, as they lie in a home directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+OWN_YES = {
+    "permissions": {"allow": ["Bash(*)"]},
+    "hooks": {
+        event: [{"matcher": "*", "hooks": [{"type": "command", "command": f"echo '{json.dumps(said)}'"}]}]
+        for event, said in {
+            "PermissionRequest": {"hookSpecificOutput": {
+                "hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}},
+            "PreToolUse": {"hookSpecificOutput": {
+                "hookEventName": "PreToolUse", "permissionDecision": "allow"}},
+        }.items()
+    },
+}  # fmt: skip
+"""Settings in which the user's own rules and hooks say yes to everything, at once."""
+
+
+def write_settings(home: Path, told: dict[str, Any]) -> None:
+    """Make them the user's."""
+    place = home / ".claude"
+    place.mkdir(exist_ok=True)
+    (place / "settings.json").write_text(json.dumps(told))

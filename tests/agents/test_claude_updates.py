@@ -1,0 +1,211 @@
+"""What Claude Code says, message by message, and what the scribe hears of it; the program itself is not needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from claude_agent_sdk import (
+    AssistantMessage,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from interlock.agents.claude.results import Called, answered, output_of, title_of, usage_of
+from interlock.agents.claude.updates import Updates
+from interlock.ports.agent import Answer, Question, TurnUsage
+
+pytestmark = pytest.mark.anyio
+
+
+class Ear:
+    """A scribe that keeps what it hears, as one tuple a call."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    async def text(self, text: str) -> None:
+        self.heard.append(("text", text))
+
+    async def thinking(self, text: str) -> None:
+        self.heard.append(("thinking", text))
+
+    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
+                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
+        self.heard.append(("request", invocation_id, tool_name, msgspec.json.decode(input_json), title,
+                           parent_invocation_id, kind))
+
+    async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
+        self.heard.append(("output", invocation_id, channel, text))
+
+    async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
+        self.heard.append(("result", invocation_id, status, output_type, output))
+
+    async def ask(self, question: Question) -> Answer:
+        raise AssertionError(question)
+
+    async def usage(self, usage: TurnUsage) -> None:
+        raise AssertionError(usage)
+
+    async def warn(self, code: str, message: str) -> None:
+        raise AssertionError((code, message))
+
+
+def piece(event: dict[str, Any], parent: str | None = None) -> StreamEvent:
+    return StreamEvent(uuid="u", session_id="s", event=event, parent_tool_use_id=parent)
+
+
+def start(message_id: str, parent: str | None = None) -> StreamEvent:
+    usage = {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1}
+    return piece({"type": "message_start", "message": {"id": message_id, "model": "m", "usage": usage}}, parent)
+
+
+def delta(parent: str | None = None, **fields: str) -> StreamEvent:
+    return piece({"type": "content_block_delta", "index": 0, "delta": fields}, parent)
+
+
+def assistant(*blocks: Any, message_id: str = "m1", parent: str | None = None, error: Any = None) -> AssistantMessage:
+    return AssistantMessage(content=list(blocks), model="m", message_id=message_id, parent_tool_use_id=parent,
+                            error=error)
+
+
+async def hear(*messages: Any) -> list[tuple[Any, ...]]:
+    updates, ear = Updates(None), Ear()
+    updates.begin(ear)
+    for message in messages:
+        await updates.take(message)
+    return ear.heard
+
+
+@pytest.mark.req("A-7", "E-4")
+async def test_what_was_streamed_is_not_told_again_and_what_was_not_is_told() -> None:
+    heard = await hear(
+        start("m1"), delta(type="thinking_delta", thinking="hm"), delta(type="text_delta", text="one "),
+        delta(type="text_delta", text="two"),
+        assistant(ThinkingBlock(thinking="hm", signature=""), TextBlock(text="one two")),
+        assistant(ThinkingBlock(thinking="so", signature=""), TextBlock(text="three"), message_id="m2"),
+        assistant(TextBlock(text="API Error: 500"), message_id="m3", error="server_error"),
+    )
+    assert heard == [("thinking", "hm"), ("text", "one "), ("text", "two"), ("thinking", "so"), ("text", "three")]
+
+
+@pytest.mark.req("A-7")
+async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents_output() -> None:
+    task = {"description": "look", "prompt": "look around", "subagent_type": "Explore"}
+    heard = await hear(
+        assistant(ToolUseBlock(id="t1", name="Task", input=task)),
+        start("m2", "t1"), delta("t1", type="text_delta", text="I look."),
+        assistant(TextBlock(text="I look."), ToolUseBlock(id="t2", name="Grep", input={"pattern": "x"}),
+                  message_id="m2", parent="t1"),
+        UserMessage(content=[ToolResultBlock(tool_use_id="t2", content="a.py")], parent_tool_use_id="t1",
+                    tool_use_result={"mode": "files_with_matches", "filenames": ["a.py"]}),
+        UserMessage(content=[ToolResultBlock(tool_use_id="t1", content=[{"type": "text", "text": "found"}])]),
+    )
+    assert heard == [
+        ("request", "t1", "Task", task, "Task: look", None, None),
+        ("output", "t1", "agent", "I look."),
+        ("request", "t2", "Grep", {"pattern": "x"}, "Grep: x", "t1", "search"),
+        ("result", "t2", "ok", "file_list", ["a.py"]),
+        ("result", "t1", "ok", "agent_result", "found"),
+    ]
+
+
+@pytest.mark.req("A-5")
+async def test_a_no_is_told_in_the_words_of_whoever_said_it() -> None:
+    heard = await hear(
+        assistant(ToolUseBlock(id="t1", name="Bash", input={"command": "ls"})),
+        UserMessage(content=[ToolResultBlock("t1", "PreToolUse:Bash hook error: Not today.", is_error=True)],
+                    tool_use_result="Error: Not today."),
+    )
+    assert heard[-1] == ("result", "t1", "error", "text", "Not today.")
+
+
+@pytest.mark.req("A-7")
+def test_outputs_by_tool() -> None:
+    edit = {"filePath": "/w/a", "oldString": "x", "newString": "y", "originalFile": "axb", "structuredPatch": []}
+    write = {"filePath": "/w/b", "content": "new", "originalFile": None, "structuredPatch": []}
+    for name, content, structured, expected in [
+        ("Edit", "done", edit, ("diff", [{"path": "/w/a", "old_text": "x", "new_text": "y"}])),
+        ("Write", "done", write, ("diff", [{"path": "/w/b", "old_text": None, "new_text": "new"}])),
+        ("Edit", "no such text", None, ("text", "no such text")),
+        ("Read", "1 line", {"type": "text"}, ("file_content", "1 line")),
+        ("Grep", "a:1", {"mode": "content", "filenames": []}, ("text", "a:1")),
+        ("Glob", "a", {"filenames": ["a"]}, ("file_list", ["a"])),
+        ("WebFetch", "page", None, ("web_content", "page")),
+        ("Bash", "(Bash completed with no output)", {"stdout": "", "stderr": ""}, ("empty", "")),
+        ("Bash", "hi", {"stdout": "hi", "stderr": ""}, ("text", "hi")),
+        ("Read", [{"type": "image"}], None, ("structured", [{"type": "image"}])),
+        ("mcp__x__y", None, None, ("empty", "")),
+    ]:
+        assert output_of(Called(name, {}), content, structured) == expected
+
+
+@pytest.mark.req("A-7")
+def test_titles_name_what_a_tool_is_pointed_at() -> None:
+    assert title_of("Read", {"file_path": "/w/a"}) == "Read: /w/a"
+    assert title_of("mcp__x__y", {"n": 1}) == "mcp__x__y"
+
+
+@pytest.mark.req("T-6")
+@pytest.mark.parametrize(("told", "requested", "trigger"), [
+    ("auto", False, "auto"), ("manual", False, "manual"), ("manual", True, "requested"),
+])  # fmt: skip
+async def test_a_compaction_is_reported_with_its_summary(told: str, requested: bool, trigger: str) -> None:
+    relayed: list[Any] = []
+
+    async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
+        relayed.append((kind, payload))
+
+    updates = Updates(relay)
+    updates.requested = requested
+    metadata = {"trigger": told, "pre_tokens": 171, "post_tokens": 20}
+    await updates.take(SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))
+    await updates.take(UserMessage(content="In short: nothing."))
+    await updates.take(UserMessage(content="<local-command-stdout>Compacted</local-command-stdout>"))
+    report = updates.compacted
+    assert report is not None
+    assert (report.summary, report.previous_token_count, report.current_token_count, report.trigger) == (
+        "In short: nothing.", 171, 20, trigger)  # fmt: skip
+    assert relayed == ([] if requested else [("session.compacted", report)])
+
+
+def result(**fields: Any) -> ResultMessage:
+    told: dict[str, Any] = {"subtype": "success", "is_error": False, "stop_reason": "end_turn", **fields}
+    return ResultMessage(duration_ms=1, duration_api_ms=1, num_turns=1, session_id="s", **told)
+
+
+@pytest.mark.req("A-7")
+@pytest.mark.parametrize(("fields", "stop", "error"), [
+    ({}, "end_turn", None),
+    ({"stop_reason": "max_tokens"}, "max_tokens", None),
+    ({"subtype": "error_max_turns", "is_error": True}, "max_tokens", None),
+    ({"is_error": True, "result": "API Error: 500 x"}, "error", "API Error: 500 x"),
+    ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "error", "a; b"),
+])  # fmt: skip
+def test_how_a_turn_ends(fields: dict[str, Any], stop: str, error: str | None) -> None:
+    outcome = answered(result(**fields), TurnUsage())
+    assert outcome.stop_reason == stop
+    assert outcome.error == (None if error is None else ("UPSTREAM_ERROR", error))
+
+
+@pytest.mark.req("A-7")
+def test_a_refusal_is_noticed() -> None:
+    assert answered(result(stop_reason="refusal"), TurnUsage()).notice is not None
+
+
+@pytest.mark.req("A-7", "T-2")
+def test_the_cost_of_a_turn_is_what_the_conversation_cost_more() -> None:
+    told = usage_of(
+        result(total_cost_usd=0.5, model_usage={"m": {"contextWindow": 1000}}, usage={
+            "input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4,
+            "output_tokens_details": {"thinking_tokens": 5}}),
+        0.2, 10, "m",
+    )  # fmt: skip
+    assert told == TurnUsage(1, 2, 3, 4, 5, pytest.approx(0.3), 1000, 10)
