@@ -1,0 +1,129 @@
+"""Agents that speak the protocol themselves, through gateway and runner: each end of a turn is its command's (C-8)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from agents.example_agent import EXAMPLE, node
+from end_to_end.errands import submit, watching
+
+from proof.house import House
+
+DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
+
+
+def agent(name: str, command: str, *args: str) -> str:
+    given = ", ".join(f'"{arg}"' for arg in args)
+    return f'\n[agents.{name}]\nadapter = "dps"\ncommand = "{command}"\nargs = [{given}]\n'
+
+
+def lived_in(place: Path, config: str) -> Generator[House]:
+    house = House(place, config)
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+    left, (audit_ok, _, says) = house.leftovers(), house.audit_ok()
+    assert left == []
+    assert audit_ok, says
+    assert "Traceback" not in house.log("gateway") + house.log("runner")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    yield from lived_in(tmp_path_factory.mktemp("house"), agent("words", sys.executable, "-I", "-S", str(DPS)))
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", node(), str(EXAMPLE)))
+
+
+@pytest.mark.req("C-8", "T-1", "T-2", "A-7")
+@pytest.mark.parametrize(("words", "state", "notices", "awaits"), [
+    ("stop:end_turn", "succeeded", [], False),
+    ("stop:max_tokens", "succeeded", ["Truncated"], False),
+    ("stop:awaiting_input", "succeeded", [], True),
+    ("stop:tool_use", "succeeded", [], False),
+    ("stop:cancelled", "canceled", [], False),
+    ("stop:error", "failed", [], False),
+])
+def test_each_stop_reason_ends_its_command(
+    words: str, state: str, notices: list[str], awaits: bool, house: House
+) -> None:
+    errand = submit(house, "words", f"text:said {words}", workspace=house.workspace)
+    ended = errand.ended()
+    assert ended["state"] == state
+    output = ended["result"]["output"]
+    assert [notice["code"] for notice in output.get("notices", [])] == notices
+    assert output.get("awaiting_input", False) is awaits
+    assert "said" in errand.text()
+    ends = [frame["payload"]["stop_reason"] for frame in errand.sent("session.turn.end")]
+    assert ends == ([*(["tool_use"] if "tool_use" in words else []), "end_turn"] if state == "succeeded"
+                    and words in ("stop:end_turn", "stop:tool_use") else [words.removeprefix("stop:")])
+    if state == "failed":
+        assert ended["error"]["code"] == "UPSTREAM_ERROR"
+    errand.close()
+
+
+@pytest.mark.req("C-8")
+def test_a_query_of_two_turns_is_one_command_that_runs_to_its_last(house: House) -> None:
+    errand = submit(house, "words", "text:first stop:tool_use", workspace=house.workspace)
+    errand.ended()
+    assert errand.text() == "firstmore"
+    states = [event["state"] for event in errand.status() if event["event"] == "state"]
+    assert states[-2:] == ["running", "succeeded"]
+    following = submit(house, "words", "text:next", session_id=errand.session_id)
+    assert following.ended()["state"] == "succeeded"
+    errand.close()
+
+
+@pytest.mark.req("T-6", "E-1")
+def test_compactions_and_strangers_are_kept_in_the_session(house: House) -> None:
+    errand = submit(house, "words", "compact:auto compact:manual vendor", workspace=house.workspace)
+    assert errand.ended()["state"] == "succeeded"
+    assert [frame["payload"]["trigger"] for frame in errand.sent("session.compacted")] == ["auto", "manual"]
+    assert [frame["payload"] for frame in errand.sent("x-acme.progress")] == [{"percent": 12}]
+    assert [frame["payload"]["mood"] for frame in errand.sent("agent.mood")] == ["fine"]
+    errand.close()
+
+
+@pytest.mark.req("A-5", "A-7", "P-1")
+@pytest.mark.parametrize(("decision", "said"), [("grant", "It is in note.txt."), ("deny", "I leave note.txt as it is.")])
+def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said: str, example: House) -> None:
+    place = example.workspace / decision
+    place.mkdir()
+    errand = submit(example, "notes", "buy milk", workspace=place)
+
+    approval = errand.approval()
+    assert (approval["door"], approval["tool_name"]) == ("tool", "write_note")
+    assert not (place / "note.txt").exists()
+    errand.vote(decision, approval)
+
+    assert errand.ended()["state"] == "succeeded"
+    assert said in errand.text()
+    assert errand.text().startswith("Hello! You said: buy milk")
+    assert (place / "note.txt").exists() is (decision == "grant")
+    assert example.log("runner").count("refused:") == 0
+    errand.close()
+
+
+@pytest.mark.req("A-4", "A-7", "C-8")
+def test_the_documented_example_stops_when_it_is_told_to(example: House) -> None:
+    errand = submit(example, "notes", "word " * 500, workspace=example.workspace)
+    with watching(errand) as viewer:
+        viewer.until_text("word word")
+        errand.cancel()
+        assert errand.ended()["state"] == "canceled"
+        viewer.until_frame("session.turn.end")
+    assert 0 < errand.text().count("word") < 500
+    assert not (example.workspace / "note.txt").exists()
+    assert errand.sent("agent.error") == []
+    again = submit(example, "notes", "still there?", session_id=errand.session_id)
+    again.vote("deny")
+    assert again.ended()["state"] == "succeeded"
+    errand.close()
