@@ -93,6 +93,22 @@ async def test_a_link_that_ends_before_its_welcome_says_nothing_but_why(outflow:
     assert socket.sent.empty()
 
 
+@pytest.mark.req("L-2")
+async def test_what_waits_is_one_message_where_both_sides_offered_it(outflow: RunnerOutflow, socket: Socket) -> None:
+    outflow.batch = True
+    outflow.send(control(1))
+    outflow.send(control(2))
+    outflow.ack("s", 7)
+    outflow.send_now(WELCOME)
+    assert (await socket.frame()).type == "x-interlock.welcome"  # The welcome is a message of its own.
+    lines = (await socket.next())["text"].split("\n")
+    assert [decode(line.encode(), Direction.M).type for line in lines] == [
+        "control.turn.cancel", "control.turn.cancel", "x-interlock.ack"]
+    outflow.send(control(3))
+    assert (await socket.frame()).seq == 3
+    assert socket.sent.empty()
+
+
 @pytest.mark.req("D-1")
 async def test_acknowledgements_of_a_burst_are_one_for_each_session(outflow: RunnerOutflow, socket: Socket) -> None:
     outflow.send_now(WELCOME)

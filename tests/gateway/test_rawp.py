@@ -361,3 +361,30 @@ async def test_a_runner_that_opens_a_newer_link_loses_the_older_one(house: House
         assert (code, reason) == (4410, "the same runner opened a newer link")
         await house.execute()
         await newer.frame("control.prompt.request")
+
+
+@pytest.mark.req("L-2", "D-1", "E-1")
+async def test_frames_come_together_in_one_message_where_the_runner_offered_it(house: House) -> None:
+    async with house.link() as runner:
+        await runner.next()
+        runner.hello(features=["batch"])
+        assert (await runner.frame("x-interlock.welcome")).payload.features == ["batch"]
+        session_id = (await house.execute()).target.session_id
+        await runner.next()  # Open and prompt: they waited together.
+        frames = [{"type": "agent.error", "message_id": f"m{seq}", "session_id": session_id, "seq": seq,
+                   "payload": msgspec.to_builtins(warning())} for seq in (1, 2, 3)]
+        frames[1]["payload"] = {}  # It is refused alone.
+        runner.text("\n".join(map(json.dumps, frames)))
+        while json.loads((await runner.next())["text"].split("\n")[-1])["payload"].get("seq") != 3:
+            pass
+        assert await house.kinds(session_id) == ["agent.error", "refused", "agent.error"]
+
+
+@pytest.mark.req("L-2", "L-4")
+async def test_a_runner_that_offers_nothing_says_and_hears_one_frame_a_message(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        frame = {"type": "agent.error", "message_id": "m", "session_id": session_id, "seq": 2,
+                 "payload": msgspec.to_builtins(warning())}
+        runner.text(json.dumps(frame, indent=1))  # A line end between fields is none between frames.
+        await runner.acked(2)
+        assert await house.kinds(session_id) == ["session.capabilities", "agent.error"]

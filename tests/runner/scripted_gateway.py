@@ -7,7 +7,7 @@ import contextlib
 import http
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -158,6 +158,7 @@ class Runner:
         self.hold = asyncio.Event()
         self.hold.set()
         self.failure: Exception | None = None
+        self.features: list[str] = []
         self.link = Link(url=url, token=TOKEN, outbox=outbox, outflow=self.outflow, hello=self._hello,
                          control=self._control, vouch=self._vouch, clock=self.clock, entropy=entropy,
                          on_state=self.states.put_nowait, pace=pace)
@@ -166,7 +167,8 @@ class Runner:
     async def _hello(self) -> p.Hello:
         sessions = [p.HelloSession(session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
                                    state="idle") for row in await self.outbox.sessions()]
-        return p.Hello(versions=[DPS_VERSION], runner_id="r", boot_id="b", agents=[], sessions=sessions)
+        return p.Hello(versions=[DPS_VERSION], runner_id="r", boot_id="b", agents=[], sessions=sessions,
+                       features=self.features)
 
     async def _control(self, frame: Frame, raw: bytes) -> None:
         if self.failure is not None:
@@ -194,13 +196,15 @@ class Runner:
 
 @contextlib.asynccontextmanager
 async def conversation(*, pace: Pace = QUICK, outbox: Outbox | None = None, limit_bytes: int = 1 << 26,
-                       dial: bool = True, through: Callable[[str], str] = str) -> AsyncIterator[tuple[Gateway, Runner]]:
+                       dial: bool = True, through: Callable[[str], str] = str,
+                       features: Sequence[str] = ()) -> AsyncIterator[tuple[Gateway, Runner]]:
     """A gateway, and a runner that dials it, or the URL that `through` makes of the gateway's."""
     gateway = Gateway()
     await gateway.start()
     outbox = outbox or MemoryOutbox(limit_bytes=limit_bytes)
     await outbox.open_session(SESSION, 1_700_000_000_000, b"")
     runner = Runner(through(gateway.url), outbox, pace, limit_bytes)
+    runner.features = list(features)
     flushing = asyncio.create_task(runner.outflow.run())
     runner.running = asyncio.create_task(runner.link.run()) if dial else None
     try:

@@ -7,13 +7,14 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from interlock.demo.sabotage import Passed, Tap
-from interlock.demo.websocket import Splitter, text_frame
+from interlock.demo.websocket import Piece, Splitter, text_frame
+from interlock.protocol.batches import split
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 16 * 1024
@@ -103,7 +104,7 @@ class Proxy:
                            back: asyncio.StreamWriter) -> None:
         splitter = Splitter()
         while data := await source.read(READ_BYTES):
-            for piece in splitter.feed(data):
+            for piece in _single(splitter.feed(data), masked=True):
                 frame = _document(piece.text)
                 if frame is None:
                     onward.write(piece.raw)
@@ -122,7 +123,7 @@ class Proxy:
                             back: asyncio.StreamWriter) -> None:
         splitter = Splitter()
         while data := await source.read(READ_BYTES):
-            for piece in splitter.feed(data):
+            for piece in _single(splitter.feed(data), masked=False):
                 frame = _document(piece.text)
                 if frame is None:
                     onward.write(piece.raw)
@@ -139,6 +140,17 @@ class Proxy:
         for writer in self._open:
             _reset(writer)
         self.cut.set()
+
+
+def _single(pieces: Iterable[Piece], *, masked: bool) -> Iterator[Piece]:
+    """One frame a piece: a message that holds several, as JSON lines, becomes several messages (L-2)."""
+    for piece in pieces:
+        lines = split(piece.text) if piece.text is not None else []
+        if len(lines) < 2:
+            yield piece
+            continue
+        for line in lines:
+            yield Piece(text_frame(line, os.urandom(4) if masked else None), line)
 
 
 def _write(passed: Passed | None, raw: bytes, onward: asyncio.StreamWriter, back: asyncio.StreamWriter,

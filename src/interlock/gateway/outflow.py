@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.protocol.batches import join
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.limits import ACK_DELAY_MS, MIB
 
@@ -38,7 +39,10 @@ class RunnerOutflow:
         self._closing: tuple[int, str] | None = None
         self._closed = False
         self._ack_number = 0
+        self._welcome: bytes | None = None
         self._opened = False
+        self.batch = False
+        """Both sides offered it: what waits goes out together (L-2)."""
         self._task = asyncio.create_task(self._run(), name="runner outflow")
 
     def send(self, raw: bytes) -> None:
@@ -51,7 +55,7 @@ class RunnerOutflow:
 
     def send_now(self, raw: bytes) -> None:
         """Queue the welcome: it is first, because nothing is sent before it."""
-        self._waiting.insert(0, raw)
+        self._welcome = raw
         self._opened = True
         self._wake.set()
 
@@ -94,22 +98,24 @@ class RunnerOutflow:
         acks, self._acks = self._acks, {}
         if not self._opened:
             waiting, acks = [], {}  # Nothing is sent before the welcome, not even on the way out (L-4).
-        for raw in waiting:
-            await self._send({"type": "websocket.send", "text": raw.decode()})
-        for session_id, seq in acks.items():
-            self._acked[session_id] = seq
-            await self._send({"type": "websocket.send", "text": self._ack_text(session_id, seq)})
+        if self._welcome is not None:
+            welcome, self._welcome = self._welcome, None
+            await self._send({"type": "websocket.send", "text": welcome.decode()})
+        self._acked |= acks
+        waiting += [self._ack(session_id, seq) for session_id, seq in acks.items()]
+        for message in join(waiting) if self.batch else waiting:
+            await self._send({"type": "websocket.send", "text": message.decode()})
         if self._closing is not None and not self._waiting:
             code, reason = self._closing
             self._closed = True
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
-    def _ack_text(self, session_id: str, seq: int) -> str:
+    def _ack(self, session_id: str, seq: int) -> bytes:
         self._ack_number += 1
         return msgspec.json.encode(
             {"type": "x-interlock.ack", "message_id": f"ack-{self._ack_number}", "timestamp": "",
              "payload": {"session_id": session_id, "seq": seq}}
-        ).decode()
+        )
 
 
 def _reason(sentence: str) -> str:

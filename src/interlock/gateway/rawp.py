@@ -27,6 +27,7 @@ from interlock.engine.presence import Present
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.protocol import payloads as p
+from interlock.protocol.batches import BATCH, split
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
@@ -138,7 +139,7 @@ class RawpEndpoint:
         try:
             await self._welcome(hello, present, inflow, outflow)
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
-            await self._take_all(runner.runner_id, receive, inflow)
+            await self._take_all(runner.runner_id, receive, inflow, batches=outflow.batch)
         finally:
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id]
@@ -174,9 +175,10 @@ class RawpEndpoint:
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
                 durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
+        outflow.batch = BATCH in hello.features
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=uuid4(self._entropy(16)), gateway_id=self._gateway_id, limits=LIMITS_TOLD,
-            sessions=durable)))
+            sessions=durable, features=[BATCH])))
         for session_id in listed.keys() | records.keys():
             await self._attach_lane(session_id, present, listed.get(session_id), outflow)
         present.link = outflow
@@ -205,11 +207,12 @@ class RawpEndpoint:
                 shell.link = None
                 shell.push(Job(detach))
 
-    async def _take_all(self, runner_id: str, receive: Receive, inflow: Inflow) -> None:
+    async def _take_all(self, runner_id: str, receive: Receive, inflow: Inflow, *, batches: bool) -> None:
         while True:
-            raw = await _next_message(receive)
-            while not await self._took(runner_id, raw, inflow):
-                pass
+            message = await _next_message(receive)
+            for raw in split(message) if batches else (message,):
+                while not await self._took(runner_id, raw, inflow):
+                    pass
 
     async def _took(self, runner_id: str, raw: bytes, inflow: Inflow) -> bool:
         """Take a message; False where a gap was given up before it, so that it is to be taken again (E-3)."""

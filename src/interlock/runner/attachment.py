@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbox import Outbox
 from interlock.ports.outbox import Stored as StoredFrame
+from interlock.protocol.batches import split
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame
@@ -43,7 +44,7 @@ class Attachment:
 
     def __init__(self, socket: ClientConnection, *, outbox: Outbox, outflow: Outflow, inbound: Inbound,
                  vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
-                 ack_delay_s: float, note: Callable[[str], None]) -> None:
+                 ack_delay_s: float, note: Callable[[str], None], batch: bool = False) -> None:
         self._socket = socket
         self._outbox = outbox
         self._outflow = outflow
@@ -54,6 +55,7 @@ class Attachment:
         self._heartbeat_s = heartbeat_s
         self._ack_delay_s = ack_delay_s
         self._note = note
+        self._batch = batch
         self._to_send = asyncio.Event()
         self._to_read = asyncio.Event()
         self._sending = Sending(self._wake)
@@ -88,7 +90,7 @@ class Attachment:
         while True:
             await self._to_send.wait()
             self._to_send.clear()
-            while (raw := self._sending.pop()) is not None:
+            while (raw := self._sending.pop_all() if self._batch else self._sending.pop()) is not None:
                 await self._socket.send(raw, text=True)
             self._to_read.set()
 
@@ -156,22 +158,26 @@ class Attachment:
     # --- from the gateway ---
     async def _receive(self) -> None:
         while True:
-            raw = await self._socket.recv(decode=False)
-            try:
-                taken = await self._inbound.take(raw)
-            except Gap as gap:
-                raise Broken(CloseCode.GAP, str(gap)) from None
-            except Overrun as overrun:
-                raise Broken(TRY_AGAIN_LATER, str(overrun)) from None
-            match taken:
-                case Stored():
-                    self._owe_ack(taken)
-                case str():
-                    self._note(taken)
-                case Frame(type="x-interlock.ack"):
-                    self._take_ack(cast("Ack", taken.payload))
-                case Frame():
-                    self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
+            message = await self._socket.recv(decode=False)
+            for raw in split(message) if self._batch else (message,):
+                await self._take(raw)
+
+    async def _take(self, raw: bytes) -> None:
+        try:
+            taken = await self._inbound.take(raw)
+        except Gap as gap:
+            raise Broken(CloseCode.GAP, str(gap)) from None
+        except Overrun as overrun:
+            raise Broken(TRY_AGAIN_LATER, str(overrun)) from None
+        match taken:
+            case Stored():
+                self._owe_ack(taken)
+            case str():
+                self._note(taken)
+            case Frame(type="x-interlock.ack"):
+                self._take_ack(cast("Ack", taken.payload))
+            case Frame():
+                self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
 
     def _take_ack(self, ack: Ack) -> None:
         seq = min(ack.seq, self._sending.sent_seq(ack.session_id))

@@ -12,6 +12,7 @@ from websockets.typing import Subprotocol
 
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outbox import Outbox
+from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -184,6 +185,7 @@ class Link:
             socket, outbox=self._outbox, outflow=self._outflow, inbound=inbound, vouch=self._vouch, clock=self._clock,
             entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s, ack_delay_s=self._pace.ack_delay_s,
             note=lambda sentence: self._tell("notice", sentence),
+            batch=BATCH in hello.features and BATCH in welcome.features,
         )
         await attachment.run(welcome, [session.session_id for session in hello.sessions])
 

@@ -16,6 +16,7 @@ import structlog
 from interlock.agents.registry import offers, with_builtin
 from interlock.ports.agent import AgentSpec
 from interlock.ports.outbox import Outbox
+from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
@@ -81,7 +82,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
     async def hello() -> Hello:
         return Hello(
             versions=[DPS_VERSION], runner_id=config.runner_id, boot_id=boot_id, agents=offers(agents),
-            sessions=await sessions.hello_sessions(), device_name=config.device_name, roots=config.roots,
+            features=[BATCH], sessions=await sessions.hello_sessions(), device_name=config.device_name, roots=config.roots,
         )
 
     def changed(state: LinkState) -> None:

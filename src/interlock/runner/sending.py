@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from interlock.ports.outbox import Stored
-from interlock.protocol.limits import MIB
+from interlock.protocol.limits import MAX_MESSAGE_BYTES, MIB
 from interlock.runner.uplink import Closed, Delta, Offer
 
 SEND_BYTES = 4 * MIB
@@ -94,6 +94,23 @@ class Sending:
         message, size = self._queue.popleft()
         self._queued -= size
         return message if isinstance(message, bytes) else message()
+
+    def pop_all(self) -> bytes | None:
+        """Next message, with as many of the frames that wait as it holds, as JSON lines (L-2). A history goes alone."""
+        frames: list[bytes] = []
+        room = MAX_MESSAGE_BYTES + 1
+        while self._urgent and len(self._urgent[0]) < room:
+            frames.append(self._urgent.popleft())
+            room -= len(frames[-1]) + 1
+        while self._queue:
+            message, size = self._queue[0]
+            if not isinstance(message, bytes) or size >= room:
+                break
+            self._queue.popleft()
+            self._queued -= size
+            frames.append(message)
+            room -= size + 1
+        return b"\n".join(frames) if frames else self.pop()
 
     @property
     def roomy(self) -> bool:
