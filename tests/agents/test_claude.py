@@ -1,4 +1,4 @@
-"""The adapter `claude`: the real SDK and the real program, driven by the runner's own sessions against a model server."""
+"""The adapter `claude`: the real SDK and the real program, driven by the runner's sessions against a model server."""
 
 from __future__ import annotations
 
@@ -167,6 +167,28 @@ async def test_a_later_opening_goes_on_with_the_conversation(claude: ThirdParty)
             await scene.next("session.closed")
         asked = json.dumps(claude.model.recording.turns()[-1].body)
         assert "resume False" in asked
+
+
+@pytest.mark.req("A-5", "A-7")
+@pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
+async def test_a_subagents_call_is_held_like_any_other(claude: ThirdParty, decision: Any, status: str) -> None:
+    write_settings(Path(claude.env["HOME"]), OWN_YES)
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[agent:touch made.txt]]")
+        asked = await scene.next("agent.interaction.request")
+        task, call = scene.all("tool.invoke.request")
+        assert (task.payload.tool_name in {"Task", "Agent"}, call.payload.tool_name) == (True, "Bash")
+        assert call.payload.parent_invocation_id == task.payload.invocation_id
+        assert call.metadata["delegation_chain"] == [
+            {"agent_id": "general-purpose", "invocation_id": task.payload.invocation_id}]  # fmt: skip
+        assert asked.payload.context.invocation_id == call.payload.invocation_id
+        await scene.answer(asked, decision)
+        assert (await scene.next("tool.invoke.result")).payload.status == status
+        outcome = (await scene.next("tool.invoke.result")).payload
+        assert (outcome.invocation_id, outcome.output_type) == (task.payload.invocation_id, "agent_result")
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+        assert (claude.workspace / "made.txt").exists() == (decision == "allow")
 
 
 @pytest.mark.req("A-6")

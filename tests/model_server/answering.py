@@ -60,9 +60,11 @@ def answer(asked: Asked) -> Answer | Failure:
         return Failure(400, overflow=True)
     if script.fail_status is not None:
         return Failure(script.fail_status)
+    if script.delegated is not None and asked.results == 0:
+        return _delegating(asked, script.delegated)
     if asked.results < len(script.commands):
         return _calling(asked, script)
-    if script.commands:
+    if script.commands or script.delegated is not None:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return Answer(_texts(script) or (GREETING,), delay_seconds=script.delay_seconds)
 
@@ -73,6 +75,14 @@ def _calling(asked: Asked, script: Script) -> Answer:
         return Answer(words_as_chunks(NO_TOOL))
     before = _texts(script) if asked.results == 0 else ()
     return Answer(before, ToolCall(*found), script.delay_seconds)
+
+
+def _delegating(asked: Asked, command: str) -> Answer:
+    found = next((tool.name for tool in asked.tools if tool.name in ("Task", "Agent")), None)
+    if found is None:
+        return Answer(words_as_chunks(NO_TOOL))
+    arguments = {"description": "run it", "prompt": f"[[tool:{command}]]", "subagent_type": "general-purpose"}
+    return Answer((), ToolCall(found, arguments))
 
 
 def _texts(script: Script) -> tuple[str, ...]:

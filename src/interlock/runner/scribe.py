@@ -21,6 +21,10 @@ from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
 
 
+class _Delegation(msgspec.Struct):
+    subagent_type: str | None = None
+
+
 class TurnScribe:
     """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
 
@@ -84,11 +88,19 @@ class TurnScribe:
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
             now_ms = self._journal.now_ms
-            self._calls[invocation_id] = ToolCall(invocation_id, now_ms)
+            call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent))
+            call.delegates_to = _subagent(tool_name, input_json)
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
-            metadata = {"kind": kind[:MAX_NAME_CHARS]} if kind else None
+            metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
             await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata))
+
+    def _chain(self, parent: str | None) -> list[dict[str, str]]:
+        """Through which subagents a call came: each with the invocation that started it, the outermost first."""
+        call = self._calls.get(parent) if parent is not None else None
+        if call is None:
+            return []
+        return [*call.chain, {"agent_id": call.delegates_to, "invocation_id": call.invocation_id}]
 
     async def tool_output(self, invocation_id: str, channel: p.Channel, text: str) -> None:
         """Stream output of an open call."""
@@ -101,7 +113,7 @@ class TurnScribe:
                 payload = p.ToolStream(
                     invocation_id=invocation_id, channel=channel, offset=span.offset, text=span.text
                 )
-                frame = self._journal.frame("tool.invoke.stream", payload)
+                frame = self._journal.frame("tool.invoke.stream", payload, call.metadata)
                 await self._journal.delta(frame, f"{invocation_id}/{channel}", span.offset, span.text)
 
     async def tool_result(self, invocation_id: str, status: p.ToolStatus, output_type: p.OutputType, output: Any
@@ -119,7 +131,7 @@ class TurnScribe:
                 ) -> list[Frame | CloseBlock]:
         result = call.result(status, output_type, output, self._journal.now_ms)
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
-        return [self._journal.frame("tool.invoke.result", result), *closings]
+        return [self._journal.frame("tool.invoke.result", result, call.metadata), *closings]
 
     async def ask(self, question: Question) -> Answer:
         """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
@@ -180,6 +192,15 @@ class TurnScribe:
                 writes += self._result(call, "denied" if call.denied else "cancelled", "text", None)
             self._calls.clear()
             return writes
+
+
+def _subagent(tool_name: str, input_json: bytes) -> str:
+    """Who a Task or Agent call hands over to: the subagent that its input names, else the tool itself."""
+    try:
+        named = msgspec.json.decode(input_json, type=_Delegation).subagent_type
+    except msgspec.MsgspecError:
+        named = None
+    return sound(named or tool_name)[:MAX_NAME_CHARS]
 
 
 def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:

@@ -38,12 +38,20 @@ def bounded_input(input_json: bytes) -> tuple[bytes, bool]:
 class ToolCall:
     """One announced call: what it streamed, channel by channel, and what of that is kept."""
 
-    def __init__(self, invocation_id: str, started_ms: int) -> None:
+    def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None) -> None:
         self.invocation_id = invocation_id
+        self.chain = chain or []
+        """The subagents that it came through, as `delegation_chain` has them."""
+        self.delegates_to = ""
         self.started_ms = started_ms
         self.denied = False
         self._offsets: dict[p.Channel, int] = {}
         self._kept = Kept()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What each of its frames carries."""
+        return {"delegation_chain": self.chain} if self.chain else {}
 
     @property
     def channels(self) -> list[str]:

@@ -145,5 +145,6 @@ def _model(told: dict[str, Any], args: list[str]) -> str | None:
         elif word == "--model" and i + 1 < len(args):
             wanted = args[i + 1]
     models: list[dict[str, Any]] = told.get("models") or []
-    found = next((model for model in models if model.get("value") == wanted), {})
+    nothing: dict[str, Any] = {}
+    found = next((model for model in models if model.get("value") == wanted), nothing)
     return _text(found.get("resolvedModel")) or (wanted if wanted != "default" else None)

@@ -2,9 +2,9 @@
 
 Its permission callback alone does not hold. A `PermissionRequest` hook in the user's own settings may answer while a
 person still thinks, an allow-rule there keeps the callback from being called at all, and a hook that is late counts as
-"no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks every
-other voice; it is told to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to the
-permission callback, which lets through exactly the input that was granted and asks anew for any other.
+"no opinion". So the question is asked in a `PreToolUse` hook, which comes before all rules and whose *no* outranks
+every other voice; it is told to block when it fails or is late, and may take 20 days. Its *yes* lets the call go on to
+the permission callback, which lets through exactly the input that was granted and asks anew for any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from interlock.agents.claude.updates import Updates
 from interlock.ports.agent import Answer, Option, Question
 
 HOLD_S = 20 * 24 * 3600.0
-"""How long Claude Code waits for the hook. Its clock counts milliseconds in 31 bits: above 24.8 days it fires at once."""
+"""How long Claude Code waits for the hook; its clock counts milliseconds in 31 bits, so 24.8 days is the most."""
 MAX_OPEN_QUESTIONS = 64
 """Permissions asked at once; one more is answered no."""
 ANNOUNCED_WITHIN_S = 5.0
@@ -36,7 +36,7 @@ LEFT_TO_ITS_RULES = SUBAGENTS | {
     "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "ListAgents", "NotebookRead", "Read", "ReportFindings",
     "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoWrite", "ToolSearch",
 }  # fmt: skip
-"""Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: Claude Code's own rules
+"""Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: its own rules
 say whether they need a yes (a file outside the workspace does). Every other tool is asked about, whatever they say."""
 _OPTIONS = [Option("allow", "Allow once", "allow_once"), Option("deny", "Deny", "reject_once")]
 _DENIED = "The user does not allow this."

@@ -16,7 +16,7 @@ DISALLOWED = (
     "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
     "RemoteTrigger", "ScheduleWakeup",
 )  # fmt: skip
-"""Tools that no turn of ours can carry: a question whose answer is no yes or no, work that begins without a prompt, and a
+"""Tools that no turn of ours can carry: a question whose answer is no yes or no, work that begins without a prompt, a
 workspace other than the one that was opened."""
 OPENS_GATES = frozenset({
     "--allow-dangerously-skip-permissions", "--allowed-tools", "--allowedTools", "--bare",

@@ -48,7 +48,7 @@ def output_of(call: Called, content: Any, structured: Any) -> tuple[OutputType, 
         return "diff", [_diff(call, told)]
     files = told.get("filenames")
     if call.name in ("Glob", "Grep") and isinstance(files, list) and told.get("mode") != "content":
-        return "file_list", files
+        return "file_list", cast("list[Any]", files)
     if call.name == "Bash" and told.get("stdout") == "" and told.get("stderr") == "":
         return "empty", ""
     text = text_of(content)
@@ -97,8 +97,8 @@ def usage_of(result: ResultMessage, cost_before: float, context_used: int | None
     """This turn's part: the tokens are the turn's own, the cost is the conversation's so far."""
     told = result.usage or {}
     details = told.get("output_tokens_details")
-    models = result.model_usage or {}
-    of_model: Any = models.get(model or "") or next(iter(models.values()), {})
+    models = cast("dict[str, dict[str, Any]]", result.model_usage or {})
+    of_model = models.get(model or "") or next(iter(models.values()), told)
     cost = None if result.total_cost_usd is None else max(result.total_cost_usd - cost_before, 0.0)
     return TurnUsage(
         input_tokens=told.get("input_tokens"), output_tokens=told.get("output_tokens"),
