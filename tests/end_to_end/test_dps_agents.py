@@ -7,10 +7,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from proof.house import House
+
 from agents.example_agent import EXAMPLE, node
 from end_to_end.errands import submit, watching
-
-from proof.house import House
 
 DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
 
@@ -93,7 +93,9 @@ def test_compactions_and_strangers_are_kept_in_the_session(house: House) -> None
 
 
 @pytest.mark.req("A-5", "A-7", "P-1")
-@pytest.mark.parametrize(("decision", "said"), [("grant", "It is in note.txt."), ("deny", "I leave note.txt as it is.")])
+@pytest.mark.parametrize(("decision", "said"), [
+    ("grant", "It is in note.txt."), ("deny", "I leave note.txt as it is."),
+])
 def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said: str, example: House) -> None:
     place = example.workspace / decision
     place.mkdir()

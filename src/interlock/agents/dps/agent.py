@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.agents.dps.greeting import ended, started, with_stderr
 from interlock.agents.dps.pipe import Pipe, id_of, told_id
+from interlock.agents.dps.questions import Questions
 from interlock.agents.dps.telling import Telling, died, report_refused, request_of
 from interlock.ports.agent import (
     AgentStartFailed,
@@ -17,7 +18,6 @@ from interlock.ports.agent import (
     Exit,
     Opening,
     Prompt,
-    Question,
     Scribe,
     Started,
     TurnOutcome,
@@ -36,11 +36,8 @@ COMPACT_TIMEOUT_S = 300.0
 """From `control.session.compact` to `session.compacted`."""
 USAGE_GRACE_S = 2.0
 """After `session.turn.end` the usage that it owes is waited for so long; then the turn took nothing that is known."""
-MAX_OPEN_QUESTIONS = 64
-"""Permissions asked at once; one more is answered no."""
 DRAIN_S = 5.0
 """After its end, what an agent wrote last may take so long to be taken in."""
-BY = "interlock"
 
 
 class DpsAgent:
@@ -66,7 +63,7 @@ class DpsAgent:
         self._compacting: tuple[str, asyncio.Future[p.Compacted]] | None = None
         self._overflow: LineTooLong | None = None
         self._aside: set[asyncio.Task[None]] = set()
-        self._questions = 0
+        self._questions: Questions | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
         self._exit = Exit(0, None)
@@ -82,6 +79,7 @@ class DpsAgent:
             [spec.command, *spec.args], opening.environment, opening.workspace
         )
         pipe = self._pipe = Pipe(process, opening.session_id)
+        self._questions = Questions(pipe)
         greeted = self._greeted = asyncio.get_running_loop().create_future()
         self._tasks = [
             asyncio.create_task(self._read(process, pipe)), asyncio.create_task(self._bury(process)),
@@ -152,8 +150,8 @@ class DpsAgent:
     def _refuse(self, frame: Frame, code: str, sentence: str) -> None:
         """Tell it why; a question that is refused is also answered, since an agent that asks waits (A-5)."""
         self._connected().refuse(told_id(frame), code, sentence)
-        if isinstance(frame.payload, p.InteractionRequest):
-            self._begin(self._respond(frame.payload.interaction_id, None, sentence))
+        if isinstance(frame.payload, p.InteractionRequest) and self._questions is not None:
+            self._questions.deny(frame.payload.interaction_id, sentence)
 
     async def _act(self, frame: Frame) -> None:
         """Take one frame. Raises InvalidFrame and Refusal."""
@@ -200,8 +198,8 @@ class DpsAgent:
             self._cost = payload.cost_usage.used
         if telling is None or self._machine.phase == "idle":
             return  # The machine lets nothing but a quota pass here, and the gateway counts for itself.
-        if isinstance(payload, p.InteractionRequest):
-            self._ask(telling, payload)
+        if isinstance(payload, p.InteractionRequest) and self._questions is not None:
+            self._questions.ask(telling, payload, cancelled=self._cancelled)
         else:
             await telling.take(frame)
         if frame_class(frame.type) is Class.DURABLE:
@@ -225,7 +223,7 @@ class DpsAgent:
             await telling.scribe.warn(told.error_code, sentence)
         if told.fatal and self._process is not None:
             # T-5: a fatal error starts the termination, from either side.
-            self._begin(self._terminate(self._process))
+            self._begin(_terminate(self._process))
 
     async def _compacted(self, frame: Frame, told: p.Compacted) -> None:
         """Every compaction is reported (T-6); one that was asked for answers the request."""
@@ -251,35 +249,6 @@ class DpsAgent:
         pipe.refuse("", Code.FRAME_TOO_LARGE, str(error))
         if self._telling is not None:
             self._telling.fail(Code.FRAME_TOO_LARGE, str(error))
-
-    # --- its questions ---
-    def _ask(self, telling: Telling, asked: p.InteractionRequest) -> None:
-        """Put a question to the scribe, or answer no at once. Raises InvalidFrame."""
-        if asked.interaction_type != "PERMISSION":
-            raise InvalidFrame("$.payload.interaction_type", "is PERMISSION here; to ask a person something else, end "
-                               "the turn with awaiting_input", None, Code.UNSUPPORTED_CAPABILITY)
-        question = telling.question(asked)
-        if self._cancelled or self._questions >= MAX_OPEN_QUESTIONS:
-            self._begin(self._respond(asked.interaction_id, None, "The turn was cancelled, or asks too much at once."))
-            return
-        self._questions += 1
-        # A person takes their time: what else the agent says must be heard meanwhile.
-        self._begin(self._answer(asked.interaction_id, question, telling.scribe))
-
-    async def _answer(self, interaction_id: str, question: Question, scribe: Scribe) -> None:
-        try:
-            answer = await scribe.ask(question)
-        finally:
-            self._questions -= 1
-        await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow)
-
-    async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool = False
-                       ) -> None:
-        told = p.InteractionResponse(
-            interaction_id=interaction_id, decision="allow" if allow else "deny", by=BY, option_id=option_id,
-            message=message,
-        )
-        await self._tell("control.interaction.response", told)
 
     # --- its turns ---
     async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
@@ -387,12 +356,11 @@ class DpsAgent:
             await asyncio.wait(self._tasks[:2], timeout=DRAIN_S)
         for task in [*self._tasks, *self._aside]:
             task.cancel()
+        if self._questions is not None:
+            await self._questions.close()
         await asyncio.gather(*self._tasks, *self._aside, return_exceptions=True)
         self._exit = how
         return how
-
-    async def _terminate(self, process: Process) -> None:
-        await process.terminate()
 
     async def gone(self) -> Exit:
         """Wait until the process and its output have ended."""
@@ -419,3 +387,7 @@ async def _settled(telling: Telling) -> None:
             await telling.settled.wait()
     except TimeoutError:
         return
+
+
+async def _terminate(process: Process) -> None:
+    await process.terminate()
