@@ -20,6 +20,7 @@ from interlock.ports.ledger import (
     Batch,
     CommandQuery,
     DropControls,
+    DropPairings,
     DropTranscript,
     Fenced,
     Ledger,
@@ -29,9 +30,13 @@ from interlock.ports.ledger import (
     PutControl,
     PutIdempotency,
     PutKey,
+    PutPairing,
     PutRunner,
     PutSession,
     PutTranscript,
+    SeeRunner,
+    SpendPairing,
+    Spent,
     Taken,
     Write,
 )
@@ -44,6 +49,7 @@ from interlock.protocol.records import (
     Event,
     IdempotencyRecord,
     KeyRecord,
+    PairingRecord,
     RunnerRecord,
     SessionRecord,
     TranscriptLine,
@@ -113,7 +119,7 @@ def answer(scope: str = "k1", created_ms: int = 10, command_id: str | None = Non
 
 def runner(runner_id: str = "r1", token: str = "h1", **changes: Any) -> RunnerRecord:
     return RunnerRecord(runner_id=runner_id, tenant_id=changes.pop("tenant_id", "t1"), token_sha256=token,
-                        device_name="desk", created_ms=1, last_seen_ms=2, **changes)
+                        device_name="desk", created_ms=1, **{"last_seen_ms": 2, **changes})
 
 
 def key(key_id: str = "k1", secret: str = "h1", **changes: Any) -> KeyRecord:
@@ -427,6 +433,41 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
     assert [record.runner_id for record in await ledger.runners("t1")] == ["r2", "r1"]
     with pytest.raises(Taken):
         await put(ledger, PutRunner(runner("r9", "h1")))
+
+
+@pytest.mark.req("L-3", "L-6")
+async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger) -> None:
+    await put(ledger, PutRunner(runner("r1", "h1")), PutRunner(runner("r1", "h2", revoked=True)))
+    await put(ledger, SeeRunner("r1", 77), SeeRunner("nobody", 78))
+    assert await ledger.runner("r1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
+    assert await ledger.runners("t1") == [runner("r1", "h2", revoked=True, last_seen_ms=77)]
+    assert await ledger.runner("nobody") is None
+
+
+def pairing(code: str = "c1", expires_ms: int = 20, tenant_id: str = "t1") -> PairingRecord:
+    return PairingRecord(code_sha256=code, tenant_id=tenant_id, by={"id": "u", "role": "owner"}, created_ms=10,
+                         expires_ms=expires_ms, device_name="desk")
+
+
+@pytest.mark.req("L-3")
+async def test_a_code_is_spent_once_and_with_its_whole_batch(ledger: Ledger) -> None:
+    await put(ledger, PutPairing(pairing()), PutPairing(pairing("c2", 30)), PutPairing(pairing("c3", tenant_id="t2")))
+    with pytest.raises(Taken):
+        await put(ledger, PutPairing(pairing()))
+    assert await ledger.pairing("c1") == pairing()
+    assert (await ledger.pairings("t1", 10), await ledger.pairings("t1", 20)) == (2, 1)
+    with pytest.raises(Taken):
+        await put(ledger, SpendPairing("c1", 19), PutRunner(runner("r1", "h")), PutRunner(runner("r2", "h")))
+    assert await ledger.pairing("c1") == pairing()
+    outcomes = await asyncio.gather(*(put(ledger, SpendPairing("c1", 19), PutRunner(runner(f"r{i}", f"h{i}")))
+                                      for i in range(5)), return_exceptions=True)
+    assert sorted(type(one).__name__ for one in outcomes if isinstance(one, Exception)) == ["Spent"] * 4
+    assert len(await ledger.runners("t1")) == 1
+    for code, now_ms in (("c1", 19), ("nothing", 19), ("c2", 30)):
+        with pytest.raises(Spent):
+            await put(ledger, SpendPairing(code, now_ms))
+    await put(ledger, DropPairings(29))
+    assert [await ledger.pairing(code) for code in ("c1", "c2", "c3")] == [None, pairing("c2", 30), None]
 
 
 @pytest.mark.req("K-1")

@@ -17,6 +17,7 @@ from interlock.protocol.records import (
     EventKind,
     IdempotencyRecord,
     KeyRecord,
+    PairingRecord,
     RunnerRecord,
     SessionRecord,
     TranscriptLine,
@@ -80,6 +81,32 @@ class PutRunner(Write, frozen=True):
     record: RunnerRecord
 
 
+class SeeRunner(Write, frozen=True):
+    """Note when a runner was last seen, and nothing else of it; one that is not there is passed over."""
+
+    runner_id: str
+    at_ms: int
+
+
+class PutPairing(Write, frozen=True):
+    """Insert; a code that exists already fails the whole batch with `Taken`."""
+
+    record: PairingRecord
+
+
+class SpendPairing(Write, frozen=True):
+    """Forget a code that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
+
+    code_sha256: str
+    now_ms: int
+
+
+class DropPairings(Write, frozen=True):
+    """Forget the codes that have expired at `now_ms`."""
+
+    now_ms: int
+
+
 class PutKey(Write, frozen=True):
     """Insert or replace by key_id."""
 
@@ -125,6 +152,10 @@ class LedgerError(Exception):
 
 class Taken(LedgerError):
     """A unique name in the batch exists already."""
+
+
+class Spent(LedgerError):
+    """A one-time code is not there, or no longer good."""
 
 
 class Fenced(LedgerError):
@@ -223,6 +254,12 @@ class Ledger(Protocol):
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None: ...
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]: ...
+
+    async def pairing(self, code_sha256: str) -> PairingRecord | None: ...
+
+    async def pairings(self, tenant_id: str, now_ms: int) -> int:
+        """How many codes of a tenant are good at `now_ms`."""
+        ...
 
     async def key(self, key_sha256: str) -> KeyRecord | None: ...
 

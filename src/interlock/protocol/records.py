@@ -117,6 +117,18 @@ class RunnerRecord(Record, frozen=True, kw_only=True):
     revoked: bool = False
 
 
+class PairingRecord(Record, frozen=True, kw_only=True):
+    """A one-time code that pairs a runner: its SHA-256 only, and who made it (L-3)."""
+
+    code_sha256: str
+    tenant_id: str
+    by: dict[str, str]
+    """{id, role}."""
+    created_ms: int
+    expires_ms: int
+    device_name: str = ""
+
+
 class KeyRecord(Record, frozen=True, kw_only=True):
     """An API key: its SHA-256 only (K-1)."""
 

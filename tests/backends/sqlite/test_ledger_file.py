@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
 
 from interlock.backends.sqlite import connect as connecting
@@ -21,9 +22,9 @@ from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
 from interlock.backends.sqlite.readers import Readers
 from interlock.backends.sqlite.writer import Writer
 from interlock.command.audit_check import verify_records
-from interlock.ports.ledger import Append, Audit, Batch, Full, LedgerError
+from interlock.ports.ledger import Append, Audit, Batch, Full, LedgerError, SeeRunner
 from interlock.protocol.clock import iso
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.records import AuditDraft, RunnerRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -135,6 +136,26 @@ def test_each_step_is_applied_once_and_a_failing_one_leaves_no_trace(
     migrate(database, path)
     assert database.pragma("user_version") == 3
     database.close()
+
+
+async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    whole = migrations()
+    monkeypatch.setattr(connecting, "migrations", lambda: whole[:1])
+    before = open_writer(path)
+    old = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="h", device_name="d", created_ms=3,
+                       last_seen_ms=5)
+    before.execute("INSERT INTO runner (runner_id, tenant_id, token_sha256, body) VALUES (?,?,?,?)",
+                   ("local", "default", "h", msgspec.json.encode(old)))
+    before.close()
+    monkeypatch.undo()
+    ledger = await open_ledger(path, CLOCK)
+    assert await ledger.runner_by_token("h") == old
+    await ledger.commit(Batch([SeeRunner("local", 9)]))
+    assert await ledger.runner("local") == msgspec.structs.replace(old, last_seen_ms=9)
+    await ledger.close()
 
 
 async def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:

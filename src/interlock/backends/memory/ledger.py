@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
+import msgspec
+
 from interlock.command.audit import FIRST_PREV, AuditRefused, seal
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
@@ -14,6 +16,7 @@ from interlock.ports.ledger import (
     Batch,
     CommandQuery,
     DropControls,
+    DropPairings,
     DropTranscript,
     Fenced,
     Ledger,
@@ -23,10 +26,14 @@ from interlock.ports.ledger import (
     PutControl,
     PutIdempotency,
     PutKey,
+    PutPairing,
     PutRunner,
     PutSession,
     PutTranscript,
     Receipt,
+    SeeRunner,
+    SpendPairing,
+    Spent,
     Taken,
     Write,
 )
@@ -39,6 +46,7 @@ from interlock.protocol.records import (
     Event,
     IdempotencyRecord,
     KeyRecord,
+    PairingRecord,
     RunnerRecord,
     SessionRecord,
     TranscriptLine,
@@ -63,6 +71,7 @@ class MemoryLedger(Ledger):
         self._controls: dict[tuple[str, int], ControlRecord] = {}
         self._idempotency: dict[str, IdempotencyRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
+        self._pairings: dict[str, PairingRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
         self._audit: dict[str, list[AuditRecord]] = {}
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
@@ -112,6 +121,20 @@ class MemoryLedger(Ledger):
                        for other in self._runners.values()):
                     raise Taken("Another runner has this token.")
                 _put(self._runners, record.runner_id, record, undo)
+            case SeeRunner(runner_id, at_ms):
+                if (seen := self._runners.get(runner_id)) is not None:
+                    _put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
+            case PutPairing(record):
+                if record.code_sha256 in self._pairings:
+                    raise Taken("This code is given out already.")
+                _put(self._pairings, record.code_sha256, record, undo)
+            case SpendPairing(code_sha256, now_ms):
+                good = self._pairings.get(code_sha256)
+                if good is None or good.expires_ms <= now_ms:
+                    raise Spent("This code is not known, or no longer good.")
+                _drop(self._pairings, [code_sha256], undo)
+            case DropPairings(now_ms):
+                _drop(self._pairings, [key for key, one in self._pairings.items() if one.expires_ms <= now_ms], undo)
             case PutKey(record):
                 if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
                        for other in self._keys.values()):
@@ -243,6 +266,12 @@ class MemoryLedger(Ledger):
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [record for record in self._runners.values() if record.tenant_id == tenant_id]
+
+    async def pairing(self, code_sha256: str) -> PairingRecord | None:
+        return self._pairings.get(code_sha256)
+
+    async def pairings(self, tenant_id: str, now_ms: int) -> int:
+        return sum(one.tenant_id == tenant_id and one.expires_ms > now_ms for one in self._pairings.values())
 
     async def key(self, key_sha256: str) -> KeyRecord | None:
         return next((record for record in self._keys.values() if record.key_sha256 == key_sha256), None)

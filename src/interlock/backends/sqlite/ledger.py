@@ -22,6 +22,7 @@ from interlock.protocol.records import (
     Event,
     IdempotencyRecord,
     KeyRecord,
+    PairingRecord,
     RunnerRecord,
     SessionRecord,
     TranscriptLine,
@@ -160,6 +161,14 @@ class SqliteLedger(Ledger):
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, (tenant_id,))]
+
+    async def pairing(self, code_sha256: str) -> PairingRecord | None:
+        found = await self._readers.row(queries.PAIRING, (code_sha256,))
+        return rows.pairing_of(found) if found else None
+
+    async def pairings(self, tenant_id: str, now_ms: int) -> int:
+        found = await self._readers.row(queries.PAIRINGS, (tenant_id, now_ms))
+        return int(found[0]) if found else 0
 
     async def key(self, key_sha256: str) -> KeyRecord | None:
         found = await self._readers.row(queries.KEY, (key_sha256,))

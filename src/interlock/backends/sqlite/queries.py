@@ -137,13 +137,20 @@ DELETE FROM idempotency WHERE scope IN (
 
 # --- runners and keys ---
 PUT_RUNNER = """
-INSERT INTO runner (runner_id, tenant_id, token_sha256, body) VALUES (?,?,?,?)
+INSERT INTO runner (runner_id, tenant_id, token_sha256, last_seen_ms, body) VALUES (?,?,?,?,?)
 ON CONFLICT (runner_id) DO UPDATE SET
-    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, body = excluded.body
+    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, last_seen_ms = excluded.last_seen_ms,
+    body = excluded.body
 """
-RUNNER = "SELECT body FROM runner WHERE runner_id = ?"
-RUNNER_BY_TOKEN = "SELECT body FROM runner WHERE token_sha256 = ?"
-RUNNERS = "SELECT body FROM runner WHERE tenant_id = ? ORDER BY place"
+SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?2 WHERE runner_id = ?1"
+RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?"
+RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = ?"
+RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = ? ORDER BY place"
+ADD_PAIRING = "INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body) VALUES (?,?,?,?)"
+SPEND_PAIRING = "DELETE FROM pairing WHERE code_sha256 = ? AND expires_ms > ?"
+DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= ?"
+PAIRING = "SELECT body FROM pairing WHERE code_sha256 = ?"
+PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = ? AND expires_ms > ?"
 PUT_KEY = """
 INSERT INTO api_key (key_id, key_sha256, body) VALUES (?,?,?)
 ON CONFLICT (key_id) DO UPDATE SET key_sha256 = excluded.key_sha256, body = excluded.body

@@ -14,6 +14,7 @@ from interlock.protocol.records import (
     CommandRecord,
     IdempotencyRecord,
     KeyRecord,
+    PairingRecord,
     RunnerRecord,
     SessionRecord,
 )
@@ -24,6 +25,7 @@ _headers = msgspec.json.Decoder(dict[str, str])
 _command = msgspec.json.Decoder(CommandRecord)
 _approval = msgspec.json.Decoder(ApprovalRecord)
 _runner = msgspec.json.Decoder(RunnerRecord)
+_pairing = msgspec.json.Decoder(PairingRecord)
 _key = msgspec.json.Decoder(KeyRecord)
 
 
@@ -107,12 +109,23 @@ def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
 
 def runner_row(record: RunnerRecord) -> Row:
     """Columns of PUT_RUNNER."""
-    return record.runner_id, record.tenant_id, record.token_sha256, _encode(record)
+    return record.runner_id, record.tenant_id, record.token_sha256, record.last_seen_ms, _encode(record)
 
 
 def runner_of(row: Row) -> RunnerRecord:
-    """Read a runner's body."""
-    return _runner.decode(row[0])
+    """Read a runner's body, and when it was last seen; a row from before that column has 0 there."""
+    record = _runner.decode(row[0])
+    return msgspec.structs.replace(record, last_seen_ms=row[1]) if row[1] else record
+
+
+def pairing_row(record: PairingRecord) -> Row:
+    """Columns of ADD_PAIRING."""
+    return record.code_sha256, record.tenant_id, record.expires_ms, _encode(record)
+
+
+def pairing_of(row: Row) -> PairingRecord:
+    """Read a code's body."""
+    return _pairing.decode(row[0])
 
 
 def key_row(record: KeyRecord) -> Row:

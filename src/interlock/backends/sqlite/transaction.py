@@ -14,6 +14,7 @@ from interlock.ports.ledger import (
     Audit,
     Batch,
     DropControls,
+    DropPairings,
     DropTranscript,
     Fenced,
     LedgerError,
@@ -22,10 +23,14 @@ from interlock.ports.ledger import (
     PutControl,
     PutIdempotency,
     PutKey,
+    PutPairing,
     PutRunner,
     PutSession,
     PutTranscript,
     Receipt,
+    SeeRunner,
+    SpendPairing,
+    Spent,
     Taken,
     Write,
 )
@@ -170,6 +175,23 @@ class Transaction:
         except apsw.ConstraintError as error:
             raise Taken("Another runner has this token.") from error
 
+    def see_runner(self, write: SeeRunner) -> None:
+        self._execute(queries.SEE_RUNNER, (write.runner_id, write.at_ms))
+
+    def put_pairing(self, write: PutPairing) -> None:
+        try:
+            self._execute(queries.ADD_PAIRING, rows.pairing_row(write.record))
+        except apsw.ConstraintError as error:
+            raise Taken("This code is given out already.") from error
+
+    def spend_pairing(self, write: SpendPairing) -> None:
+        self._execute(queries.SPEND_PAIRING, (write.code_sha256, write.now_ms))
+        if not self._connection.changes():
+            raise Spent("This code is not known, or no longer good.")
+
+    def drop_pairings(self, write: DropPairings) -> None:
+        self._execute(queries.DROP_PAIRINGS, (write.now_ms,))
+
     def put_key(self, write: PutKey) -> None:
         try:
             self._execute(queries.PUT_KEY, rows.key_row(write.record))
@@ -193,6 +215,10 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
     PutRunner: Transaction.put_runner,
+    SeeRunner: Transaction.see_runner,
+    PutPairing: Transaction.put_pairing,
+    SpendPairing: Transaction.spend_pairing,
+    DropPairings: Transaction.drop_pairings,
     PutKey: Transaction.put_key,
     PutTranscript: Transaction.put_transcript,
     DropTranscript: Transaction.drop_transcript,
