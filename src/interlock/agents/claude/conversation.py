@@ -11,13 +11,14 @@ from typing import Any
 import claude_agent_sdk
 from claude_agent_sdk import (
     ClaudeAgentOptions,
+    CLIConnectionError,
     ClaudeSDKClient,
     ClaudeSDKError,
     Message,
+    ProcessError,
     ResultMessage,
     SystemMessage,
 )
-from claude_agent_sdk._errors import MessageParseError
 
 from interlock.agents.claude.gate import Gate
 from interlock.agents.claude.results import answered, died, usage_of
@@ -85,10 +86,10 @@ class Conversation:
         try:
             async for message in self._sdk.receive_messages():
                 await self._take(message)
-        except MessageParseError:
-            return False
-        except (ClaudeSDKError, BrokenPipeError):
+        except (CLIConnectionError, ProcessError):
             return True
+        except ClaudeSDKError:
+            return False
         return True
 
     async def _take(self, message: Message) -> None:
