@@ -1,0 +1,69 @@
+"""The permissions that an agent asks for: put to the scribe, and each answered exactly once (A-5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from interlock.agents.dps.pipe import Pipe
+from interlock.agents.dps.telling import Telling
+from interlock.ports.agent import Question, Scribe
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.frames import InvalidFrame
+
+MAX_OPEN_QUESTIONS = 64
+"""Permissions asked at once; one more is answered no."""
+BY = "interlock"
+NOT_ASKED = "The turn was cancelled, or asks too much at once."
+
+
+class Questions:
+    """The open questions of one agent. A person takes their time: what else the agent says is heard meanwhile."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._open = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, telling: Telling, asked: p.InteractionRequest, *, cancelled: bool) -> None:
+        """Put a question to the scribe, or answer no at once. Raises InvalidFrame."""
+        if asked.interaction_type != "PERMISSION":
+            raise InvalidFrame("$.payload.interaction_type", "is PERMISSION here; to ask a person something else, end "
+                               "the turn with awaiting_input", None, Code.UNSUPPORTED_CAPABILITY)
+        question = telling.question(asked)
+        if cancelled or self._open >= MAX_OPEN_QUESTIONS:
+            self.deny(asked.interaction_id, NOT_ASKED)
+            return
+        self._open += 1
+        self._begin(self._answer(asked.interaction_id, question, telling.scribe))
+
+    def deny(self, interaction_id: str, sentence: str) -> None:
+        """Answer no to what is not asked: an agent that asks waits, whatever was wrong with its question."""
+        self._begin(self._respond(interaction_id, None, sentence, allow=False))
+
+    async def close(self) -> None:
+        """Give up all that waits; the process is gone."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _answer(self, interaction_id: str, question: Question, scribe: Scribe) -> None:
+        try:
+            answer = await scribe.ask(question)
+        finally:
+            self._open -= 1
+        await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow)
+
+    async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool) -> None:
+        told = p.InteractionResponse(
+            interaction_id=interaction_id, decision="allow" if allow else "deny", by=BY, option_id=option_id,
+            message=message,
+        )
+        await self._pipe.send("control.interaction.response", told)
+
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
