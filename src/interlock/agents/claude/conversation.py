@@ -11,9 +11,9 @@ from typing import Any
 import claude_agent_sdk
 from claude_agent_sdk import (
     ClaudeAgentOptions,
-    CLIConnectionError,
     ClaudeSDKClient,
     ClaudeSDKError,
+    CLIConnectionError,
     Message,
     ProcessError,
     ResultMessage,
