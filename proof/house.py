@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,6 +83,14 @@ class House:
                     return
             time.sleep(0.02)
         raise NotReady(self.log("gateway"))
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Look until something outside of our processes is so. Raises NotReady."""
+        began = time.monotonic()
+        while not reached():
+            if time.monotonic() - began > READY_TIMEOUT_S:
+                raise NotReady("\n".join(self.log(part) for part in self.processes))
+            time.sleep(0.02)
 
     def kill(self, part: Part) -> None:
         """kill -9, and wait for the end."""

@@ -176,6 +176,8 @@ MEANING = {
     "gateway.port": "where it listens; a taken 7420 makes `up` choose a free one, any other port is kept",
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
     "gateway.origins": "browser origins that may use it; none by default",
+    "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: `RING` the "
+                             "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
     "policy.rules": "`[[policy.rules]]`, see below",
     "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
     "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",

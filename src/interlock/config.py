@@ -12,7 +12,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 import platformdirs
@@ -37,6 +37,8 @@ class GatewaySection(Section, frozen=True, kw_only=True):
     port: int = DEFAULT_PORT
     hosts: list[str] = []
     origins: list[str] = []
+    buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
+    """What of a session's output a runner gives up while the link is down and its buffer is full (D-3)."""
 
 
 class PolicySection(Section, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.bounds import HALF_CHANNEL_BYTES, PIECE_ROW_BYTES, add_lost, count_lost
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock, Outbox, OutboxError, Piece, PutState, UnknownSession
+from interlock.ports.outbox import CloseBlock, Outbox, OutboxError, Piece, PutPolicy, PutState, UnknownSession
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.frames import Direction, InvalidFrame, decode
@@ -167,6 +167,50 @@ async def test_past_the_limit_the_oldest_content_goes_and_is_counted(outbox_of: 
     assert (row.lost_frames, row.lost_ranges) == (0, [])
 
 
+@pytest.mark.req("D-3", "D-4")
+@pytest.mark.parametrize("limit_bytes", [1, 1_500, 3_000])
+async def test_drop_refuses_the_newest_content_and_counts_it(outbox_of: Open, limit_bytes: int) -> None:
+    outbox = await outbox_of(limit_bytes)
+    await outbox.write([PutPolicy(SESSION, "DROP")])
+    written = []
+    for _ in range(4):
+        written += await outbox.write([changed(), done("x" * 300), done("y" * 300)])
+    kept = await outbox.frames(SESSION, 0, MIB)
+    row = await outbox.session(SESSION)
+    assert row is not None
+    assert row.policy == "DROP"
+    assert row.bytes_kept == sum(len(s.raw) for s in kept)
+    gone = [s for s in written if s not in kept]
+    assert gone
+    assert {s.frame_type for s in gone} == {"agent.text.done"}
+    content = [s for s in written if s.frame_type == "agent.text.done"]
+    assert gone == content[len(content) - len(gone):]  # The oldest stay.
+    assert [seq for first, last in row.lost_ranges for seq in range(first, last + 1)] == [s.seq for s in gone]
+    assert (row.lost_frames, row.last_seq) == (len(gone), 12)
+
+
+@pytest.mark.req("D-3", "D-4")
+async def test_none_keeps_no_content_that_comes_while_nobody_is_attached(outbox: Outbox) -> None:
+    await outbox.write([PutPolicy(SESSION, "NONE")], detached=True)
+    attached = await outbox.write([changed(), done("a")])
+    detached = await outbox.write([changed(), done("b"), done("c"), changed()], detached=True)
+    back = await outbox.write([done("d")])
+    assert [s.seq for s in attached + detached + back] == [1, 2, 3, 4, 5, 6, 7]
+    assert await outbox.frames(SESSION, 0, MIB) == [*attached, detached[0], detached[3], *back]
+    row = await outbox.session(SESSION)
+    assert row is not None
+    assert (row.policy, row.lost_ranges, row.lost_frames) == ("NONE", [(4, 5)], 2)
+
+
+@pytest.mark.req("D-3")
+async def test_a_policy_needs_its_session_and_can_be_changed(outbox: Outbox) -> None:
+    with pytest.raises(UnknownSession):
+        await outbox.write([PutPolicy(OTHER, "DROP")])
+    await outbox.write([PutPolicy(SESSION, "NONE"), PutPolicy(SESSION, "RING")])
+    await outbox.write([done("a")], detached=True)
+    assert [s.seq for s in await outbox.frames(SESSION, 0, MIB)] == [1]
+
+
 @pytest.mark.req("D-7")
 async def test_a_control_frame_is_stored_once_and_makes_its_session(outbox: Outbox) -> None:
     await outbox.write([control(1, OTHER)])
@@ -227,9 +271,12 @@ def test_lost_ranges_are_exact_whatever_the_order(seqs: list[int]) -> None:
     assert all(left[1] + 1 < right[0] for left, right in itertools.pairwise(ranges))
 
 
-@pytest.mark.req("D-6")
+STEPS = ["done", "changed", "piece", "close", "ack", "control", "RING", "DROP", "NONE"]
+
+
+@pytest.mark.req("D-6", "D-3")
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(["done", "changed", "piece", "close", "ack", "control"]), max_size=30))
+@given(st.lists(st.sampled_from(STEPS), max_size=30))
 async def test_both_backends_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     memory = MemoryOutbox(limit_bytes=900)
     sqlite = SqliteOutbox(tmp_path_factory.mktemp("outbox") / "outbox.db", limit_bytes=900)
@@ -238,14 +285,16 @@ async def test_both_backends_agree(tmp_path_factory: pytest.TempPathFactory, ste
             await outbox.open_session(SESSION, 1, b"")
         for number, step in enumerate(steps, 1):
             write = {"done": done("x" * 90), "changed": changed(), "piece": output("text", number * 4)[1],
-                     "close": CloseBlock(SESSION, "i/stdout"), "control": control(number)}.get(step)
+                     "close": CloseBlock(SESSION, "i/stdout"), "control": control(number),
+                     "RING": PutPolicy(SESSION, "RING"), "DROP": PutPolicy(SESSION, "DROP"),
+                     "NONE": PutPolicy(SESSION, "NONE")}.get(step)
             for outbox in (memory, sqlite):
                 if write is None:
                     row = await outbox.session(SESSION)
                     assert row is not None
                     await outbox.ack(SESSION, (row.acked_seq + row.last_seq + 1) // 2, "", number)
                 else:
-                    await outbox.write([write])
+                    await outbox.write([write], detached=number % 2 == 0)
         assert await memory.session(SESSION) == await sqlite.session(SESSION)
         assert await memory.frames(SESSION, 0, MIB) == await sqlite.frames(SESSION, 0, MIB)
         assert await memory.pieces(SESSION) == await sqlite.pieces(SESSION)

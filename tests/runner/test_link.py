@@ -12,7 +12,7 @@ import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock
+from interlock.ports.outbox import CloseBlock, PutPolicy
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION
@@ -190,6 +190,33 @@ async def test_what_was_lost_is_told_as_ranges() -> None:
         assert sorted(lost + kept) == list(range(1, 21))
         assert history.payload.buffer_status.truncated
         assert history.payload.buffer_status.lost_frame_count == len(lost) > 0
+
+
+@pytest.mark.req("D-2", "D-3", "D-4")
+async def test_with_none_only_the_content_made_while_the_link_was_down_is_lost_and_told() -> None:
+    async with conversation() as (gateway, runner):
+        await runner.outflow.emit(PutPolicy(SESSION, "NONE"))
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.expect("session.history")
+        await runner.outflow.emit(done("while it was up"))
+        await peer.expect("agent.text.done")
+        await peer.ack(1)
+        gateway.status = http.HTTPStatus.SERVICE_UNAVAILABLE
+        peer.cut()
+        await runner.state("detached")
+        await runner.outflow.emit(changed(), done("x"), done("y"))
+        await runner.outflow.flushed()
+        gateway.status = None
+        peer = await gateway.peer()
+        await peer.welcome(s=1)
+        (history,) = await peer.expect("session.history")
+        assert history.metadata["lost_ranges"] == [[3, 4]]
+        status = history.payload.buffer_status
+        assert (status.policy_applied, status.truncated, status.lost_frame_count) == ("NONE", True, 2)
+        assert [f["seq"] for f in inner(history)] == [2]
+        await runner.outflow.emit(done("z"))
+        assert (await peer.expect("agent.text.done"))[0].seq == 5
 
 
 @pytest.mark.req("D-6")

@@ -55,12 +55,12 @@ class Counted(MemoryOutbox):
         self.open.set()
         self.failure: OutboxError | None = None
 
-    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
         await self.open.wait()
         if self.failure is not None:
             raise self.failure
         self.batches.append(list(writes))
-        return await super().write(writes)
+        return await super().write(writes, detached=detached)
 
 
 @contextlib.asynccontextmanager

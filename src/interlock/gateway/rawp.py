@@ -19,7 +19,7 @@ import structlog
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import attach, close_for_gap, confirm, detach, tell_loss, vouch
+from interlock.engine.bridge.links import FULL, attach, close_for_gap, confirm, detach, tell_loss, vouch
 from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
 from interlock.engine.lanes import LaneShell
@@ -55,6 +55,8 @@ LIMITS_TOLD = {
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
 }
 
+LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
+"""Why frames were lost, by the policy that was applied (D-3)."""
 
 POISON_FRAMES = 256
 """Frames remembered at which a lane broke; they are refused when they come again."""
@@ -270,7 +272,8 @@ class RawpEndpoint:
         except msgspec.ValidationError as error:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
         inflow.lose(session_id, ranges)
-        await self._push(runner_id, session_id, lambda lane: tell_loss(lane, ranges))
+        why = LOSSES[history.buffer_status.policy_applied]
+        await self._push(runner_id, session_id, lambda lane: tell_loss(lane, ranges, why))
         for inner in history.frames:
             await self._take_raw(runner_id, bytes(inner), inflow, nested=True)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from interlock.protocol.envelope import Frame
 from interlock.protocol.records import ControlRecord
+
+Policy = Literal["RING", "DROP", "NONE"]
+"""What goes where a session's buffer is full: RING the oldest content, DROP the newest; NONE keeps no content that
+comes while no gateway is attached (D-3)."""
 
 
 class Piece(NamedTuple):
@@ -52,6 +56,7 @@ class SessionRow(NamedTuple):
     last_message_id: str
     last_sync_ms: int
     state: bytes
+    policy: Policy = "RING"
 
 
 class PutState(NamedTuple):
@@ -61,6 +66,13 @@ class PutState(NamedTuple):
     state: bytes
 
 
+class PutPolicy(NamedTuple):
+    """From here on the session's buffer has this policy (D-3)."""
+
+    session_id: str
+    policy: Policy
+
+
 class StoreControl(NamedTuple):
     """Store a control frame before acting on it (D-7)."""
 
@@ -68,7 +80,7 @@ class StoreControl(NamedTuple):
     at_ms: int
 
 
-OutboxWrite = Frame | Piece | CloseBlock | PutState | StoreControl
+OutboxWrite = Frame | Piece | CloseBlock | PutState | PutPolicy | StoreControl
 
 
 class OutboxError(Exception):
@@ -82,14 +94,17 @@ class UnknownSession(OutboxError):
 class Outbox(Protocol):
     """Guarantees: writes take effect in order; a Frame (durable) is numbered 1, 2, 3 … per session, without gaps, and
     survives power loss once `write` returns; a batch of Pieces alone survives kill -9 (no fsync). Nothing is sent
-    before `write` returned. Bounds are D-3: past the limit of a session its oldest *content* frames are evicted and
-    counted; `session.*`, `agent.interaction.request`, `agent.error`, `agent.state.changed`, `tool.invoke.request` stay.
+    before `write` returned. Bounds are D-3: past the limit of a session *content* frames go by its policy, and
+    are counted; `session.*`, `agent.interaction.request`, `agent.error`, `agent.state.changed`, `tool.invoke.request`
+    stay.
     """
 
-    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
         """Apply in one transaction; returns the durable frames with their numbers. Raises InvalidFrame
         (FRAME_TOO_LARGE) or UnknownSession before anything is written. StoreControl makes the session's row where
-        there is none; a control frame that is stored already changes nothing."""
+        there is none; a control frame that is stored already changes nothing. `detached`: no gateway is attached, which
+        costs a session with NONE its content (D-3); a frame that is not kept is numbered, returned, and counted lost.
+        """
         ...
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:

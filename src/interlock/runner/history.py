@@ -89,7 +89,7 @@ def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> byt
     """Write part `number` (from 0) as a message of at most MAX_MESSAGE_BYTES."""
     row, part = plan.row, plan.parts[number]
     count = sum(last - first + 1 for first, last in plan.lost)
-    status = BufferStatus(policy_applied="RING", truncated=bool(plan.lost),
+    status = BufferStatus(policy_applied=row.policy, truncated=bool(plan.lost),
                           lost_frame_count=count if plan.lost else None, buffer_high_watermark=row.bytes_kept)
     metadata: dict[str, Any] = {"part": number + 1, "parts": len(plan.parts)}
     if part.lost:

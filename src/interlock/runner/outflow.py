@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.outbox import CloseBlock, Outbox, OutboxWrite, Piece, PutState, StoreControl, Stored
+from interlock.ports.outbox import CloseBlock, Outbox, OutboxWrite, Piece, PutPolicy, PutState, StoreControl, Stored
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
@@ -26,7 +26,7 @@ FLUSH_BYTES = 2 * MIB
 """One write of the outbox takes about this much of the queue."""
 
 HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
-"""Content: what waits at STOP_READING_SHARE, since it is what RING would lose (D-3)."""
+"""Content: what waits at STOP_READING_SHARE, since it is what would be lost (D-3)."""
 
 _LARGEST_SEQ = 2**53
 """A frame is measured with a number of this length, so that numbering it cannot make it too large."""
@@ -153,6 +153,7 @@ class Outflow:
                     async with self._still:
                         await self._flush()
                     self._wake()
+                await self._count_again()
         except BaseException as error:
             self._failure = OutflowStopped(str(error) or "The runner is stopping.")
             raise
@@ -179,9 +180,11 @@ class Outflow:
             elif closed.get((entry.piece.session_id, entry.piece.block), -1) < place:
                 # A block that this very transaction closes needs no pieces: its `.done` replaces them (E-4).
                 writes.append(entry.piece._replace(text="".join(entry.texts)))
-        stored = await self._outbox.write(writes)
+        stored = await self._outbox.write(writes, detached=self._uplink is None)
         for frame in stored:
             self._kept[frame.session_id] += len(frame.raw)
+            if self._kept[frame.session_id] > self._stop_reading:
+                self._recount.add(frame.session_id)  # What the policy did not keep holds nobody back.
         for entry in batch:
             for session_id, size in entry.kept.items():
                 self._kept_waiting[session_id] -= size
@@ -292,7 +295,7 @@ def _size(write: OutboxWrite) -> int:
             return len(write.state)
         case StoreControl():
             return len(write.record.body)
-        case CloseBlock():
+        case CloseBlock() | PutPolicy():
             return 0
 
 

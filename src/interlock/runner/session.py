@@ -21,6 +21,7 @@ from interlock.ports.agent import (
     Started,
     SwitchesMode,
 )
+from interlock.ports.outbox import PutPolicy
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -142,7 +143,7 @@ class RunnerSession:
             return
         state = self.state
         state.opening, state.agent_id, state.workspace = "opening", payload.agent_id, payload.workspace
-        await self.journal.keep()
+        await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
             agent, opening = self._prepare(payload)
             self._started = await self._start(agent, opening)

@@ -15,7 +15,7 @@ import pytest
 
 from interlock.backends.outbox.schema import MIGRATIONS, OutboxUnusable
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import OutboxError, Piece
+from interlock.ports.outbox import OutboxError, Piece, PutPolicy
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MIB
 from interlock.protocol.payloads import StateChanged
@@ -97,7 +97,7 @@ async def test_counters_and_channels_come_back_with_the_file(tmp_path: Path) -> 
     path = tmp_path / "outbox.db"
     outbox = SqliteOutbox(path, limit_bytes=300)
     await outbox.open_session(SESSION, 5, b"state")
-    await outbox.write([changed(), Piece(SESSION, "i/stdout", 0, "x" * 200_000)])
+    await outbox.write([changed(), Piece(SESSION, "i/stdout", 0, "x" * 200_000), PutPolicy(SESSION, "DROP")])
     before, pieces = await outbox.sessions(), await outbox.pieces(SESSION)
     await outbox.close()
 

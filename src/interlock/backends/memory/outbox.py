@@ -12,6 +12,8 @@ from interlock.ports.outbox import (
     OutboxError,
     OutboxWrite,
     Piece,
+    Policy,
+    PutPolicy,
     PutState,
     SessionRow,
     StoreControl,
@@ -34,6 +36,7 @@ class _Session:
         self.last_seq = self.acked_seq = self.control_seq = self.bytes_kept = self.last_sync_ms = 0
         self.last_message_id = ""
         self.lost_ranges: Ranges = []
+        self.policy: Policy = "RING"
         self.forgotten = False
         self.frames: dict[int, Stored] = {}
         self.pieces: dict[int, Piece] = {}
@@ -44,13 +47,19 @@ class _Session:
     def row(self) -> SessionRow:
         return SessionRow(self.session_id, self.last_seq, self.acked_seq, self.control_seq, self.bytes_kept,
                           bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
-                          self.last_message_id, self.last_sync_ms, self.state)
+                          self.last_message_id, self.last_sync_ms, self.state, self.policy)
 
-    def add_frame(self, frame: Stored, limit_bytes: int) -> None:
-        self.frames[frame.seq] = frame
+    def add_frame(self, frame: Stored, limit_bytes: int, *, detached: bool) -> None:
         self.last_seq = frame.seq
-        self.bytes_kept += len(frame.raw)
         self.forgotten = False
+        bytes_after = self.bytes_kept + len(frame.raw)
+        if bounds.refuses(self.policy, frame.frame_type, bytes_after, limit_bytes, detached=detached):
+            bounds.add_lost(self.lost_ranges, frame.seq)
+            return
+        self.frames[frame.seq] = frame
+        self.bytes_kept = bytes_after
+        if self.policy != "RING":
+            return
         for seq in [seq for seq, kept in self.frames.items() if kept.frame_type in CONTENT]:
             if self.bytes_kept <= limit_bytes:
                 break
@@ -107,11 +116,11 @@ class MemoryOutbox:
         if self._closed:
             raise OutboxError("The outbox is closed.")
 
-    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
         self._check_open()
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
-            if isinstance(write, Piece | CloseBlock | PutState) and write.session_id not in made:
+            if isinstance(write, Piece | CloseBlock | PutState | PutPolicy) and write.session_id not in made:
                 self._known(write.session_id)
         stored = number_frames(writes, {name: session.last_seq for name, session in self._sessions.items()},
                                made.keys())
@@ -119,19 +128,22 @@ class MemoryOutbox:
         for name, at_ms in made.items():
             self._sessions.setdefault(name, _Session(name, at_ms, b""))
         for write in writes:
-            self._apply(next(numbered) if isinstance(write, Frame) else write)
+            self._apply(next(numbered) if isinstance(write, Frame) else write, detached=detached)
         return stored
 
-    def _apply(self, write: Stored | Piece | CloseBlock | PutState | StoreControl) -> None:
+    def _apply(self, write: Stored | Piece | CloseBlock | PutState | PutPolicy | StoreControl, *, detached: bool
+               ) -> None:
         match write:
             case Stored():
-                self._known(write.session_id).add_frame(write, self._limit_bytes)
+                self._known(write.session_id).add_frame(write, self._limit_bytes, detached=detached)
             case Piece():
                 self._known(write.session_id).add_piece(write)
             case CloseBlock():
                 self._known(write.session_id).close_block(write.block)
             case PutState():
                 self._known(write.session_id).state = write.state
+            case PutPolicy():
+                self._known(write.session_id).policy = write.policy
             case StoreControl():
                 self._known(write.record.session_id).add_control(write.record)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from interlock.ports.outbox import Piece
+from interlock.ports.outbox import Piece, Policy
 from interlock.protocol.limits import KIB, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.sizes import split_text
 
 CONTENT = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
-"""Types that RING may evict; everything else is kept beyond the limit (D-3)."""
+"""Types that a policy may lose; everything else is kept beyond the limit (D-3)."""
 
 HALF_CHANNEL_BYTES = MAX_TOOL_OUTPUT_BYTES // 2
 """Of a tool channel its head and its tail are kept up to this each (E-5)."""
@@ -27,6 +27,13 @@ Ranges = list[tuple[int, int]]
 def is_channel(block: str) -> bool:
     """Tell a tool channel ("invocation_id/channel") from a text block."""
     return "/" in block
+
+
+def refuses(policy: Policy, frame_type: str, bytes_after: int, limit_bytes: int, *, detached: bool) -> bool:
+    """Whether a frame that would bring its session to `bytes_after` is not kept at all (D-3)."""
+    if policy == "RING" or frame_type not in CONTENT:
+        return False
+    return bytes_after > limit_bytes or (policy == "NONE" and detached)
 
 
 def add_lost(ranges: Ranges, seq: int) -> None:

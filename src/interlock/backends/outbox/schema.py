@@ -60,6 +60,7 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (session, seq)
     ) STRICT;
     """,
+    "ALTER TABLE session ADD COLUMN policy TEXT NOT NULL DEFAULT 'RING'",
 )
 """Step n brings a file of version n to version n + 1; a step that was released is never changed."""
 

@@ -82,9 +82,9 @@ class SqliteOutbox:
         self._thread.start()
 
     # --- the port ---
-    async def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
         flush = not all(isinstance(write, Piece | CloseBlock) for write in writes)
-        return await self._call(lambda store: store.write(writes), flush=flush)
+        return await self._call(lambda store: store.write(writes, detached=detached), flush=flush)
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         return await self._call(lambda store: store.open_session(session_id, at_ms, state), flush=True)

@@ -16,6 +16,8 @@ from interlock.ports.outbox import (
     OutboxError,
     OutboxWrite,
     Piece,
+    Policy,
+    PutPolicy,
     PutState,
     SessionRow,
     StoreControl,
@@ -33,7 +35,7 @@ class _Session:
     """A session's row in memory; `key` is its short name in the other tables."""
 
     __slots__ = ("acked_seq", "bytes_kept", "control_seq", "created_ms", "forgotten", "key", "last_message_id",
-                 "last_seq", "last_sync_ms", "lost_ranges", "session_id", "state")
+                 "last_seq", "last_sync_ms", "lost_ranges", "policy", "session_id", "state")
 
     def __init__(self, key: int, session_id: str, created_ms: int, state: bytes) -> None:
         self.key = key
@@ -43,12 +45,13 @@ class _Session:
         self.last_seq = self.acked_seq = self.control_seq = self.bytes_kept = self.last_sync_ms = 0
         self.last_message_id = ""
         self.lost_ranges: Ranges = []
+        self.policy: Policy = "RING"
         self.forgotten = False
 
     def row(self) -> SessionRow:
         return SessionRow(self.session_id, self.last_seq, self.acked_seq, self.control_seq, self.bytes_kept,
                           bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
-                          self.last_message_id, self.last_sync_ms, self.state)
+                          self.last_message_id, self.last_sync_ms, self.state, self.policy)
 
 
 class Store:
@@ -73,6 +76,7 @@ class Store:
             session.last_seq, session.acked_seq, session.control_seq, session.bytes_kept = row[2:6]
             session.lost_ranges = _ranges_decoder.decode(row[6])
             session.last_message_id, session.last_sync_ms, session.forgotten = row[8], row[9], bool(row[11])
+            session.policy = row[12]
             self._sessions[session.session_id] = session
         for row in self._rows("SELECT id, session, block, text FROM piece ORDER BY id"):
             if bounds.is_channel(row[2]):
@@ -82,9 +86,9 @@ class Store:
         """Write the counters that this transaction changed, once for all its writes."""
         self._database.executemany(
             "UPDATE session SET last_seq = ?, acked_seq = ?, control_seq = ?, bytes_kept = ?, lost_ranges = ?,"
-            " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ? WHERE key = ?",
+            " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ? WHERE key = ?",
             [(s.last_seq, s.acked_seq, s.control_seq, s.bytes_kept, msgspec.json.encode(s.lost_ranges),
-              s.last_message_id, s.last_sync_ms, s.state, int(s.forgotten), s.key) for s in self._dirty.values()],
+              s.last_message_id, s.last_sync_ms, s.state, int(s.forgotten), s.policy, s.key) for s in self._dirty.values()],
         )
         self._dirty.clear()
 
@@ -104,18 +108,18 @@ class Store:
         self._dirty[session.key] = session
 
     def _make(self, session_id: str, at_ms: int, state: bytes) -> _Session:
-        self._database.execute("INSERT INTO session VALUES (NULL, ?, 0, 0, 0, 0, x'5b5d', ?, '', 0, ?, 0)",
+        self._database.execute("INSERT INTO session VALUES (NULL, ?, 0, 0, 0, 0, x'5b5d', ?, '', 0, ?, 0, 'RING')",
                                (session_id, at_ms, state))
         session = _Session(self._database.last_insert_rowid(), session_id, at_ms, state)
         self._sessions[session_id] = session
         return session
 
     # --- writes ---
-    def write(self, writes: Sequence[OutboxWrite]) -> list[Stored]:
+    def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
         """Apply in order. Raises InvalidFrame or UnknownSession before the first change."""
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
-            if isinstance(write, Piece | CloseBlock | PutState) and write.session_id not in made:
+            if isinstance(write, Piece | CloseBlock | PutState | PutPolicy) and write.session_id not in made:
                 self._known(write.session_id)
         named = {write.session_id for write in writes if isinstance(write, Frame)}
         last_seqs = {name: session.last_seq for name in named if name and (session := self._sessions.get(name))}
@@ -127,30 +131,36 @@ class Store:
         for write in writes:
             match write:
                 case Frame():
-                    self._add_frame(next(numbered))
+                    self._add_frame(next(numbered), detached=detached)
                 case Piece():
                     self._add_piece(write)
                 case CloseBlock():
                     self._close_block(write)
                 case PutState():
                     self._put_state(write)
+                case PutPolicy():
+                    self._put_policy(write)
                 case StoreControl():
                     self._add_control(write)
         return stored
 
-    def _add_frame(self, frame: Stored) -> None:
+    def _add_frame(self, frame: Stored, *, detached: bool) -> None:
         session = self._known(frame.session_id)
         size = len(frame.raw)
+        session.last_seq = frame.seq
+        session.forgotten = False
+        self._touch(session)
+        if bounds.refuses(session.policy, frame.frame_type, session.bytes_kept + size, self._limit_bytes,
+                          detached=detached):
+            bounds.add_lost(session.lost_ranges, frame.seq)
+            return
         self._database.execute(
             "INSERT INTO frame VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
             (session.key, frame.seq, frame.message_id, frame.frame_type, int(frame.frame_type in CONTENT), size,
              frame.raw),
         )
-        session.last_seq = frame.seq
         session.bytes_kept += size
-        session.forgotten = False
-        self._touch(session)
-        if session.bytes_kept > self._limit_bytes:
+        if session.bytes_kept > self._limit_bytes and session.policy == "RING":
             self._evict(session)
 
     def _evict(self, session: _Session) -> None:
@@ -184,6 +194,11 @@ class Store:
     def _put_state(self, put: PutState) -> None:
         session = self._known(put.session_id)
         session.state = put.state
+        self._touch(session)
+
+    def _put_policy(self, put: PutPolicy) -> None:
+        session = self._known(put.session_id)
+        session.policy = put.policy
         self._touch(session)
 
     def _add_control(self, control: StoreControl) -> None:

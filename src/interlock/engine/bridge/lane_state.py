@@ -12,12 +12,14 @@ from interlock.session.turn import TurnMachine
 
 
 class Limits(NamedTuple):
-    """Clocks from the config, in milliseconds (C-1, C-7)."""
+    """Clocks from the config, in milliseconds (C-1, C-7), and what may be lost."""
 
     timeout_ms: int = TIMEOUT_DEFAULT_MS
     approval_ttl_ms: int = APPROVAL_TTL_MS
     queue_ttl_ms: int = QUEUE_TTL_MS
     detach_ttl_ms: int = DETACH_TTL_MS
+    buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
+    """What a runner does where its buffer of a session is full (D-3)."""
 
 
 class Ended(msgspec.Struct):

@@ -20,6 +20,10 @@ SILENT_HEARTBEATS = 2
 """Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
 
 
+FULL = "the runner's buffer was full"
+"""Why frames are lost, where nothing else is known."""
+
+
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
     """The runner's link is up and it has all control frames up to `control_seq`. `known`: it listed the session."""
     state = lane.state
@@ -116,7 +120,7 @@ def lose_agent(lane: Lane, sentence: str) -> None:
         fail(lane, record, "AgentLost", sentence)
 
 
-def tell_loss(lane: Lane, ranges: Iterable[tuple[int, int]]) -> None:
+def tell_loss(lane: Lane, ranges: Iterable[tuple[int, int]], why: str = FULL) -> None:
     """What a buffer lost is said on every surface (D-4). `ranges` are seqs, from and to; a history that comes again
     after a broken link names them again, and only those above the highest that was told are news."""
     fresh, told = 0, lane.state.lost_told
@@ -128,7 +132,7 @@ def tell_loss(lane: Lane, ranges: Iterable[tuple[int, int]]) -> None:
     lane.state.lost_told = told
     lane.state.lost_frames += fresh
     lane.notice(Notice(code="Truncated", lost_frame_count=fresh,
-                       message=f"{fresh} frames were lost while the link was down: the runner's buffer was full"))
+                       message=f"{fresh} frames were lost while the link was down: {why}"))
 
 
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:

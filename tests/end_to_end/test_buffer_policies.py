@@ -1,0 +1,55 @@
+"""What a buffer does not keep is counted exactly, and the user is told on the stream and in the result (D-3, D-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from proof.house import House
+
+from end_to_end.conftest import AGENTS, CONFIG
+from end_to_end.errands import PATIENCE_S, submit, watching
+from end_to_end.severed import Stretch
+
+SAYING = "echo before; while [ ! -e go ]; do sleep 0.02; done; echo while it was down; touch said # free"
+AFTER = "echo after # free"
+
+
+@pytest.fixture
+def unbuffered(tmp_path: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Stretch]]:
+    """A house whose sessions are not buffered while the link is down."""
+    house = House(tmp_path_factory.mktemp("unbuffered"), 'buffer_policy = "NONE"\n' + CONFIG + AGENTS)
+    stretch = Stretch(house.port)
+    house.runner_url = stretch.url
+    try:
+        house.up()
+        yield house, stretch
+    finally:
+        stretch.mend()
+        house.down()
+        stretch.close()
+
+
+@pytest.mark.req("D-3", "D-4", "D-2", "S-3")
+def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tuple[House, Stretch]) -> None:
+    house, stretch = unbuffered
+    errand = submit(house, "shell", SAYING, workspace=house.workspace)
+    with watching(errand) as viewer:
+        viewer.until_text("before\n")
+        stretch.cut()
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "Detached")
+        assert stretch.await_refused(PATIENCE_S)
+        (house.workspace / "go").touch()
+        house.until(lambda: (house.workspace / "said").exists())
+        stretch.mend()
+        told = viewer.until(lambda event: event.get("notice", {}).get("code") == "Truncated")["notice"]
+        ended = errand.ended()
+    stream = house.pages(f"/v1/sessions/{errand.session_id}/frames", "events", view="raw")
+    seqs = [event["frame"]["seq"] for event in stream if event.get("kind") == "C"]
+    missing = set(range(1, max(seqs) + 1)) - set(seqs)
+    assert told["lost_frame_count"] == len(missing) > 0
+    assert ended["state"] == "succeeded"
+    kept = [notice for notice in ended["output"]["notices"] if notice["code"] == "Truncated"]
+    assert [notice["lost_frame_count"] for notice in kept] == [len(missing)]
+    again = submit(house, "shell", AFTER, session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
