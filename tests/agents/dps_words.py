@@ -24,6 +24,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `no-usage`            | no usage after the turn's end                                                         |
 | `after`               | text and a compaction after the turn's end                                            |
 | `garbage` `bad-frames` | lines that are no JSON, no UTF-8; frames of a wrong shape                            |
+| `noise:SEED:COUNT`    | so many frames with a byte changed, lost or doubled, none of them read back           |
 | `line:BYTES`          | one line of so many bytes                                                             |
 | `exit:CODE` `kill:N` `hang` `ignore-term` `wait` | as in `misbehaving.py`                                     |
 """
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -335,6 +337,23 @@ class Turn:
              session_id="another")
         send("x-acme.huge", {"text": "x" * 800_000})
         self.collect(8)
+
+    def do_noise(self, seed: str, count: str) -> None:
+        chance = random.Random(int(seed))
+        for index in range(int(count)):
+            payload = chance.choice([
+                {"turn_id": self.turn_id, "block_id": "n", "offset": 0, "text": "noise é \u2028"},
+                {"invocation_id": "call-1", "channel": "stdout", "offset": 0, "text": "x"},
+                {"interaction_id": f"i{index}", "interaction_type": "QUESTION", "title": "?", "options": [],
+                 "context": {"tool_name": "t"}},
+                {"severity": "warning", "error_code": "NOISE", "message": "m"},
+            ])
+            kind = chance.choice(["agent.text.delta", "tool.invoke.stream", "tool.invoke.result", "agent.thinking.done",
+                                  "agent.interaction.request", "session.compacted", "session.capabilities"])
+            frame = bytearray(json.dumps({"type": kind, "payload": payload}, ensure_ascii=False).encode())
+            at = chance.randrange(len(frame))
+            frame[at:at + chance.randrange(3)] = bytes(chance.randrange(256) for _ in range(chance.randrange(3)))
+            self.agent.write(bytes(frame).replace(b"\n", b"?") + b"\n")
 
     def collect(self, count: int) -> None:
         """Say what was refused: code and path."""

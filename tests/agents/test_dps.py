@@ -125,6 +125,18 @@ async def test_what_is_no_frame_is_told_with_its_path_and_counted(tmp_path: Path
         assert (await scene.turn("text:still")).payload.stop_reason == "end_turn"
 
 
+@pytest.mark.req("E-1", "T-4")
+@pytest.mark.parametrize("seed", range(3))
+async def test_frames_with_a_byte_wrong_leave_the_session_usable(seed: int, tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        assert (await scene.turn(f"noise:{seed}:1000")).payload.stop_reason == "end_turn"
+        assert (await scene.turn("text:still-here")).payload.stop_reason == "end_turn"
+        assert scene.text().endswith("still-here")
+        counted = scene.all("agent.error")[-1].payload
+        assert counted.error_code == "INVALID_FRAME"
+
+
 @pytest.mark.req("A-8", "W-2")
 async def test_a_line_above_the_cap_fails_the_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:
