@@ -1,18 +1,30 @@
-"""A program that greets like Claude Code and then says what its prompt's words tell it to: what the real one would not.
+#!/usr/bin/env python3
+"""A program that greets like Claude Code and then does what its prompt's words say: what the real one would not.
 
-| word      | what it says                                                              |
-|-----------|---------------------------------------------------------------------------|
-| `garbage` | a line that is no JSON, and a message that lacks what it must have        |
-| `long`    | a line of 17 MiB, and the result only once it is interrupted              |
-| `deaf`    | the same, and it hears no interrupt                                       |
-| `exit:N`  | nothing: it exits with N                                                  |
+| word          | what it does                                                              |
+|---------------|---------------------------------------------------------------------------|
+| `text:X`      | streams X                                                                 |
+| `flood:BYTES` | streams so much text, in chunks of 8 KiB                                  |
+| `garbage`     | says a line that is no JSON, and a message that lacks what it must have   |
+| `long`        | says a line of 17 MiB, and its result only once it is interrupted         |
+| `exit:N`      | exits with N, after last words on its standard error                      |
+| `kill:N`      | sends itself the signal N                                                 |
+| `ignore-term` | ignores SIGTERM from then on                                              |
+| `hang`        | hears and says nothing any more                                           |
 
 Started with `--old` it does not know what a hook that must block is.
 """
 
-import json
-import sys
+from __future__ import annotations
 
+import json
+import os
+import signal
+import sys
+import time
+
+CHUNK_BYTES = 8192
+LONG_BYTES = 17 << 20
 RESULT = {
     "type": "result", "subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1,
     "session_id": "s", "result": "",
@@ -24,32 +36,55 @@ def say(message: object) -> None:
     sys.stdout.flush()
 
 
-def prompted(text: str) -> str:
-    """Returns the word that keeps it from answering at once."""
-    if text.startswith("exit:"):
-        sys.exit(int(text.removeprefix("exit:")))
-    if text == "garbage":
+def stream(text: str) -> None:
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    say({"type": "stream_event", "uuid": "u", "session_id": "s", "event": delta})
+
+
+def act(word: str) -> bool:
+    """Do what one word says. False where there is no result until it is interrupted."""
+    verb, _, rest = word.partition(":")
+    if verb == "text":
+        stream(rest)
+    elif verb == "flood":
+        for i in range(int(rest) // CHUNK_BYTES):
+            stream(f"{i:010d}" + "x" * (CHUNK_BYTES - 11) + "\n")
+    elif verb == "garbage":
         sys.stdout.write("not JSON\n")
         say({"type": "assistant"})
-    if text in ("long", "deaf"):
-        say({"type": "assistant", "text": "x" * (17 << 20)})
-        return text
-    say(RESULT)
-    return ""
+    elif verb == "long":
+        say({"type": "assistant", "text": "x" * LONG_BYTES})
+        return False
+    elif verb == "exit":
+        sys.stderr.write("last words\n")
+        sys.exit(int(rest))
+    elif verb == "kill":
+        os.kill(os.getpid(), int(rest))
+    elif verb == "ignore-term":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    elif verb == "hang":
+        time.sleep(600)
+    return True
+
+
+def answer(request: dict) -> None:
+    told = {} if "--old" in sys.argv else {"hook_on_failure_supported": True}
+    response = {"subtype": "success", "request_id": request["request_id"], "response": told}
+    say({"type": "control_response", "response": response})
 
 
 def main() -> None:
-    waiting = ""
+    waiting = False
     for line in sys.stdin:
         message = json.loads(line)
         if message["type"] == "user":
-            waiting = prompted(message["message"]["content"])
-        elif message["type"] == "control_request" and waiting != "deaf":
-            told = {} if "--old" in sys.argv else {"hook_on_failure_supported": True}
-            answer = {"subtype": "success", "request_id": message["request_id"], "response": told}
-            say({"type": "control_response", "response": answer})
+            waiting = not all(act(word) for word in message["message"]["content"].split())
+            if not waiting:
+                say(RESULT)
+        elif message["type"] == "control_request":
+            answer(message)
             if waiting and message["request"]["subtype"] == "interrupt":
-                waiting = ""
+                waiting = False
                 say(RESULT)
 
 

@@ -34,6 +34,7 @@ for name in word:
 DPS = Path(__file__).parent / "dps_words.py"
 ADAPTERS: dict[str, AgentSpec] = {
     "acp": misbehaving(), "exec": program(EXEC),
+    "claude": AgentSpec(adapter="claude", command=str(Path(__file__).with_name("odd_claude.py"))),
     "dps": AgentSpec(adapter="dps", command=sys.executable, args=["-I", "-S", str(DPS)]),
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,7 @@ PROGRAM = Path(__file__).with_name("odd_claude.py")
 
 @pytest.fixture
 def odd(tmp_path: Path) -> AgentSpec:
-    """The program behind a script that drops the interpreter's own words."""
-    script = tmp_path / "claude"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{PROGRAM}" "$@"\n')
-    script.chmod(0o755)
-    return AgentSpec(adapter="claude", command=str(script), env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    return AgentSpec(adapter="claude", command=str(PROGRAM), env={"HOME": str(tmp_path)})
 
 
 def said(scene: Stage) -> list[str]:
@@ -51,7 +45,7 @@ async def test_a_line_above_the_cap_fails_its_turn_and_not_the_next(odd: AgentSp
 async def test_a_cancel_that_is_not_heard_ends_the_program(odd: AgentSpec, tmp_path: Path) -> None:
     async with stage(tmp_path, {"odd": odd}, graces=Graces(cancel_s=0.2, end_s=0.2, drain_s=5)) as scene:
         await scene.open("odd")
-        await scene.prompt("deaf")
+        await scene.prompt("hang")
         await scene.cancel()
         assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
         await scene.next("session.closed")
