@@ -88,7 +88,8 @@ class Store:
             "UPDATE session SET last_seq = ?, acked_seq = ?, control_seq = ?, bytes_kept = ?, lost_ranges = ?,"
             " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ? WHERE key = ?",
             [(s.last_seq, s.acked_seq, s.control_seq, s.bytes_kept, msgspec.json.encode(s.lost_ranges),
-              s.last_message_id, s.last_sync_ms, s.state, int(s.forgotten), s.policy, s.key) for s in self._dirty.values()],
+              s.last_message_id, s.last_sync_ms, s.state, int(s.forgotten), s.policy, s.key)
+             for s in self._dirty.values()],
         )
         self._dirty.clear()
 
