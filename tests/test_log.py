@@ -40,3 +40,9 @@ def test_without_a_file_it_is_standard_error(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert out == ""
     assert json.loads(err)["port"] == 1
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    file = configure(tmp_path / "gateway.log")
+    file.close()
+    structlog.get_logger().info("link", state="attached")

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
+
+
+class _Unbreakable:
+    """Passes lines on, and loses one that cannot be written: a closed pipe or a full disk must not end the work that
+    was only to be told of."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        """Write a line if it can be."""
+        with contextlib.suppress(OSError, ValueError):
+            self._file.write(line)
+
+    def flush(self) -> None:
+        """Flush if it can be."""
+        with contextlib.suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def configure(path: Path | None = None) -> TextIO:
@@ -24,7 +43,7 @@ def configure(path: Path | None = None) -> TextIO:
             structlog.processors.ExceptionRenderer(exceptions),
             structlog.processors.JSONRenderer(default=str),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=file),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Unbreakable(file))),
         cache_logger_on_first_use=False,
     )
     return file
