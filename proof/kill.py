@@ -125,7 +125,10 @@ class Storm:
             self.stopping.wait(draw.random() * 0.6)
 
     def _submit(self, name: str, script: str, number: int) -> None:
-        body = {"type": "execute", "target": {"agent_id": "shell", "workspace": str(self.house.workspace)},
+        target = {"agent_id": "shell", "workspace": str(self.house.workspace)}
+        if number % 2 == 0:  # Every other writer keeps to one session, which outlives its agent many times.
+            target["session_key"] = f"agent:shell:writer-{number}"
+        body = {"type": "execute", "target": target,
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": script}]}]}}
         while not self.stopping.is_set():
             try:
@@ -136,7 +139,7 @@ class Storm:
             if answer.status_code == 202:
                 command = answer.json()
                 self.written[number].write(f"{name} {command['id']} {command['target']['session_id']}")
-                self.watcher.watch(command["target"]["session_id"])
+                self.watcher.watch(command["target"]["session_id"], one_opening=number % 2 == 1)
                 return
             self.stopping.wait(0.1)  # no runner is attached, or the lane is being read again: ask again
 

@@ -22,12 +22,12 @@ class Watcher:
         self._threads: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
 
-    def watch(self, session_id: str) -> None:
-        """Begin to follow a session."""
+    def watch(self, session_id: str, *, one_opening: bool = True) -> None:
+        """Begin to follow a session; `one_opening`: only until its agent is closed, since none opens there again."""
         with self._lock:
             if session_id in self._threads:
                 return
-            thread = threading.Thread(target=self._follow, args=(session_id,), daemon=True)
+            thread = threading.Thread(target=self._follow, args=(session_id, one_opening), daemon=True)
             self._threads[session_id] = thread
         thread.start()
 
@@ -41,14 +41,14 @@ class Watcher:
         """Text by block as this session's viewer saw it."""
         return dict(self._texts[session_id])
 
-    def _follow(self, session_id: str) -> None:
+    def _follow(self, session_id: str, one_opening: bool) -> None:
         last_id: str | None = None
         while not self._stopping.is_set():
             try:
                 last_id, over = self._stream(session_id, last_id)
             except (httpx2.TransportError, FileNotFoundError):
                 over = False
-            if over:
+            if over and (one_opening or self._stopping.is_set()):
                 return
             self._stopping.wait(0.05)
 
