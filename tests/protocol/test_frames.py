@@ -275,3 +275,10 @@ def test_a_history_may_fill_a_message_alone() -> None:
     payload = sample(FRAMES["session.history"].payload) | {"frames": [{"pad": "x" * MAX_FRAME_BYTES}]}
     history = decode(envelope("session.history", payload), Direction.C)
     assert len(encode(history)) > MAX_FRAME_BYTES
+
+
+@pytest.mark.req("E-1", "W-2")
+def test_a_wrong_field_before_a_fault_of_the_json_itself_is_no_frame_and_no_failure() -> None:
+    with pytest.raises(InvalidFrame) as caught:
+        decode_wire(b'{"type":"a","session_id":"s","seq":1,"timestamp":{},"payload":{"x":"\\ud800"}}')
+    assert caught.value.wire is None

@@ -176,8 +176,8 @@ def decode_wire(raw: bytes) -> Wire:
 def _salvage(raw: bytes) -> Wire | None:
     try:
         kept = _salvage_decoder.decode(raw)
-    except msgspec.ValidationError:
-        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # A fault of the JSON itself may lie behind the field that was found wrong first.
     names = [name if isinstance(name, str) else "" for name in (kept.type, kept.message_id)]
     return Wire(names[0], msgspec.Raw(b"null"), names[1], kept.session_id, kept.seq)
 
