@@ -19,11 +19,14 @@ import msgspec
 from interlock import config
 from interlock.cli import verbs
 from interlock.cli.exit_status import BY_CODE, BY_STATE, Exit
+from interlock.command import machine
 from interlock.gateway.rest.app import OPERATIONS
 from interlock.gateway.rest.guard import READERS
 from interlock.protocol.codes import MEANINGS
-from interlock.protocol.frames import FRAMES, Direction
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
+from interlock.session import turn
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by docs/reference/generate.py from the program; change the program, then run it again. -->"
@@ -265,6 +268,69 @@ def frames() -> str:
     return page("Frames", *lines)
 
 
+# --- the protocol ---
+MARKS = {
+    Origin.S: "the published seed documents of RAWP-DPS",
+    Origin.R: "other public pages of the same specification",
+    Origin.P: "Interlock's own profile, where the published text is silent or could not be found; not RAWP",
+}
+
+
+def protocol() -> str:
+    """Write protocol.md."""
+    lines = paragraph(
+        f"Gateway and runner speak RAWP-DPS (`{DPS_VERSION}`) with a profile of Interlock's own. This page tells the",
+        "two apart, word by word. A mark stands with every name; a payload's field that is not listed under",
+        "*published* is of our profile, also in a frame whose name is published. The fields themselves are in",
+        "[Frames](frames.md); for other programs there is a [JSON Schema](../../spec/rawp.schema.json) and an",
+        "[AsyncAPI document](../../spec/asyncapi.json). `interlock conformance` checks an implementation.")
+    lines += [*table(("mark", "from"), ((origin.value, text) for origin, text in MARKS.items())), "",
+              "## Envelope", "",
+              *table(("field", "mark"), ((f"`{field}`", origin.value) for field, origin in ENVELOPE.items())), "",
+              "## Frames", "", *paragraph(
+        "*needs*: the feature that an agent, or a runner, must offer in `session.capabilities` before the frame is",
+        "obeyed. Without it the answer is `session.error` with `UNSUPPORTED_CAPABILITY`, and nothing else changes."),
+              *table(("type", "mark", "direction", "class", "needs", "published fields", "fields of our profile"),
+                     map(_row, FRAMES.values())), ""]
+    moves = ((phase, kind, to) for phase, after in turn.MOVES.items() for kind, to in after.items())
+    lines += ["## A session", "", *paragraph(
+        "Which durable frame of a runner may come when, from the table that gateway and runner both obey. What is",
+        "not drawn is refused with `UNKNOWN_TURN` or `PROMPT_IN_PROGRESS`, recorded, and changes nothing. In every",
+        "phase these may come and move none:", ", ".join(f"`{name}`" for name in sorted(turn.NEUTRAL)),
+        "(but capabilities open a closed session). `usage` is the phase in which a turn owes its usage."),
+              *_diagram("closed", _joined(moves)), ""]
+    steps = ((state, "", to) for state, after in machine.MOVES.items() for to in sorted(after))
+    lines += ["## A command", "", *paragraph(
+        "A command (given over REST or the command line) becomes a prompt in a session; these are its states. It",
+        "begins as", " or ".join(f"`{state}`" for state in sorted(machine.INITIAL)) + "."),
+              *_diagram("", [*(("[*]", "", state) for state in sorted(machine.INITIAL)), *steps,
+                             *((state, "", "[*]") for state in machine.STATES if state in machine.TERMINAL)])]
+    return page("The protocol", *lines)
+
+
+def _row(row: FrameType) -> tuple[str, ...]:
+    ways = {Direction.C: "runner → gateway", Direction.M: "gateway → runner", Direction.BOTH: "both"}
+    published = ", ".join(f"`{field}` {origin.value}" for field, origin in row.published.items())
+    ours = ", ".join(f"`{field.encode_name}`" for field in msgspec.structs.fields(row.payload)
+                     if field.encode_name not in row.published)
+    return (f"`{row.name}`", row.origin.value, ways[row.direction], row.frame_class.value,
+            ", ".join(f"`{one}`" for one in sorted(row.features)), published, ours)
+
+
+def _joined(moves: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """One arrow for all that leads from one phase to the same other."""
+    by_ends: dict[tuple[str, str], list[str]] = {}
+    for before, kind, after in moves:
+        by_ends.setdefault((before, after), []).append(kind)
+    return [(before, "<br>".join(kinds), after) for (before, after), kinds in by_ends.items()]
+
+
+def _diagram(first: str, arrows: Iterable[tuple[str, str, str]]) -> list[str]:
+    begin = [f"    [*] --> {first}"] if first else []
+    return ["```mermaid", "stateDiagram-v2", *begin, *(
+        f"    {before} --> {after}" + (f" : {label}" if label else "") for before, label, after in arrows), "```"]
+
+
 def _fields(payload: type[msgspec.Struct]) -> str:
     return ", ".join(f"`{field.encode_name}{'' if field.required else '?'}`"
                      for field in msgspec.structs.fields(payload)) or "nothing"
@@ -313,7 +379,8 @@ def _first(thing: object) -> str:
     return inspect.cleandoc(thing.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "rest.md": rest, "config.md": config_page, "frames.md": frames}
+PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "rest.md": rest, "config.md": config_page, "frames.md": frames,
+                                   "protocol.md": protocol}
 
 
 def main() -> None:

@@ -52,6 +52,11 @@ THING_VERBS: tuple[Verb, ...] = (
 SETUP_VERBS: tuple[Verb, ...] = (
     Verb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
          ("interlock demo", "interlock demo --json")),
+    Verb("conformance", "interlock.cli.conformance_verb:conformance",
+         "Show which requirements hold, or check another implementation of the link.",
+         ("interlock conformance", "interlock conformance --json",
+          "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
+          "interlock conformance --runner --port 7421 --agent shell")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
     Verb("runner", "interlock.cli.processes:runner", "Run the runner alone.",
          ("interlock runner --url http://127.0.0.1:7420",)),

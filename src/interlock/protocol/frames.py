@@ -122,6 +122,12 @@ FRAMES: dict[str, FrameType] = {
 }
 
 
+ENVELOPE: dict[str, Origin] = {
+    "type": _S, "payload": _S, "metadata": _R, "message_id": _R, "session_id": _P, "seq": _P, "timestamp": _P,
+}
+"""Where the envelope's fields come from."""
+
+
 class InvalidFrame(Exception):
     """A message that is not a frame of its type (E-1).
 

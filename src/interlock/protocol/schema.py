@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from interlock.protocol.envelope import DPS_VERSION
-from interlock.protocol.frames import FRAMES, Class, Direction, FrameType
+from interlock.protocol.frames import ENVELOPE, FRAMES, Class, Direction, FrameType
 from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_MESSAGE_BYTES
 
 Schema = dict[str, Any]
@@ -43,6 +43,7 @@ _ENVELOPE: Schema = {
         "metadata": {"type": "object", "description": "Open: `in_reply_to`, `delegation_chain`, `prompt_id` …"},
     },
     "required": ["type", "payload", "message_id"],
+    "x-origin": {field: origin.value for field, origin in ENVELOPE.items()},
 }
 
 _NUMBERED: Schema = {"type": "integer", "minimum": 1}

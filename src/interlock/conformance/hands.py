@@ -1,0 +1,103 @@
+"""A person's hand at a master: what makes it send a prompt, and answer or cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+import time
+from typing import Any, Protocol
+
+import httpx2
+
+from interlock.conformance.with_master import AGENT
+
+PATIENCE_S = 20.0
+TERMINAL = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
+
+
+class HandFailed(Exception):
+    """The master did not do what a person asked; the text is one sentence."""
+
+
+class Hand(Protocol):
+    """Does what a person would do at the master."""
+
+    async def do(self, action: str) -> None:
+        """`prompt` (give our agent a prompt in a new session), `allow`, `deny`, `cancel`. Raises HandFailed."""
+        ...
+
+
+class ProgramHand:
+    """Runs a program of the master's owner with the action as its last argument."""
+
+    def __init__(self, program: str) -> None:
+        self._program = shlex.split(program)
+
+    async def do(self, action: str) -> None:
+        """Run it to its end; it must exit with 0."""
+        try:
+            ran = await asyncio.create_subprocess_exec(*self._program, action, stdin=asyncio.subprocess.DEVNULL,
+                                                       stdout=asyncio.subprocess.DEVNULL)
+        except OSError as error:
+            raise HandFailed(f"{self._program[0]} cannot be run: {error}") from None
+        try:
+            status = await asyncio.wait_for(ran.wait(), PATIENCE_S)
+        except TimeoutError:
+            ran.kill()
+            await ran.wait()
+            raise HandFailed(f"{self._program[0]} {action} did not end within {PATIENCE_S:.0f} s") from None
+        if status != 0:
+            raise HandFailed(f"{self._program[0]} {action} ended with {status}")
+
+
+class RestHand:
+    """Commands, votes and cancels over the RACP REST API of Interlock's gateway."""
+
+    def __init__(self, base: str, key: str) -> None:
+        self._base = base
+        self._headers = {"Authorization": f"Bearer {key}"}
+        self._command = ""
+
+    async def do(self, action: str) -> None:
+        """Ask the gateway over REST; `allow` and `deny` wait for the approval that they answer."""
+        async with httpx2.AsyncClient(base_url=self._base, headers=self._headers, timeout=PATIENCE_S) as rest:
+            try:
+                await self._do(rest, action)
+            except httpx2.HTTPError as error:
+                raise HandFailed(f"{self._base} cannot be asked: {error}") from None
+
+    async def _do(self, rest: httpx2.AsyncClient, action: str) -> None:
+        if action == "prompt":
+            said = [{"role": "user", "content": [{"contentType": "text", "value": "conformance"}]}]
+            body = {"type": "execute", "target": {"agent_id": AGENT}, "payload": {"messages": said}}
+            self._command = (await _post(rest, "/v1/commands", body))["id"]
+        elif action == "cancel":
+            await _post(rest, "/v1/commands", {"type": "cancel", "target": {"command_id": self._command}})
+        else:
+            approval = await self._approval(rest)
+            ballot = {"decision": "grant" if action == "allow" else "deny", "digest": approval["digest"]}
+            await _post(rest, f"/v1/approvals/{approval['id']}/grants", ballot)
+
+    async def _approval(self, rest: httpx2.AsyncClient) -> Any:
+        cursor, deadline = "", time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            since = {"since": cursor} if cursor else {}
+            page = _json(await rest.get(f"/v1/commands/{self._command}/status", params={"wait": 5, **since}))
+            cursor = page["next_cursor"]
+            for event in page["events"]:
+                if event["event"] == "approval" and event["approval_state"] == "pending":
+                    return _json(await rest.get(f"/v1/approvals/{event['approval_id']}"))
+            if page["terminal"]:
+                break
+        raise HandFailed(f"the gateway asks nobody about command {self._command}")
+
+
+async def _post(rest: httpx2.AsyncClient, path: str, body: dict[str, Any]) -> Any:
+    return _json(await rest.post(path, json=body, headers={"Idempotency-Key": f"conformance-{secrets.token_hex(8)}"}))
+
+
+def _json(answer: httpx2.Response) -> Any:
+    if answer.status_code >= 400:
+        raise HandFailed(f"HTTP {answer.status_code}: {answer.text[:300]}")
+    return answer.json()

@@ -1,0 +1,164 @@
+"""Conversations with a RAWP Master: we are the runner (rawp.md, seen from the far end of the link)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.conformance.steps import (
+    FILLED,
+    Again,
+    Ask,
+    Closed,
+    Conversation,
+    Cut,
+    Hear,
+    Join,
+    Link,
+    Never,
+    Say,
+    Step,
+    at_least,
+    holding,
+)
+from interlock.protocol.codes import CloseCode, Code
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.limits import OPENING_TIMEOUT_MS
+
+AGENT = "conformance"
+"""The agent that we say we have; the master is to be asked for it."""
+OPENING_S = OPENING_TIMEOUT_MS / 1000 + 3
+
+WARNING: dict[str, Any] = {"severity": "warning", "error_code": "CONFORMANCE", "message": "only a word"}
+USAGE: dict[str, Any] = {
+    "token_usage": {"input_tokens": 1, "output_tokens": 1}, "cost_usage": {"limit": -1, "used": 0, "unit": "USD"},
+    "message_usage": {"limit": -1, "used": 1, "unit": "COUNT"}, "context_window": {},
+    "time_to_reset": "2030-01-01T00:00:00.000Z",
+}
+CAPABILITIES: dict[str, Any] = {
+    "dps_version": DPS_VERSION,
+    "features": {"adapter_type": "process", "permission": "asks", "context_owner": "agent", "context_compaction": False,
+                 "plan_mode": False, "pause": "none", "resume_session": False, "single_turn_process": False,
+                 "images": False, "thinking": False},
+    "agent": {"agent_id": AGENT, "name": AGENT},
+}
+QUESTION: dict[str, Any] = {
+    "interaction_id": "$turn", "interaction_type": "PERMISSION", "title": "echo conformance",
+    "context": {"tool_name": "conformance", "invocation_id": "call-1", "input": {"command": "echo conformance"}},
+    "options": [{"option_id": "yes", "label": "Allow", "kind": "allow_once"},
+                {"option_id": "no", "label": "Deny", "kind": "reject_once"}],
+}
+TOOL: dict[str, Any] = {"invocation_id": "call-1", "turn_id": "$turn", "tool_name": "conformance",
+                        "input": {"command": "echo conformance"}}
+
+
+def acked(seq: int) -> Hear:
+    """All up to `seq` is acknowledged."""
+    return Hear("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(seq)})
+
+
+def refused(part: str) -> Hear:
+    """The frame was refused, with the place of what is wrong, and not fatally."""
+    return Hear("session.error", where={"payload.error_code": Code.INVALID_FRAME.value},
+                has={"payload.message": holding(part), "payload.fatal": False})
+
+
+OPEN: tuple[Step, ...] = (
+    Join(), Ask("prompt"),
+    Hear("control.session.open", has={"payload.agent_id": AGENT, "seq": 1, "session_id": FILLED},
+         keep={"session": "payload.session_id", "open_id": "message_id"}),
+    Say("session.capabilities", CAPABILITIES, {"in_reply_to": "$open_id"}),
+    Hear("control.prompt.request",
+         keep={"prompt": "payload.prompt_id", "prompt_id": "message_id", "prompt_seq": "seq"}),
+)
+"""Seq 1 is used."""
+TURN: tuple[Step, ...] = (
+    Say("session.turn.start", {"turn_id": "$turn", "turn_index": 0}, {"prompt_id": "$prompt"}, keep="start"),
+)
+"""Seq 2 is used."""
+ASKING: tuple[Step, ...] = (
+    *OPEN, *TURN, Say("tool.invoke.request", TOOL), Say("agent.interaction.request", QUESTION),
+    Hear("x-interlock.interaction.held", has={"payload.interaction_id": "$turn", "payload.expires_in_ms": at_least(1)}),
+)
+
+
+def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Step, ...]:
+    """A person decides; the runner hears it, and tells what became of it."""
+    return (
+        *ASKING, Ask(action),
+        Hear("control.interaction.response", has={"payload.interaction_id": "$turn", "payload.decision": decision}),
+        Say("x-interlock.interaction.resolved",
+            {"interaction_id": "$turn", "outcome": outcome, "decided_at": "2030-01-01T00:00:00.000Z"}),
+        Say("tool.invoke.result", {"invocation_id": "call-1", "status": status, "output_type": "text", "output": "",
+                                   "duration_ms": 1}),
+        *ended("end_turn"), acked(7), Never("session.error"),
+    )
+
+
+def ended(stop_reason: str) -> tuple[Step, ...]:
+    """The turn's end, and the usage that it owes."""
+    return (Say("session.turn.end", {"turn_id": "$turn", "stop_reason": stop_reason}),
+            Say("session.usage", {**USAGE, "turn_id": "$turn"}))
+
+
+WITH_MASTER: tuple[Conversation, ...] = (
+    Conversation("hello-welcome", ("L-4",), "Hello is answered by a welcome, and nothing comes before it.", (
+        Link(), Say("x-interlock.hello", "$hello"),
+        Hear("x-interlock.welcome", next_=True, has={
+            "payload.version": DPS_VERSION, "payload.link_id": FILLED, "payload.gateway_id": FILLED}))),
+    Conversation("hello-first", ("L-4", "W-1"), "Anything but a hello closes the link.", (
+        Link(), Say("x-interlock.heartbeat", {"agents": []}), Closed((CloseCode.OPENING,)))),
+    Conversation("hello-in-time", ("L-4",), "A link on which no hello comes is closed after ten seconds.", (
+        Link(), Closed((CloseCode.OPENING,), OPENING_S)), slow=True),
+    Conversation("version", ("L-4", "W-2"), "A runner without a common version is told so.", (
+        Link(), Say("x-interlock.hello", "$hello_of_old"), Closed((CloseCode.VERSION,)))),
+    Conversation("token", ("L-3",), "A wrong token is refused before the link opens.", (
+        Link(token="wrong", refused=(401, 403)),)),
+    Conversation("subprotocol", ("L-2",), "A link in another subprotocol is refused.", (
+        Link(subprotocol="rawp-dps-0.0", refused=(400, 406, 426)),)),
+    Conversation("ack", ("D-1",), "What was acknowledged is there after a cut.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2))),
+    Conversation("duplicate", ("E-3", "D-1"), "A number that came before is ignored, and the link stays up.", (
+        *OPEN, *TURN, Again("start"), Again("start"), Say("agent.error", WARNING), acked(3), Never("session.error"),
+        Cut(), Join(durable=3))),
+    Conversation("gap", ("E-3",), "A gap closes the link with 4409, and the reattach repairs it.", (
+        *OPEN, acked(1), Say("agent.error", WARNING, skip=1), Closed((CloseCode.GAP,)), Join(durable=1),
+        Say("session.history", "$history"), Say("agent.error", WARNING), acked(2))),
+    Conversation("invalid", ("E-1", "W-1", "W-2"), "A malformed frame is refused with its place; the link stays up.", (
+        *OPEN, Say("agent.error", {"severity": "warning", "message": "no code"}), refused("payload.error_code"),
+        Say("agent.error", {**WARNING, "severity": "loud"}), refused("payload.severity"),
+        Say("agent.error", WARNING), acked(4))),
+    Conversation("unknown", ("E-1", "E-2"), "A type that nobody knows is kept, not refused.", (
+        *OPEN, Say("x-acme.weather", {"sun": [1, None]}), Say("moon.phase", {"is": "new"}), acked(3),
+        Say("agent.error", {**WARNING, "colour": "red"}), acked(4), Never("session.error"))),
+    Conversation("transient", ("E-4",), "A transient frame has no number; one with one is refused and uses none.", (
+        *OPEN, *TURN, Say("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 0, "text": "he"}),
+        Say("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 2, "text": "llo"}, seq=3),
+        refused("seq"), Say("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "hello"}), acked(3))),
+    Conversation("direction", ("W-1",), "A frame that only a gateway sends is refused from a runner.", (
+        *OPEN, Say("control.turn.cancel", {"reason": "I may not"}), refused("type"),
+        Say("agent.error", WARNING), acked(3))),
+    Conversation("control-again", ("D-7",), "Control frames that were not confirmed come again after a reattach, "
+                 "in order; confirmed ones do not.", (
+        *OPEN, Cut(), Join(control_seq=0),
+        Hear("control.session.open", has={"message_id": "$open_id", "seq": 1}),
+        Hear("control.prompt.request", has={"message_id": "$prompt_id", "seq": "$prompt_seq"}),
+        Cut(), Join(control_seq=1), Hear("control.prompt.request", next_=True, has={"message_id": "$prompt_id"})),
+        acks=False),
+    Conversation("history", ("D-2", "D-1"), "What waited while the link was down is applied from the history.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), Say("session.history", "$history_of_turn"),
+        Say("agent.error", WARNING), acked(6), Never("session.error"))),
+    Conversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",
+                 answered("allow", "allow", "allowed", "ok")),
+    Conversation("deny", ("A-5",), "A person's no arrives.", answered("deny", "deny", "denied", "denied")),
+    Conversation("question-outlives-link", ("A-5", "D-7"), "An answer given while the link was down arrives.", (
+        *ASKING, Cut(), Ask("allow"), Join(), Say("session.history", "$history"),
+        Hear("control.interaction.response", has={"payload.interaction_id": "$turn", "payload.decision": "allow"}))),
+    Conversation("cancel", ("A-4",), "A cancel reaches the turn, and its end is taken.", (
+        *OPEN, *TURN, Ask("cancel"), Hear("control.turn.cancel"), *ended("cancelled"), acked(4),
+        Never("session.error"))),
+    Conversation("usage", ("T-2", "T-4"), "A turn's frames are taken in it, and refused after its end.", (
+        *OPEN, *TURN, *ended("end_turn"), acked(4),
+        Say("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "late"}),
+        Hear("session.error", has={"payload.error_code": Code.UNKNOWN_TURN.value, "payload.fatal": False}), acked(5))),
+)
+"""Every conversation with a master."""

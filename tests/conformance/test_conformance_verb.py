@@ -1,0 +1,71 @@
+"""`interlock conformance`: the register as it is, and the conversations from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+
+from interlock.conformance.register import requirements
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def conformance(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    ran = subprocess.run([sys.executable, "-m", "interlock", "conformance", *words], capture_output=True, text=True,
+                         check=False)
+    assert ran.returncode == status, ran.stderr
+    return ran
+
+
+@pytest.mark.req("G-7")
+def test_the_register_is_printed_whole_with_its_gaps() -> None:
+    rows: dict[str, Any] = tomllib.loads((ROOT / "spec" / "requirements.toml").read_text())
+    assert [one.id for one in requirements()] == list(rows)
+    printed = json.loads(conformance("--json").stdout)
+    assert {one["id"]: one["status"] for one in printed["requirements"]} == {
+        name: row["status"] for name, row in rows.items()}
+    assert sum(printed["totals"].values()) == len(rows)
+    text = conformance().stdout
+    table, _, gaps = text.partition("\nGaps:\n")
+    assert all(row["clause"] in table for row in rows.values())
+    assert all(row["reason"] in gaps for row in rows.values() if "reason" in row)
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("words", "says"), [
+    (["--master", "http://127.0.0.1:1/rawp", "--token-file", "/dev/null"], "is not the URL of a link"),
+    (["--master", "ws://127.0.0.1:1/rawp"], "--token-file"),
+    (["--master", "ws://127.0.0.1:1/rawp", "--token-file", "/nowhere"], "/nowhere cannot be read"),
+    (["--master", "ws://127.0.0.1:1/rawp", "--token-file", "/dev/null"], "is empty"),
+    (["--master", "ws://127.0.0.1:1/rawp", "--runner"], "exclude each other"),
+    (["--runner", "--port", "70000"], "not to be had"),
+])
+def test_wrong_words_are_one_sentence_and_status_2(words: list[str], says: str) -> None:
+    ran = conformance(*words, status=2)
+    assert says in ran.stderr
+    assert ran.stdout == ""
+
+
+@pytest.mark.req("G-7", "W-1")
+def test_a_gateway_is_checked_from_the_command_line(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.start("gateway")
+    try:
+        house.until_up()
+        link = house.url.replace("http", "ws") + "/rawp"
+        words = ("--master", link, "--quick", "--token-file")
+        printed = json.loads(conformance(*words, str(house.token), "--json").stdout)
+        assert printed["ok"]
+        assert {one["outcome"] for one in printed["findings"]} == {"held", "not run"}
+        (tmp_path / "wrong").write_text("wrong")
+        ran = conformance(*words, str(tmp_path / "wrong"), status=1)
+        assert "broken: hello-welcome" in ran.stderr
+    finally:
+        house.down()

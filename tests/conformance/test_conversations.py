@@ -1,0 +1,90 @@
+"""Interlock's own gateway and runner, held to the conversations that are offered to other implementations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import jsonschema
+import pytest
+from proof.house import House
+
+from interlock.conformance.hands import RestHand
+from interlock.conformance.linking import Dialling, Listening
+from interlock.conformance.player import Player
+from interlock.conformance.sides import AsGateway, AsRunner
+from interlock.conformance.steps import Conversation, Finding
+from interlock.conformance.with_master import WITH_MASTER
+from interlock.conformance.with_runner import WITH_RUNNER
+from interlock.protocol.frames import Direction, InvalidFrame, decode
+from interlock.protocol.schema import json_schema
+
+pytestmark = pytest.mark.anyio
+PROMPT = "echo conformance"
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
+
+
+def called(conversation: Conversation) -> str:
+    return conversation.name
+
+
+def check(finding: Finding, player: Player, house: House) -> None:
+    """It held, and the schema is of one mind with the codec about every frame that crossed."""
+    assert finding.outcome == "held", f"{finding.found}\n{house.log('gateway')}\n{house.log('runner')}"
+    for sender, raw in player.record:
+        try:
+            decode(raw, Direction(sender))
+            valid = True
+        except InvalidFrame as error:
+            valid = error.path == "$.type"  # Of the direction a schema knows nothing.
+        assert SCHEMA.is_valid(json.loads(raw)) == valid, raw
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def master(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[House, Player]]:
+    """A gateway without its runner, and a player in the runner's place."""
+    house = House(tmp_path_factory.mktemp("master"))
+    house.start("gateway")
+    house.until_up()
+    key = (house.state / "owner.key").read_text().strip()
+    door = Dialling(house.url.replace("http", "ws") + "/rawp", house.token.read_text().strip())
+    yield house, Player(door, AsRunner("local"), RestHand(house.url, key))
+    house.down()
+    assert "Traceback" not in house.log("gateway")
+
+
+@pytest.fixture(scope="module")
+async def runner(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[House, Player]]:
+    """A runner, and a player at the gateway that it dials."""
+    house = House(tmp_path_factory.mktemp("runner"))
+    listening = Listening(house.token.read_text().strip())
+    async with listening.open("127.0.0.1", 0):
+        house.runner_url = f"ws://127.0.0.1:{listening.port}/rawp"
+        house.start("runner")
+        yield house, Player(listening, AsGateway("shell", PROMPT))
+        await asyncio.to_thread(house.down)
+    assert "Traceback" not in house.log("runner")
+
+
+@pytest.mark.req("L-2", "L-3", "L-4", "E-1", "E-2", "E-3", "E-4", "D-1", "D-2", "D-7", "W-1", "W-2", "T-2", "T-4",
+                 "A-5")
+@pytest.mark.parametrize("conversation", WITH_MASTER, ids=called)
+async def test_our_gateway_holds_to(conversation: Conversation, master: tuple[House, Player]) -> None:
+    house, player = master
+    player.record.clear()
+    check(await player.play(conversation), player, house)
+
+
+@pytest.mark.req("L-4", "L-5", "E-1", "E-3", "D-1", "D-2", "D-7", "W-1", "W-2", "T-1", "T-2", "T-3", "T-4", "A-4",
+                 "A-5", "A-6")
+@pytest.mark.parametrize("conversation", WITH_RUNNER, ids=called)
+async def test_our_runner_holds_to(conversation: Conversation, runner: tuple[House, Player]) -> None:
+    house, player = runner
+    player.record.clear()
+    check(await player.play(conversation), player, house)

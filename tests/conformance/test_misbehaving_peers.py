@@ -1,0 +1,132 @@
+"""A conversation finds what is wrong: peers that do one thing against the specification each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.typing import Subprotocol
+
+from interlock.conformance.hands import HandFailed, ProgramHand
+from interlock.conformance.linking import Dialling
+from interlock.conformance.player import Player
+from interlock.conformance.sides import AsRunner
+from interlock.conformance.steps import Conversation, Finding, Hear, Join, Link, Never, Say, Silence
+from interlock.conformance.with_master import WITH_MASTER
+from interlock.protocol.envelope import DPS_VERSION
+
+pytestmark = pytest.mark.anyio
+Manners = Callable[[ServerConnection], Awaitable[None]]
+BY_NAME = {one.name: one for one in WITH_MASTER}
+
+
+def frame(kind: str, payload: Any, **fields: Any) -> str:
+    return json.dumps({"type": kind, "payload": payload, "message_id": kind, "timestamp": "", **fields})
+
+
+WELCOME = frame("x-interlock.welcome", {"version": DPS_VERSION, "link_id": "l", "gateway_id": "g", "limits": {},
+                                        "sessions": []})
+ACK = frame("x-interlock.ack", {"session_id": "s", "seq": 1})
+
+
+@asynccontextmanager
+async def master(manners: Manners) -> AsyncIterator[Player]:
+    """A player at a master of these manners."""
+    async with serve(manners, "127.0.0.1", 0, subprotocols=[Subprotocol(DPS_VERSION)]) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        yield Player(Dialling(f"ws://127.0.0.1:{port}/rawp", "token"), AsRunner("local"))
+
+
+async def found(manners: Manners, conversation: Conversation) -> Finding:
+    async with master(manners) as player:
+        return await player.play(conversation)
+
+
+def saying(*texts: str) -> Manners:
+    async def manners(connection: ServerConnection) -> None:
+        await connection.recv()
+        for text in texts:
+            await connection.send(text)
+        await connection.wait_closed()
+
+    return manners
+
+
+async def closing(connection: ServerConnection) -> None:
+    await connection.close(1000)
+
+
+@pytest.mark.req("L-4", "W-1", "E-4")
+@pytest.mark.parametrize(("manners", "name", "says"), [
+    (saying(ACK, WELCOME), "hello-welcome", "must be next"),
+    (saying(WELCOME.replace(DPS_VERSION, "rawp-dps-9.9")), "hello-welcome", "payload.version is 'rawp-dps-9.9'"),
+    (saying(WELCOME.replace('"gateway_id"', '"gateway"')), "hello-welcome", "$.payload.gateway_id"),
+    (saying(WELCOME.replace('"payload"', '"seq": 1, "payload"', 1)), "hello-welcome", "carries no seq"),
+    (saying(frame("x-interlock.hello", {})), "hello-welcome", "not sent in this direction"),
+    (saying("nonsense"), "hello-welcome", "not JSON"),
+    (closing, "hello-welcome", "the link was closed (1000)"),
+    (closing, "hello-first", "closed with 1000, not 4408"),
+    (saying(WELCOME), "token", "the link was opened"),
+])
+async def test_it_is_broken_and_says_where(manners: Manners, name: str, says: str) -> None:
+    finding = await found(manners, BY_NAME[name])
+    assert finding.outcome == "broken"
+    assert says in finding.found
+
+
+@pytest.mark.req("E-3")
+@pytest.mark.parametrize(("seqs", "outcome"), [((1, 2), "held"), ((1, 1, 2), "held"), ((1, 3), "broken")])
+async def test_the_numbers_of_a_session_have_no_gap(seqs: tuple[int, ...], outcome: str) -> None:
+    opening = {"session_id": "s", "agent_id": "a", "workspace": "", "workspace_access": "rw"}
+    frames = [frame("control.session.open", opening, session_id="s", seq=seq) for seq in seqs]
+    last = Hear("control.session.open", where={"seq": seqs[-1]}, keep={"session": "session_id"})
+    conversation = Conversation("numbers", ("E-3",), "", (Join(), last))
+    ack = frame("x-interlock.ack", {"session_id": "s", "seq": 1})
+    finding = await found(saying(WELCOME, *frames, ack), conversation)
+    assert finding.outcome == outcome, finding
+    assert outcome == "held" or "number 3, after 1" in finding.found
+
+
+async def test_what_must_not_come_is_noticed() -> None:
+    silent = Conversation("silent", (), "", (Join(), Silence(("x-interlock.ack",), 5.0)))
+    never = Conversation("never", (), "", (Join(), Hear("x-interlock.ack"), Never("x-interlock.ack")))
+    for conversation in (silent, never):
+        finding = await found(saying(WELCOME, ACK), conversation)
+        assert (finding.outcome, "x-interlock.ack came" in finding.found) == ("broken", True)
+
+
+async def test_what_is_not_heard_in_time_is_broken() -> None:
+    waits = Conversation("waits", (), "", (Link(), Say("x-interlock.heartbeat", {"agents": []}),
+                                           Hear("x-interlock.welcome", within_s=0.1)))
+    assert "never heard x-interlock.welcome, only x-interlock.ack" in (await found(saying(ACK), waits)).found
+
+
+async def test_without_a_hand_or_patience_a_conversation_is_not_run_and_says_so() -> None:
+    async with master(closing) as player:
+        findings = {one.name: one for one in await player.play_all(WITH_MASTER, slow=False)}
+    assert findings["allow"].outcome == "not run"
+    assert "a person at the master" in findings["allow"].found
+    assert findings["hello-in-time"].outcome == "not run"
+
+
+async def test_a_gateway_that_is_not_there_breaks_the_conversation(tmp_path: Path) -> None:
+    player = Player(Dialling("ws://127.0.0.1:9/rawp", "token"), AsRunner("local"))
+    assert "cannot be reached" in (await player.play(BY_NAME["hello-welcome"])).found
+
+
+async def test_a_program_acts_for_a_person(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    code = f"import sys; open({str(told)!r}, 'w').write(sys.argv[-1]); sys.exit(sys.argv[-1] == 'deny')"
+    hand = ProgramHand(f'{sys.executable} -c "{code}"')
+    await hand.do("prompt")
+    assert told.read_text() == "prompt"
+    with pytest.raises(HandFailed, match="deny ended with 1"):
+        await hand.do("deny")
+    with pytest.raises(HandFailed, match="cannot be run"):
+        await ProgramHand("/nowhere/at/all").do("prompt")
