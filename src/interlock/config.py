@@ -6,13 +6,14 @@ Read by gateway, runner and command line. An unknown key is an error that names 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import re
 import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
 import platformdirs
@@ -31,14 +32,30 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class GatewaySection(Section, frozen=True, kw_only=True):
-    """`[gateway]`: where it listens, the host names it answers for beside loopback, the browser origins it allows."""
+    """`[gateway]`: where it listens and over what (L-2), the host names it answers for beside loopback, the browser
+    origins it allows."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     hosts: list[str] = []
     origins: list[str] = []
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    behind_proxy: bool = False
+    trusted_proxies: list[str] = []
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
     """What of a session's output a runner gives up while the link is down and its buffer is full (D-3)."""
+
+
+    def __post_init__(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing = "tls_key" if self.tls_key is None else "tls_cert"
+            raise ValueError(f"{missing}: a certificate needs its key, and a key its certificate")
+        for text in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError:
+                raise ValueError(f"trusted_proxies: {text!r} is no address and no network like 10.0.0.0/8") from None
 
 
 class PolicySection(Section, frozen=True, kw_only=True):
@@ -69,6 +86,7 @@ class RunnerSection(Section, frozen=True, kw_only=True):
     roots: list[str] = []
     outbox_bytes: int = limits.OUTBOX_BYTES
     agent_idle_ms: int = limits.AGENT_IDLE_MS
+    drain_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Config(Section, frozen=True, kw_only=True):

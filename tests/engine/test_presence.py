@@ -9,6 +9,7 @@ import pytest
 
 from engine.conversation import Table, Wire
 from interlock.engine.presence import Presence
+from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import RunnerRecord
@@ -95,8 +96,8 @@ def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
 @pytest.mark.req("L-6", "L-3")
 async def test_a_revoked_runner_is_not_listed() -> None:
     table = Table()
-    await table.engine.pair(table.record)
+    await table.ledger.commit(Batch([PutRunner(table.record)]))
     assert [node.node_id for node in await table.engine.nodes("default")] == ["local"]
     assert await table.engine.nodes("other") == []
-    await table.engine.pair(msgspec.structs.replace(table.record, revoked=True))
+    await table.ledger.commit(Batch([PutRunner(msgspec.structs.replace(table.record, revoked=True))]))
     assert await table.engine.nodes("default") == []

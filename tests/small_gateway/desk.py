@@ -53,9 +53,10 @@ class SmallDesk:
         self.failure: Exception | None = None
         self.made = 0
         self.at_ms = NOW
+        self.shut_out: list[tuple[str, str]] = []
 
     def now_ms(self) -> int:
-        return NOW
+        return self.at_ms
 
     def monotonic_ms(self) -> int:
         return self.at_ms

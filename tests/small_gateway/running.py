@@ -1,6 +1,7 @@
 """A gateway's listener on a free loopback port, over a small desk, and a way to ask it."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,6 +10,7 @@ import httpx2
 
 from interlock.config import GatewaySection
 from interlock.gateway.credentials import digest
+from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, listen, make_server, port_of
 from interlock.ports.ledger import Batch, PutKey
@@ -98,7 +100,8 @@ async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": 4401})
 
-    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s)
+    pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
+    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s, pairings)
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)
     server = make_server(app, desk.viewers.close)

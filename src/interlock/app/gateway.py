@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import secrets
 import signal
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,12 +25,13 @@ from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.signing import HeadRefused, HeadSigner, head_path, load_or_make_key, read_head
+from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
-from interlock.protocol.records import RunnerRecord
 
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
@@ -96,12 +97,13 @@ async def _serve(
     viewers = Viewers(ledger)
     transcripts = JsonlTranscripts(state, clock)
     engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), _limits(config), transcripts)
-    _reload_on_hangup(engine, reload)
     await ensure_owner_key(state, ledger, clock, entropy)
-    if local_runner_token is not None:
-        await engine.pair(_local_runner(local_runner_token, clock))
     gateway_id = await ledger.gateway_id()
     rawp = RawpEndpoint(engine, gateway_id, entropy)
+    pairings = Pairings(ledger, clock, entropy, rawp.shut_out, own_runner=LOCAL_RUNNER)
+    if local_runner_token is not None:
+        await _pair_own(pairings, local_runner_token)
+    tls = tls_context(config.gateway)
     facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state), store_path=str(state / LEDGER_NAME))
 
     async def signed_head(tenant_id: str) -> bytes | None:
@@ -112,13 +114,13 @@ async def _serve(
             log.warning("audit_head_not_signed", tenant_id=tenant_id, reason=str(refused))
             return await asyncio.to_thread(read_head, head_path(state, tenant_id))
 
+    _reload_on_hangup(engine, reload, tls)
     front = Front(desk=engine, clock=clock, facts=facts, signed_head=signed_head,
-                  heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000)
+                  heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=pairings)
 
     def announce(port: int) -> None:
-        host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
-        url = f"http://{host}:{port}"
-        _announce(state, url)
+        url = f"{'http' if tls is None else 'https'}://{_near(config.gateway.host)}:{port}"
+        _announce(state, url, config.gateway.tls_cert)
         ready(url)
 
     def end_streams() -> None:
@@ -131,7 +133,8 @@ async def _serve(
     try:
         await engine.start()
         await serve(build_app(front, config.gateway, rawp), config.gateway.host, config.gateway.port,
-                    on_stop=end_streams, ready=announce, stopping=stopping)
+                    on_stop=end_streams, ready=announce, stopping=stopping, tls=tls,
+                    public=may_be_public(config.gateway))
     finally:
         await engine.stop()
         await transcripts.close()
@@ -149,16 +152,18 @@ def _limits(config: Config) -> Limits:
     )
 
 
-def _reload_on_hangup(engine: Engine, reload: Callable[[], Config] | None) -> None:
-    """G-1: SIGHUP reads the config again; a bad file keeps the old settings and says so."""
+def _reload_on_hangup(engine: Engine, reload: Callable[[], Config] | None, tls: ssl.SSLContext | None) -> None:
+    """G-1: SIGHUP reads the config and the certificate again; a bad file keeps the old and says so."""
 
     def hangup() -> None:
         if reload is None:
             return
         try:
             config = reload()
-        except ConfigError as error:
-            log.warning("config_not_reloaded", sentences=error.sentences)
+            if tls is not None and config.gateway.tls_cert is not None:
+                load_certificate(tls, config.gateway)
+        except (ConfigError, BindRefused) as error:
+            log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
             return
         engine.configure(Policy(config.policy.rules), _limits(config))
         log.info("config_reloaded", rules=len(config.policy.rules))
@@ -173,15 +178,22 @@ async def _prune(ledger: SqliteLedger, clock: SystemClock) -> None:
         await ledger.prune_idempotency(clock.now_ms() - IDEMPOTENCY_TTL_MS)
 
 
-def _local_runner(token_file: Path, clock: SystemClock) -> RunnerRecord:
-    token = token_file.read_text("ascii").strip()
-    now = clock.now_ms()
-    return RunnerRecord(runner_id=LOCAL_RUNNER, tenant_id=OWNER_TENANT, device_name=os.uname().nodename,
-                        token_sha256=hashlib.sha256(token.encode()).hexdigest(), created_ms=now, last_seen_ms=now)
+async def _pair_own(pairings: Pairings, token_file: Path) -> None:
+    token = (await asyncio.to_thread(token_file.read_text, "ascii")).strip()
+    if not await pairings.take_own(LOCAL_RUNNER, OWNER_TENANT, token, os.uname().nodename):
+        log.warning("local_runner_is_revoked", remedy=f"remove {token_file} and start anew to pair it again")
 
 
-def _announce(state: Path, url: str) -> None:
+def _near(host: str) -> str:
+    """How this machine itself reaches a listener: one on every address is reached on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _announce(state: Path, url: str, cert: str | None) -> None:
+    """Say where the gateway listens, and by which certificate those on this machine know it."""
     draft = state / (ANNOUNCEMENT + ".new")
-    draft.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid()}))
+    known_by = {"cert": str(Path(cert).expanduser().absolute())} if cert is not None else {}
+    draft.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid(), **known_by}))
     draft.chmod(0o600)
     draft.replace(state / ANNOUNCEMENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 
 from interlock.app.place import LOCAL_RUNNER
@@ -14,23 +15,34 @@ RAWP_PATH = "/rawp"
 OUTBOX_NAME = "outbox.db"
 
 
-async def run_runner(state: Path, config: Config, url: str, token: str, *, roots: list[str] | None = None) -> None:
-    """Run the local runner of a state directory until SIGTERM or SIGINT, with its outbox under `<state>/runner`.
+async def run_runner(
+    state: Path,
+    config: Config,
+    url: str,
+    token: str,
+    *,
+    runner_id: str | None = None,
+    roots: list[str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Run a runner of a state directory until SIGTERM or SIGINT.
 
-    `url` is the gateway's, http or ws. Without roots, in the config or here, workspaces lie where it was started (A-1).
-    Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
+    Without `runner_id` it is the one that `up` pairs, and its outbox lies under `<state>/runner`; one that was paired
+    has a directory of its own there, since sessions belong to the runner that opened them. `url` is the gateway's, http
+    or ws; `tls` says which certificates are trusted, else the system's. Without roots, in the config or here, workspaces
+    lie where it was started (A-1). Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
     """
-    directory = state / "runner"
+    directory = state / "runner" / (runner_id or "")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     outbox = SqliteOutbox(directory / OUTBOX_NAME, limit_bytes=config.runner.outbox_bytes)
     try:
         await main.run_runner(
             main.RunnerConfig(
                 url=url.replace("http", "ws", 1).rstrip("/") + RAWP_PATH if url.startswith("http") else url,
-                token=token, runner_id=LOCAL_RUNNER, state_dir=directory,
+                token=token, runner_id=runner_id or LOCAL_RUNNER, state_dir=directory,
                 roots=roots or config.runner.roots or [str(Path.cwd())], agents=config.agents,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
-                agent_idle_ms=config.runner.agent_idle_ms,
+                agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms, tls=tls,
             ),
             outbox,
         )

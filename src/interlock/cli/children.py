@@ -31,10 +31,12 @@ TAIL_BYTES = 16 * KIB
 class Child:
     """One process: how it is started, and its log."""
 
-    def __init__(self, name: str, arguments: Callable[[], list[str]], log: Path) -> None:
+    def __init__(self, name: str, arguments: Callable[[], list[str]], log: Path, stop_grace_s: float = STOP_GRACE_S
+                 ) -> None:
         self.name = name
         self.log = log
         self._arguments = arguments
+        self._stop_grace_s = stop_grace_s
         self._process: asyncio.subprocess.Process | None = None
         self._deaths: deque[float] = deque(maxlen=DEATHS_MAX)
 
@@ -72,16 +74,16 @@ class Child:
         return min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2 ** (len(recent) - 1))
 
     async def stop(self) -> None:
-        """End it: SIGTERM, and after STOP_GRACE_S SIGKILL. Waits until it is gone."""
+        """End it: SIGTERM, and after its grace SIGKILL. Waits until it is gone."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+            await asyncio.wait_for(process.wait(), self._stop_grace_s)
         except TimeoutError:
-            say(f"the {self.name} did not end within {STOP_GRACE_S:.0f} s and is killed", "yellow")
+            say(f"the {self.name} did not end within {self._stop_grace_s:.0f} s and is killed", "yellow")
             self.kill()
             await process.wait()
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from interlock.cli import trust
 from interlock.cli.exit_status import BY_HTTP, Exit
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.terminal import say
@@ -35,7 +36,7 @@ LIST_MAX = 10_000
 """The most that a list shows or a prefix is looked for in."""
 LIST_PAGE = 500
 
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _AGAIN = {429, 503}
 
 
@@ -134,13 +135,14 @@ class GatewayLink:
         self._where = where
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
-        if urlsplit(self.address.url).scheme == "http" and host not in _LOOPBACK:
+        if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
             say(f"warning: the key goes to {host} in the clear; use https", "yellow")
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             transport=transport,
             # A proxy of the environment is for the world, never for this machine.
-            trust_env=host not in _LOOPBACK,
+            trust_env=host not in LOOPBACK,
+            verify=trust.tls(self.address.url, where.directory()) or True,
         )
 
     async def __aenter__(self) -> Self:

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeVar
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.trouble import Trouble, usage
-from interlock.protocol.resources import Approval, Command, Session
+from interlock.protocol.resources import Approval, Command, Runner, Session
 
-T = TypeVar("T", Command, Approval, Session)
+T = TypeVar("T", Command, Approval, Session, Runner)
 
 LAST = "@last"
 SHOWN = 5
@@ -28,6 +28,7 @@ class Kind(NamedTuple):
 COMMAND = Kind("command", "/v1/commands", "cmd_")
 APPROVAL = Kind("approval", "/v1/approvals", "apr_")
 SESSION = Kind("session", "/v1/sessions", "")
+RUNNER = Kind("runner", "/v1/runners", "rnr_")
 
 
 async def command(link: GatewayLink, text: str) -> Command:

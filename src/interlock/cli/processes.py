@@ -13,10 +13,19 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
+from interlock.cli import trust
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import checked_url
-from interlock.cli.place import NOWHERE, RUNNER_TOKEN_FILE, Here, gateway_file, writable
+from interlock.cli.place import (
+    NOWHERE,
+    PAIRED_TOKEN_FILE,
+    RUNNER_TOKEN_FILE,
+    Here,
+    gateway_file,
+    paired,
+    writable,
+)
 from interlock.cli.terminal import say
 from interlock.cli.trouble import Trouble, usage
 
@@ -26,7 +35,13 @@ WithParent = Annotated[bool, Parameter(show=False)]
 
 def gateway(
     *,
+    host: Annotated[str | None, Parameter(help="Address to listen on (else the config's); a public one needs TLS or a "
+                                               "trusted proxy.")] = None,
     port: Annotated[int | None, Parameter(help="Port to listen on (else the config's); 0 takes a free one.")] = None,
+    tls_cert: Annotated[Path | None, Parameter(help="PEM file with the certificate and its chain.")] = None,
+    tls_key: Annotated[Path | None, Parameter(help="PEM file with the certificate's key.")] = None,
+    behind_proxy: Annotated[bool, Parameter(help="A TLS proxy stands in front, at an address of the config's "
+                                                 "trusted_proxies.")] = False,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -34,7 +49,7 @@ def gateway(
     from interlock import log
     from interlock.app.gateway import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
-    from interlock.config import FILE_NAME, load
+    from interlock.config import FILE_NAME, Config, load
     from interlock.gateway.server import BindRefused
     from interlock.gateway.signing import KeyUnusable
     from interlock.log import configure
@@ -43,16 +58,26 @@ def gateway(
     configure()
     state = writable(where.directory())
     config = load_config(where)
-    if port is not None:
-        section = msgspec.structs.replace(config.gateway, port=checked_port(port))
-        config = msgspec.structs.replace(config, gateway=section)
+    asked = {"host": host, "port": None if port is None else checked_port(port),
+             "tls_cert": None if tls_cert is None else str(tls_cert.absolute()),
+             "tls_key": None if tls_key is None else str(tls_key.absolute()), "behind_proxy": behind_proxy or None}
+
+    def over(config: Config) -> Config:
+        """The config under what was said on the command line."""
+        section = msgspec.structs.replace(config.gateway, **{key: one for key, one in asked.items() if one is not None})
+        return msgspec.structs.replace(config, gateway=section)
+
+    try:
+        config = over(config)
+    except ValueError as error:
+        raise usage(f"{error}.", "Give --tls-cert and --tls-key together.") from None
     token = state / RUNNER_TOKEN_FILE
     log.configure()
     if with_parent:
         end_with_parent()
     try:
         _drive(run_gateway(state, config, ready=_listening, local_runner_token=token if token.exists() else None,
-                           reload=lambda: load(state / FILE_NAME)))
+                           reload=lambda: over(load(state / FILE_NAME))))
     except AlreadyRunning as error:
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
     except (BindRefused, KeyUnusable) as error:
@@ -66,7 +91,9 @@ def runner(
     *,
     root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
                                                       "(default: the config's, else where it was started).")] = None,
-    token_file: Annotated[Path | None, Parameter(help="File with the runner's token.")] = None,
+    token_file: Annotated[Path | None, Parameter(help="File with the token of the runner that `up` pairs itself.")]
+    = None,
+    ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust beside the system's.")] = None,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -82,18 +109,20 @@ def runner(
     state = writable(where.directory())
     config = load_config(where)
     roots = checked_roots(root)
-    token = _token(token_file or state / RUNNER_TOKEN_FILE)
+    known = paired(state) if token_file is None else None
     named = where.url or os.environ.get("INTERLOCK_URL")
-    running = gateway_file(state)
-    if named is None and running is None:
-        raise Trouble("Unreachable", f"No gateway runs on {state}.", "Name one with --url, or start both with: "
-                      "interlock up")
-    url = checked_url(named or (running.url if running is not None else ""))
+    if known is not None:
+        token, url = _token(state / PAIRED_TOKEN_FILE), checked_url(where.url or known.url)
+        ca = ca or (Path(known.ca) if known.ca else None)
+    else:
+        token, url = _token(token_file or state / RUNNER_TOKEN_FILE), _gateway_url(state, named)
+    tls = trust.tls(url, state, ca)
     log.configure()
     if with_parent:
         end_with_parent()
     try:
-        asyncio.run(run_runner(state, config, url, token, roots=roots))
+        asyncio.run(run_runner(state, config, url, token, roots=roots, tls=tls,
+                               runner_id=known.runner_id if known is not None else None))
     except TokenRefused as error:
         raise Trouble("Unauthorized", str(error)) from None
     except UnsafeUrl as error:
@@ -101,6 +130,14 @@ def runner(
     except OutboxError as error:
         raise Trouble("OutboxUnusable", str(error), "Is another runner at work on this state directory?") from None
     return Exit.DONE
+
+
+def _gateway_url(state: Path, named: str | None) -> str:
+    running = gateway_file(state)
+    if named is None and running is None:
+        raise Trouble("Unreachable", f"No gateway runs on {state}.", "Name one with --url, start both with: "
+                      "interlock up, or pair this host: interlock runner pair CODE --url URL")
+    return checked_url(named or (running.url if running is not None else ""))
 
 
 def checked_port(port: int) -> int:
@@ -149,7 +186,7 @@ def _token(path: Path) -> str:
         token = path.read_text("ascii").strip()
     except FileNotFoundError:
         raise Trouble("Unauthorized", f"There is no runner token at {path}.",
-                      "`interlock up` makes one; or name its file with --token-file.") from None
+                      "`interlock up` makes one; or pair this host: interlock runner pair CODE --url URL") from None
     except (OSError, UnicodeDecodeError):
         raise usage(f"The token file {path} cannot be read.", "Read it as the user who owns it.") from None
     if not token:

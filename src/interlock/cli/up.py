@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.children import Child, ending, keep_alive, prepare_log
+from interlock.cli.children import STOP_GRACE_S, Child, ending, keep_alive, prepare_log
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -64,7 +64,7 @@ def up(
     try:
         ensure_token(directory / RUNNER_TOKEN_FILE)
         chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
-        return asyncio.run(_Up(directory, chosen, roots, verbose=verbose).run())
+        return asyncio.run(_Up(directory, chosen, roots, loaded.runner.drain_ms, verbose=verbose).run())
     finally:
         os.close(lock)
 
@@ -109,14 +109,15 @@ def free_port(section: config.GatewaySection) -> int:
 class _Up:
     """Both processes, from their start to their end."""
 
-    def __init__(self, state: Path, port: int, roots: list[str], *, verbose: bool) -> None:
+    def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, *, verbose: bool) -> None:
         self._state = state
         self._port = port
         self._roots = roots
         self._verbose = verbose
         logs = state / LOGS
         self._gateway = Child("gateway", self._gateway_arguments, logs / "gateway.log")
-        self._runner = Child("runner", self._runner_arguments, logs / "runner.log")
+        self._runner = Child("runner", self._runner_arguments, logs / "runner.log",
+                             STOP_GRACE_S + drain_ms / 1000)
         self._url = ""
         self._signal: signal.Signals | None = None
         self._told = asyncio.Event()
@@ -126,7 +127,8 @@ class _Up:
 
     def _runner_arguments(self) -> list[str]:
         roots = [part for root in self._roots for part in ("--root", root)]
-        return ["runner", "--state", str(self._state), "--url", self._url, *roots]
+        token = str(self._state / RUNNER_TOKEN_FILE)
+        return ["runner", "--state", str(self._state), "--url", self._url, "--token-file", token, *roots]
 
     async def run(self) -> int:
         """Start, say what to type next, mend, and end both, the runner first."""

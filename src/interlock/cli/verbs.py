@@ -58,8 +58,6 @@ SETUP_VERBS: tuple[Verb, ...] = (
           "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
           "interlock conformance --runner --port 7421 --agent shell")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
-    Verb("runner", "interlock.cli.processes:runner", "Run the runner alone.",
-         ("interlock runner --url http://127.0.0.1:7420",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
     Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its signed head.",
@@ -73,6 +71,27 @@ CONFIG_VERBS: tuple[Verb, ...] = (
     Verb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),
 )
 
+RUNNER = Verb("runner", "interlock.cli.grouped:runner", "Run the runner alone, or pair and install it.",
+              ("interlock runner", "interlock runner --url http://127.0.0.1:7420"))
+RUNNER_VERBS: tuple[Verb, ...] = (
+    Verb("pair", "interlock.cli.pairing:pair", "Pair this host's runner with a gateway, by a one-time code.",
+         ("interlock runner pair K7Q2M-9XF4T --url https://gate.example.org",)),
+    Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
+         ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
+)
+RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
+               ("interlock runners", "interlock runners code"))
+RUNNERS_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.runners:runners", "List the runners that are paired, or were.",
+         ("interlock runners list --json",)),
+    Verb("code", "interlock.cli.runners:code", "Make a one-time code that pairs a runner.",
+         ("interlock runners code",)),
+    Verb("rotate", "interlock.cli.runners:rotate", "Give a runner another token; the old one is refused at once.",
+         ("interlock runners rotate rnr_01K9",)),
+    Verb("revoke", "interlock.cli.runners:revoke", "Refuse a runner's token for ever, and close its link.",
+         ("interlock runners revoke rnr_01K9",)),
+)
+
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
 8 not authorised, 9 conflict, 130 interrupted (the work goes on)."""
@@ -83,18 +102,21 @@ def build() -> App:
     app = App(
         name="interlock", version=f"interlock {__version__}", help_format="plaintext",
         help="Run coding agents on your own machines under command, approval and audit.",
-        help_prologue=_examples(FIRST), help_epilogue=EXITS,
+        help_prologue=examples(FIRST), help_epilogue=EXITS,
         default_parameter=Parameter(negative=(), show_default=False),
         result_action="return_value", exit_on_error=False, print_error=False,
     )
-    _add(app, DAILY_VERBS, DAILY)
-    _add(app, THING_VERBS, THINGS)
-    _add(app, SETUP_VERBS, SETUP)
+    add(app, DAILY_VERBS, DAILY)
+    add(app, THING_VERBS, THINGS)
+    add(app, SETUP_VERBS, SETUP)
+    for verb, group in ((RUNNERS, THINGS), (RUNNER, SETUP)):
+        # Each is an app that says the rest itself.
+        app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
     for name, verbs, line in (("audit", AUDIT_VERBS, "Export or verify the audit log."),
                               ("config", CONFIG_VERBS, "Check or show the config file.")):
         part = App(name=name, help=line, group=SETUP, help_epilogue="",
-                   help_prologue=_examples(tuple(verb.examples[0] for verb in verbs)))
-        _add(part, verbs, None)
+                   help_prologue=examples(tuple(verb.examples[0] for verb in verbs)))
+        add(part, verbs, None)
         app.command(part)
     app["--help"].group = app["--version"].group = SETUP
     app.register_install_completion_command(  # pyright: ignore[reportUnknownMemberType]
@@ -104,15 +126,17 @@ def build() -> App:
 
 def names() -> list[str]:
     """The verbs of the first level."""
-    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS)] + ["audit", "config"]
+    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, RUNNER, RUNNERS)] + ["audit", "config"]
 
 
-def _add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
+def add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
+    """Give an app these verbs; each is imported when it is used."""
     for order, verb in enumerate(verbs):
         more: dict[str, Any] = {"group": group} if group is not None else {}
-        app.command(verb.place, name=verb.name, help=verb.line, help_prologue=_examples(verb.examples),
+        app.command(verb.place, name=verb.name, help=verb.line, help_prologue=examples(verb.examples),
                     help_epilogue="", sort_key=order, **more)
 
 
-def _examples(lines: tuple[str, ...]) -> str:
+def examples(lines: tuple[str, ...]) -> str:
+    """Write the examples that a help begins with."""
     return "Examples:\n" + "\n".join(f"  {line}" for line in lines)

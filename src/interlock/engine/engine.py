@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -20,11 +21,11 @@ from interlock.engine.routing import Route, Router
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, PutIdempotency, PutRunner
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord, SessionRecord
+from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 
 Remember = Callable[[Any], IdempotencyRecord]
@@ -192,10 +193,10 @@ class Engine:
             lost_frame_count=state.lost_frames,
         )
 
-    async def pair(self, record: RunnerRecord) -> None:
-        """Accept a runner's token (L-3)."""
-
-        await self.ledger.commit(Batch([PutRunner(record)]))
+    async def seen(self, runner_id: str) -> None:
+        """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
+        with contextlib.suppress(LedgerError):
+            await self.ledger.commit(Batch([SeeRunner(runner_id, self.clock.now_ms())]))
 
     def _offer(self, state: LaneState) -> Any:
         present = self.presence.get(state.runner_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ class RunnerOutflow:
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._closed = False
+        self._shut_out = asyncio.Event()
         self._ack_number = 0
         self._welcome: bytes | None = None
         self._opened = False
@@ -70,6 +71,25 @@ class RunnerOutflow:
         if self._closing is None:
             self._closing = (code, _reason(sentence))
             self._wake.set()
+
+    def shut_out(self, sentence: str) -> None:
+        """Close the link because its token is accepted no more (L-3)."""
+        self._waiting, self._bytes = [], 0
+        self.fail(sentence, CloseCode.UNAUTHORIZED)
+        self._shut_out.set()
+
+    async def is_shut_out_in(self, taking: Coroutine[Any, Any, None]) -> bool:
+        """Take frames until the link ends, which raises, or until its runner is shut out, whatever that does."""
+        both = asyncio.ensure_future(taking), asyncio.ensure_future(self._shut_out.wait())
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not self._shut_out.is_set():
+                await both[0]
+            return True
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
 
     async def close(self, code: int, sentence: str) -> None:
         """Close with a code, after what waits."""

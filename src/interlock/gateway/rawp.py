@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
@@ -26,6 +25,7 @@ from interlock.engine.lanes import LaneShell
 from interlock.engine.presence import Present
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
+from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH, split
 from interlock.protocol.clock import iso
@@ -87,15 +87,15 @@ class RawpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one runner until its link ends."""
         if scope["type"] != "websocket":
-            await _not_a_websocket(send)
+            await not_a_websocket(send)
             return
         runner = await self._authenticate(scope)
         await receive()
         if runner is None:
-            await _refuse(send, "the runner's token is missing or not accepted; pair the runner again")
+            await refuse_upgrade(send, "the runner's token is missing or not accepted; pair the runner again")
             return
         if DPS_VERSION not in scope.get("subprotocols", ()):
-            await _refuse(send, f"this gateway speaks {DPS_VERSION}", 406)
+            await refuse_upgrade(send, f"this gateway speaks {DPS_VERSION}", 406)
             return
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
         outflow = RunnerOutflow(send)
@@ -115,6 +115,12 @@ class RawpEndpoint:
         """Close every link, so that runners reconnect as soon as a gateway listens again."""
         for outflow in list(self._open):
             outflow.fail("the gateway is stopping")
+
+    def shut_out(self, runner_id: str, sentence: str) -> None:
+        """Close the live link of a runner whose token is accepted no more: nothing it says from now on counts (L-3)."""
+        outflow = self._links.get(runner_id)
+        if outflow is not None:
+            outflow.shut_out(sentence)
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
@@ -141,13 +147,21 @@ class RawpEndpoint:
         try:
             await self._welcome(hello, present, inflow, outflow)
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
-            await self._take_all(runner.runner_id, receive, inflow, batches=outflow.batch)
+            # A token that was revoked or changed since it was looked at must not slip through (L-3).
+            current = await self._engine.ledger.runner_by_token(runner.token_sha256)
+            if current is None or current.revoked:
+                raise Closing(CloseCode.UNAUTHORIZED, "the runner's token is no longer accepted")
+            await self._engine.seen(runner.runner_id)
+            taking = self._take_all(runner.runner_id, receive, inflow, batches=outflow.batch)
+            if await outflow.is_shut_out_in(taking):
+                raise Closing(CloseCode.UNAUTHORIZED, "the runner's token is no longer accepted")
         finally:
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
             self._detach_lanes(outflow)
             log.info("runner detached", runner_id=runner.runner_id)
+            await self._engine.seen(runner.runner_id)
 
     async def _hello(self, receive: Receive) -> p.Hello:
         try:
@@ -173,6 +187,8 @@ class RawpEndpoint:
         durable: list[p.WelcomeSession] = []
         for session_id in listed.keys() | records.keys():
             shell = await self._engine.lanes.lane(session_id)
+            if shell is not None and shell.lane.state.runner_id != hello.runner_id:
+                continue  # Another runner's: it is neither told of nor given to this one.
             seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
@@ -193,7 +209,7 @@ class RawpEndpoint:
         self, session_id: str, present: Present, session: p.HelloSession | None, outflow: RunnerOutflow
     ) -> None:
         shell = await self._engine.lanes.lane(session_id)
-        if shell is None or shell.link is outflow:
+        if shell is None or shell.link is outflow or shell.lane.state.runner_id != present.record.runner_id:
             return
         offer = present.offer(shell.lane.state.agent_id)
         control_seq = session.control_seq if session is not None else 0
@@ -374,20 +390,3 @@ async def _next_message(receive: Receive) -> bytes:
     if text is None:
         raise Closing(1003, "frames are text messages")
     return str(text).encode()
-
-
-async def _refuse(send: Send, sentence: str, status: int = 401) -> None:
-    body = json.dumps({"type": "about:blank", "title": "Unauthorized" if status == 401 else "Not Acceptable",
-                       "status": status, "code": "Unauthorized" if status == 401 else "NotAcceptable",
-                       "detail": sentence}).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body})
-
-
-async def _not_a_websocket(send: Send) -> None:
-    body = msgspec.json.encode({"type": "about:blank", "title": "Upgrade Required", "status": 426,
-                                "code": "UpgradeRequired", "detail": "/rawp is a WebSocket for runners"})
-    await send({"type": "http.response.start", "status": 426,
-                "headers": [(b"content-type", b"application/problem+json"), (b"upgrade", b"websocket")]})
-    await send({"type": "http.response.body", "body": body})

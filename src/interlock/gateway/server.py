@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from interlock.gateway.rest.answers import encode, problem_answer, problem_docum
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import Door
+from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
 from interlock.protocol.problems import Problem
 
@@ -27,13 +29,10 @@ WS_QUEUE = 64
 BACKLOG = 512
 
 
-class BindRefused(Exception):
-    """The address cannot be listened on; the text is one sentence with its remedy."""
-
-
 def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
     """Put the door before everything; `/rawp` stays a raw callable, all else is the API."""
     door = Door(config.hosts, config.origins)
+    peers = Peers(config)
     rest = RestApp(front, Credentials(front.desk.ledger, front.clock))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +40,10 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
             await _lifespan(receive, send)
             return
         try:
+            source = peers.source(scope)
             door.check(scope["headers"])
+            # Behind a proxy every request comes from the same port; only the address tells one from another.
+            scope["client"] = (source, 0) if source else None
             if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
                 raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
         except Problem as problem:
@@ -70,19 +72,20 @@ async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) 
     await send({"type": "websocket.http.response.body", "body": body})
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bind a loopback address; port 0 takes a free one. Raises BindRefused.
+def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
+    """Bind a loopback address, or with `public` any; port 0 takes a free one. Raises BindRefused.
 
-    A public address would carry keys in clear (L-2), so it is refused before anything is bound.
+    A public address without TLS would carry keys in clear (L-2), so it is refused before anything is bound.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
         raise BindRefused(f"{host!r} is no address of this machine; set `gateway.host` to 127.0.0.1.") from None
     family, kind, protocol, _, address = found[0]
-    if not all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found):
+    if not public and not all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found):
         raise BindRefused(f"{host} is reachable from other machines, and keys would travel in clear; "
-                          "listen on 127.0.0.1 and put a TLS proxy in front.")
+                          "give it a certificate (`gateway.tls_cert`, `gateway.tls_key`), or listen on 127.0.0.1, or "
+                          "name the TLS proxy in front (`gateway.behind_proxy`, `gateway.trusted_proxies`).")
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -114,7 +117,7 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(app: ASGIApp, on_stop: Callable[[], None]) -> GatewayServer:
+def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None) -> GatewayServer:
     """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
     One ping is under way at a time: it goes out every PING_INTERVAL_S and must be answered within PING_TIMEOUT_S,
@@ -125,7 +128,9 @@ def make_server(app: ASGIApp, on_stop: Callable[[], None]) -> GatewayServer:
         cast("Any", app), loop="auto", http="httptools", ws="websockets-sansio", ws_max_size=MAX_MESSAGE_BYTES,
         ws_max_queue=WS_QUEUE, ws_ping_interval=PING_INTERVAL_S, ws_ping_timeout=PING_TIMEOUT_S,
         ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,
-        date_header=True, proxy_headers=False, timeout_graceful_shutdown=STOP_GRACE_S, backlog=BACKLOG,
+        date_header=True, proxy_headers=False,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+        timeout_graceful_shutdown=STOP_GRACE_S, backlog=BACKLOG,
     )
     return GatewayServer(config, on_stop)
 
@@ -138,11 +143,13 @@ async def serve(
     on_stop: Callable[[], None],
     ready: Callable[[int], None] = lambda _port: None,
     stopping: asyncio.Event | None = None,
+    tls: ssl.SSLContext | None = None,
+    public: bool = False,
 ) -> None:
     """Listen until SIGINT or SIGTERM, or until `stopping` is set. `on_stop` ends the streams (`Viewers.close`); `ready`
     is told the port as soon as connections are taken. Raises BindRefused."""
-    listener = listen(host, port)
-    server = make_server(app, on_stop)
+    listener = listen(host, port, public=public)
+    server = make_server(app, on_stop, tls)
     watching = asyncio.ensure_future(_stop_when(stopping, server)) if stopping is not None else None
     # The socket listens already: what connects from here on waits in its backlog until the loop takes it.
     ready(port_of(listener))

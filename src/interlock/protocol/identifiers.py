@@ -6,6 +6,8 @@ import re
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+_TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
+
 AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Agent ids (R-2)."""
 
@@ -14,6 +16,17 @@ def ulid(at_ms: int, entropy: bytes) -> str:
     """Write a ULID from milliseconds and 10 random bytes: sorts by time."""
     value = (at_ms << 80) | int.from_bytes(entropy[:10], "big")
     return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def crockford(entropy: bytes, length: int) -> str:
+    """Write a code that people type: `length` characters of 5 bits each, without I, L, O and U."""
+    value = int.from_bytes(entropy, "big")
+    return "".join(_CROCKFORD[(value >> 5 * place) & 31] for place in range(length))
+
+
+def read_crockford(text: str) -> str:
+    """Read a code as people type it: any case, with hyphens and spaces, O for 0, I and L for 1."""
+    return text.upper().translate(_TYPED)
 
 
 def uuid4(entropy: bytes) -> str:

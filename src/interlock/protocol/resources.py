@@ -320,3 +320,29 @@ class Node(Resource, frozen=True, kw_only=True):
     config_versions: dict[str, str]
     agents: list[dict[str, Any]] = []
     roots: list[str] = []
+
+
+class Runner(Resource, frozen=True, kw_only=True):
+    """A paired runner, as `GET /v1/runners` lists it; a revoked one stays in the list (L-3)."""
+
+    runner_id: str
+    device_name: str
+    status: Literal["online", "busy", "offline"]
+    created_at: str
+    last_seen: str
+    revoked: bool
+
+
+class PairingCode(Resource, frozen=True, kw_only=True):
+    """A one-time code that pairs one runner; shown once (L-3)."""
+
+    code: str
+    expires_at: str
+    device_name: str | None = None
+
+
+class RunnerToken(Resource, frozen=True, kw_only=True):
+    """A runner's id and its token, shown once (L-3)."""
+
+    runner_id: str
+    token: str

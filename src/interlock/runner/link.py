@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
@@ -87,7 +88,7 @@ class Link:
     def __init__(self, *, url: str, token: str, outbox: Outbox, outflow: Outflow,
                  hello: Callable[[], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
-                 pace: Pace = NORMAL_PACE) -> None:
+                 pace: Pace = NORMAL_PACE, tls: ssl.SSLContext | None = None) -> None:
         self._host = check_url(url)
         self._url = url
         self._token = token
@@ -100,6 +101,7 @@ class Link:
         self._entropy = entropy
         self._on_state = on_state
         self._pace = pace
+        self._tls = tls
         ceiling_ms = pace.reconnect_max_ms
         if is_loopback(self._host):
             ceiling_ms = min(ceiling_ms, RECONNECT_LOOPBACK_MAX_MS)
@@ -154,6 +156,8 @@ class Link:
         return "The link was closed."
 
     def _dial(self) -> _Dial:
+        # Not given, it means the system's certificates; on a link in clear it must not be given.
+        trust: dict[str, Any] = {"ssl": self._tls} if self._tls is not None and self._url.startswith("wss:") else {}
         return _Dial(
             self._url,
             subprotocols=[Subprotocol(DPS_VERSION)],
@@ -166,6 +170,7 @@ class Link:
             close_timeout=CLOSE_TIMEOUT_S,
             write_limit=WRITE_BYTES,
             proxy=None if is_loopback(self._host) else True,
+            **trust,
         )
 
     async def _live(self, socket: ClientConnection, inbound: Inbound) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import signal
+import ssl
 import time
 from pathlib import Path
 
@@ -48,6 +49,10 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     device_name: str = ""
     outbox_bytes: int = OUTBOX_BYTES
     agent_idle_ms: int = AGENT_IDLE_MS
+    drain_ms: int = 0
+    """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
+    tls: ssl.SSLContext | None = None
+    """Certificates to trust on a wss:// link; None: the system's."""
 
 
 class _Clock:
@@ -93,21 +98,27 @@ async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
     link = Link(
         url=config.url, token=config.token, outbox=outbox, outflow=outflow, hello=hello, control=sessions.control,
         vouch=sessions.vouch, clock=clock, entropy=secrets.token_bytes, on_state=changed,
+        tls=config.tls,
     )
     flowing = asyncio.create_task(outflow.run(), name="outflow")
     try:
         await sessions.recover()
-        await _until(stopping, asyncio.create_task(link.run(), name="link"), flowing, sessions)
+        await _until(stopping, asyncio.create_task(link.run(), name="link"), flowing, sessions,
+                     config.drain_ms / 1000)
     finally:
         await _end(flowing)
 
 
 async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
-                 sessions: Sessions) -> None:
-    """Live until a signal, or until link or outflow fail; then close the agents. Raises what failed."""
+                 sessions: Sessions, drain_s: float) -> None:
+    """Live until a signal, or until link or outflow fail; then let turns end for `drain_s`, or until a second signal,
+    and close the agents. Raises what failed."""
     told = asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait([told, linking, flowing], return_when=asyncio.FIRST_COMPLETED)
+        if told.done() and drain_s > 0:
+            stopping.clear()
+            await _drain(stopping, linking, flowing, sessions, drain_s)
         try:
             async with asyncio.timeout(STOPPING_TIMEOUT_S):
                 await sessions.close_all("the runner is stopping")
@@ -119,6 +130,19 @@ async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: 
         await _end(linking)
     for task in failures:
         task.result()
+
+
+async def _drain(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],
+                 sessions: Sessions, drain_s: float) -> None:
+    """Wait for the turns that run, with the link up; not past `drain_s`, a second signal, or a failure."""
+    log.info("draining", turns=sessions.hold(), seconds=drain_s)
+    rested = asyncio.create_task(sessions.rested(), name="drain")
+    again = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([rested, again, linking, flowing], timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(rested)
+        again.cancel()
 
 
 async def _end(task: asyncio.Task[None]) -> None:

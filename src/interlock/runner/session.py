@@ -79,6 +79,11 @@ class RunnerSession:
         """Whether a turn is accepted or runs (T-1)."""
         return self._working is not None and not self._working.done()
 
+    async def rested(self) -> None:
+        """Wait for the end of what it works on."""
+        if self._working is not None:
+            await asyncio.wait([self._working])
+
     @property
     def starting(self) -> bool:
         """Whether an agent is being started."""

@@ -29,6 +29,7 @@ class Sessions:
         self.all: dict[str, RunnerSession] = {}
         """By session_id, those that the outbox still holds."""
         self._stopping = False
+        self._holding = False
 
     async def recover(self) -> None:
         """Close what the last life left open (D-6), in the outbox before this returns."""
@@ -43,6 +44,9 @@ class Sessions:
         """Act on one control frame. While the runner stops, none is acted on: what is stored is answered at its next
         start (D-7)."""
         if self._stopping or frame.session_id is None:
+            return
+        if self._holding and not self._works(frame.session_id):
+            # Nothing of this session is acted on from here on, so that its order is kept for the next start (D-7).
             return
         session = await self._session(frame.session_id)
         if isinstance(frame.payload, p.SessionOpen):
@@ -93,6 +97,21 @@ class Sessions:
             for session_id, session in self.all.items()
             if session.state.opening == "open"
         ]
+
+    def hold(self) -> int:
+        """Begin no turn any more: a session without one acts on nothing from now on. Returns how many turns run."""
+        self._holding = True
+        return sum(session.busy for session in self.all.values())
+
+    async def rested(self) -> None:
+        """Wait until no turn runs; what the last ones said is in the outbox then."""
+        while working := [session.rested() for session in self.all.values() if session.busy]:
+            await asyncio.gather(*working)
+        await self._around.flow.flushed()
+
+    def _works(self, session_id: str) -> bool:
+        session = self.all.get(session_id)
+        return session is not None and session.busy
 
     async def close_all(self, reason: str) -> None:
         """End every turn as cancelled and every agent; what that says is in the outbox when this returns."""

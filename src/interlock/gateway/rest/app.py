@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.gateway.credentials import OWNER_TENANT, Credentials
-from interlock.gateway.rest import approvals, audit, commands, sessions, status
+from interlock.gateway.rest import approvals, audit, commands, runners, sessions, status
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials
 from interlock.gateway.rest.desk import Front
@@ -31,10 +31,15 @@ from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
+from interlock.protocol.resources import Actor
 
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
+    *runners.OPERATIONS,
 )
+
+NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
+"""Stands where an operation asks for no key."""
 
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
 """A body larger than this is not read to its end: the connection is closed."""
@@ -80,6 +85,8 @@ class RestApp:
         path = request.scope["path"]
         if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
             return await self._health(path)
+        if (public := self._public(request)) is not None:
+            return await self._open(request, public)
         try:
             principal = await self._credentials.principal(bearer(request.scope["headers"]))
         except Problem as problem:
@@ -91,6 +98,25 @@ class RestApp:
         except Problem as problem:
             if problem.code == "Forbidden":
                 await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code)
+            raise
+
+    def _public(self, request: Request) -> Operation | None:
+        path = unversioned(request.scope["path"])
+        return next((one for one in OPERATIONS if one.public and (one.method, one.path) == (request.method, path)),
+                    None)
+
+    async def _open(self, request: Request, operation: Operation) -> ASGIApp:
+        """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
+        _check_query(request, operation)
+        assert operation.body is not None
+        raw = await read_body(request, operation.body_optional)
+        await read_json(raw)
+        body = typed(self._decoders[operation.body], raw)
+        try:
+            return await operation.answer(Call(self._front, NOBODY, {}, request, body))
+        except Problem as problem:
+            if problem.kind.status in (401, 429):
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code)
             raise
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
@@ -111,7 +137,8 @@ class RestApp:
         value = await read_json(raw)
         body = typed(self._decoders[kind], raw)
         key = key_of(call.request.headers.getlist("idempotency-key"), body)
-        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, value)
+        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, value,
+                         secret=found.operation.secret)
         if "idempotency_key" in body.__struct_fields__:
             body = msgspec.structs.replace(body, idempotency_key=key)
         memory = Memory(claim, self._front.clock.now_ms())

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from interlock.engine.viewers import Viewers
+from interlock.gateway.pairing import Pairings
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
@@ -60,3 +61,4 @@ class Front(NamedTuple):
     facts: Facts
     signed_head: SignedHeadLine
     heartbeat_s: float
+    pairings: Pairings

@@ -15,6 +15,7 @@ LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 READERS = frozenset({"viewer", "operator", "approver", "auditor", "admin", "owner"})
 OPERATORS = frozenset({"operator", "admin", "owner"})
 APPROVERS = frozenset({"approver", "admin", "owner"})
+ADMINS = frozenset({"admin", "owner"})
 AUDITORS = frozenset({"auditor", "admin", "owner"})
 RAW_VIEWERS = frozenset({"operator", "auditor", "admin", "owner"})
 """Who may ask for the raw view (S-6)."""

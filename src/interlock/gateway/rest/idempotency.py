@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
 import rfc8785
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -18,6 +20,8 @@ from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 
+NONCE_BYTES = 12
+
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
 
@@ -26,6 +30,8 @@ class Claim(NamedTuple):
 
     scope: str
     fingerprint: str
+    seal: bytes | None = None
+    """Set where the answer holds a secret: it is kept encrypted under this, which only the request itself gives."""
 
 
 class Memory:
@@ -39,8 +45,10 @@ class Memory:
     def keep(self, status: int, body: bytes, headers: dict[str, str], command_id: str | None = None
              ) -> IdempotencyRecord:
         """Write the row; the last one that was asked for is the answer."""
+        seal = self._claim.seal
         self.record = IdempotencyRecord(
-            scope=self._claim.scope, fingerprint=self._claim.fingerprint, status=status, headers=headers, body=body,
+            scope=self._claim.scope, fingerprint=self._claim.fingerprint, status=status, headers=headers,
+            body=body if seal is None else _sealed(seal, body),
             created_ms=self._now_ms, command_id=command_id,
         )
         return self.record
@@ -62,11 +70,12 @@ def key_of(header_values: list[str], body: Any) -> str:
     return key
 
 
-def claim_of(principal: Principal, method: str, path: str, key: str, body: Any) -> Claim:
+def claim_of(principal: Principal, method: str, path: str, key: str, body: Any, *, secret: bool = False) -> Claim:
     """Name a request. `path` is the one asked for, without version: two resources never share an answer."""
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
-    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(rfc8785.dumps(body)).hexdigest())
+    seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
+    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(rfc8785.dumps(body)).hexdigest(), seal)
 
 
 class Once:
@@ -101,7 +110,18 @@ class Once:
 def _replayed(known: IdempotencyRecord, claim: Claim) -> Response:
     if known.fingerprint != claim.fingerprint:
         raise _reused()
-    return raw_answer(known.body, known.status, {**known.headers, "Idempotency-Replayed": "true"})
+    body = known.body if claim.seal is None else _opened(claim.seal, known.body)
+    return raw_answer(body, known.status, {**known.headers, "Idempotency-Replayed": "true"})
+
+
+def _sealed(seal: bytes, body: bytes) -> bytes:
+    """Encrypt an answer that holds a secret: the ledger and its backups keep no token that anyone could read there."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return nonce + AESGCM(seal).encrypt(nonce, body, None)
+
+
+def _opened(seal: bytes, kept: bytes) -> bytes:
+    return AESGCM(seal).decrypt(kept[:NONCE_BYTES], kept[NONCE_BYTES:], None)
 
 
 def _in_use() -> Problem:

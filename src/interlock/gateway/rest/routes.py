@@ -61,6 +61,10 @@ class Operation(NamedTuple):
     body: type | None = None
     body_optional: bool = False
     media: tuple[str, ...] = ("application/json",)
+    secret: bool = False
+    """The answer holds a secret that is shown once: it is kept sealed under its idempotency key."""
+    public: bool = False
+    """It asks for no key: the body is the credential."""
 
 
 class Found(NamedTuple):

@@ -1,0 +1,113 @@
+"""`interlock runners`: what is paired, codes for more, another token, and the end of one (L-3, L-6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, PAIRED_TOKEN_FILE, Here, Where, paired, write_private
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.values import ago, until
+from interlock.protocol.resources import PairingCode, Runner, RunnerToken
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+Id = Annotated[str, Parameter(name="ID", help="The runner: its id, a unique beginning, or @last.")]
+
+
+def runners(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the runners that are paired, or were."""
+    return asyncio.run(_list(where, json=json))
+
+
+def code(
+    *,
+    name: Annotated[str, Parameter(help="How the host is to be called in lists, if it does not say itself.")] = "",
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Make a one-time code that pairs a runner; it is good for 10 minutes."""
+    return asyncio.run(_code(name, where, json=json))
+
+
+def rotate(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Give a runner another token; the old one is refused at once."""
+    return asyncio.run(_rotate(id_, where, json=json))
+
+
+def revoke(id_: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Refuse a runner's token for ever, and close its link."""
+    return asyncio.run(_revoke(id_, where, json=json))
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/runners")
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[Runner]], "/v1/runners").get("runners", [])
+    if not found:
+        say("no runner is paired; pair one with: interlock runners code", "dim")
+        return Exit.DONE
+    found.sort(key=lambda one: (one.revoked, one.status == "offline"))
+    print_table([[one.runner_id, one_line(one.device_name), "revoked" if one.revoked else one.status,
+                  ago(one.last_seen), ago(one.created_at)] for one in found],
+                ("RUNNER", "HOST", "STATUS", "LAST SEEN", "PAIRED"))
+    return Exit.DONE
+
+
+async def _code(name: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send("/v1/runners/pairings", {"device_name": name})
+        url = link.address.url
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    made = decoded(raw, PairingCode, "/v1/runners/pairings")
+    result(made.code)
+    say(f"good once, for {until(made.expires_at)}. On the host to pair: interlock runner pair {made.code} --url {url}")
+    if link.is_local:
+        say("give the URL as that host reaches this gateway", "dim")
+    return Exit.DONE
+
+
+async def _rotate(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        runner = await _named(link, id_)
+        raw = await link.send(f"/v1/runners/{runner.runner_id}/rotate", {})
+    told = decoded(raw, RunnerToken, "/v1/runners/rotate")
+    state = where.directory()
+    here = paired(state)
+    if here is not None and here.runner_id == told.runner_id:
+        write_private(state / PAIRED_TOKEN_FILE, told.token.encode() + b"\n")
+        say(f"the new token is in {state / PAIRED_TOKEN_FILE}; start the runner again")
+    else:
+        say(f"put it into {PAIRED_TOKEN_FILE} of the state directory on its host, and start the runner again")
+    if json:
+        print_json(raw)
+    else:
+        result(told.token)
+    return Exit.DONE
+
+
+async def _revoke(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        runner = await _named(link, id_)
+        raw = await link.send(f"/v1/runners/{runner.runner_id}/revoke", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{runner.runner_id} ({one_line(runner.device_name)}) is revoked")
+    return Exit.DONE
+
+
+async def _named(link: GatewayLink, text: str) -> Runner:
+    found: dict[str, Any] = await link.read("/v1/runners", dict[str, Any])
+    known = [msgspec.convert(one, Runner) for one in found.get("runners", [])]
+    return naming.pick(text, known, naming.RUNNER, lambda one: one.runner_id, lambda one: one.created_at)

@@ -1,0 +1,126 @@
+"""Operations on runners: codes to pair them, what there is, another token, and the end (L-3, L-6)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import ADMINS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import IdempotencyRecord, RunnerRecord
+from interlock.protocol.resources import Body, Node, PairingCode, Runner, RunnerToken
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
+
+
+class PairingBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/pairings`: a name for the host, which the runner may give itself."""
+
+    device_name: DeviceName = ""
+    idempotency_key: str | None = None
+
+
+class PairBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/pair`: the code as it was shown; case, spaces and hyphens do not matter."""
+
+    code: Annotated[str, msgspec.Meta(max_length=64)]
+    device_name: DeviceName = ""
+
+
+class RunnerBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/{id}/rotate` and `/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class RunnerList(msgspec.Struct, frozen=True):
+    """`GET /v1/runners`: every runner that was ever paired, oldest first."""
+
+    runners: list[Runner]
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /runners."""
+    tenant = call.principal.tenant_id
+    nodes = {node.node_id: node for node in await call.front.desk.nodes(tenant)}
+    records = await call.front.desk.ledger.runners(tenant)
+    return json_answer(RunnerList([_shown(record, nodes.get(record.runner_id)) for record in records]))
+
+
+async def offer(call: Call) -> ASGIApp:
+    """POST /runners/pairings: 201 and a code, shown once."""
+    memory, body = call.memory, call.body
+    assert memory is not None
+
+    def remember(shown: PairingCode) -> IdempotencyRecord:
+        return memory.keep(201, encode(shown), {})
+
+    code = await call.front.pairings.offer(call.principal, _name(body.device_name), remember)
+    return json_answer(code, 201)
+
+
+async def pair(call: Call) -> ASGIApp:
+    """POST /runners/pair: 201, runner id and token. The code is the credential; it answers once."""
+    body: PairBody = call.body
+    client = call.request.client
+    token = await call.front.pairings.pair(body.code, _name(body.device_name), client.host if client else "")
+    return json_answer(token, 201)
+
+
+async def rotate(call: Call) -> ASGIApp:
+    """POST /runners/{runner_id}/rotate: 200 and the new token, shown once."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(told: RunnerToken) -> IdempotencyRecord:
+        return memory.keep(200, encode(told), {})
+
+    return json_answer(await call.front.pairings.rotate(call.principal, call.path["runner_id"], remember))
+
+
+async def revoke(call: Call) -> ASGIApp:
+    """POST /runners/{runner_id}/revoke: 200 and the runner."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(record: RunnerRecord) -> IdempotencyRecord:
+        return memory.keep(200, encode(_shown(record, None)), {})
+
+    record = await call.front.pairings.revoke(call.principal, call.path["runner_id"], remember)
+    answer = memory.record or remember(record)
+    return raw_answer(answer.body, answer.status)
+
+
+def _shown(record: RunnerRecord, node: Node | None) -> Runner:
+    """A runner as it is listed; a node is its live side."""
+    return Runner(
+        runner_id=record.runner_id, device_name=node.device_name if node else record.device_name,
+        status=node.status if node and not record.revoked else "offline", created_at=iso(record.created_ms),
+        last_seen=node.last_seen if node else iso(record.last_seen_ms), revoked=record.revoked,
+    )
+
+
+def _name(text: str) -> str:
+    if _CONTROL.search(text):
+        raise Problem("InvalidPayload", "The device's name holds control characters.",
+                      errors=(Place("/device_name", "control characters"),))
+    return text.strip()
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/runners", "listRunners", listing, READERS),
+    Operation("POST", "/runners/pairings", "offerPairing", offer, ADMINS, body=PairingBody, body_optional=True,
+              secret=True),
+    Operation("POST", "/runners/pair", "pairRunner", pair, frozenset(), body=PairBody, public=True),
+    Operation("POST", "/runners/{runner_id}/rotate", "rotateRunner", rotate, ADMINS, body=RunnerBody,
+              body_optional=True, secret=True),
+    Operation("POST", "/runners/{runner_id}/revoke", "revokeRunner", revoke, ADMINS, body=RunnerBody,
+              body_optional=True),
+)

@@ -1,0 +1,102 @@
+"""What keys travel over: TLS in the gateway, or a proxy of known address in front of it (L-2)."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from interlock.config import GatewaySection
+from interlock.gateway.rest.guard import Headers, values
+from interlock.protocol.problems import Problem
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class BindRefused(Exception):
+    """The address cannot be listened on; the text is one sentence with its remedy."""
+
+
+def may_be_public(config: GatewaySection) -> bool:
+    """Tell whether a public address may be bound: with TLS, or behind proxies whose addresses are known."""
+    return config.tls_cert is not None or bool(config.behind_proxy and config.trusted_proxies)
+
+
+def tls_context(config: GatewaySection) -> ssl.SSLContext | None:
+    """Read certificate and key, or None where TLS is not set. Raises BindRefused."""
+    if config.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_certificate(context, config)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, config: GatewaySection) -> None:
+    """Read certificate and key, also again into a context in use: new connections get them. Raises BindRefused."""
+    cert, key = (Path(str(path)).expanduser() for path in (config.tls_cert, config.tls_key))
+    for path in (cert, key):
+        if not path.is_file():
+            raise BindRefused(f"There is no file {path}; correct `gateway.tls_cert` and `gateway.tls_key`.")
+    try:
+        # An empty password: a key that is encrypted is an error, not a question on the terminal.
+        context.load_cert_chain(cert, key, password=lambda: b"")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise BindRefused(f"The certificate {cert} and the key {key} cannot be used: {error}; both are PEM files that "
+                          "belong together, the key not encrypted.") from None
+
+
+class Peers:
+    """Who may speak to a listener in clear, and for whom: this machine, and the proxies that are trusted."""
+
+    def __init__(self, config: GatewaySection) -> None:
+        self._clear = config.tls_cert is None
+        self._proxies: Sequence[Network] = (
+            [ipaddress.ip_network(text) for text in config.trusted_proxies] if config.behind_proxy else []
+        )
+        self._behind_proxy = config.behind_proxy
+
+    def source(self, scope: Any) -> str:
+        """Give the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
+        stranger who speaks in clear."""
+        client = scope.get("client")
+        peer = _address(client[0]) if client else None
+        if peer is None:
+            return ""
+        trusted = self._is_proxy(peer)
+        if self._clear and not trusted and not peer.is_loopback and str(peer) != _host(scope.get("server")):
+            raise Problem("Forbidden", "This gateway is spoken to in clear by its proxy only.",
+                          hint="Come through the proxy, or add the proxy's address to `gateway.trusted_proxies`.")
+        return self._forwarded(scope["headers"], str(peer)) if trusted else str(peer)
+
+    def _is_proxy(self, peer: Address) -> bool:
+        return self._behind_proxy and (peer.is_loopback or any(peer in network for network in self._proxies))
+
+    def _forwarded(self, headers: Headers, peer: str) -> str:
+        """Read X-Forwarded-For from its end: each trusted proxy vouches for the address before its own, no other."""
+        source = peer
+        for text in reversed(",".join(values(headers, b"x-forwarded-for")).split(",")):
+            found = _address(text.strip())
+            if found is None:
+                break
+            source = str(found)
+            if not self._is_proxy(found):
+                break
+        return source
+
+
+def _address(text: str) -> Address | None:
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    # A listener on :: sees IPv4 peers as ::ffff:a.b.c.d.
+    return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
+
+
+def _host(server: Any) -> str:
+    found = _address(str(server[0])) if server else None
+    return str(found) if found is not None else ""

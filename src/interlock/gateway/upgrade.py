@@ -1,0 +1,30 @@
+"""What a runner's endpoint answers instead of a WebSocket (L-2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+async def refuse_upgrade(send: Send, sentence: str, status: int = 401) -> None:
+    """Answer an upgrade with a refusal: 401 for the token, 406 for the version."""
+    body = json.dumps({"type": "about:blank", "title": "Unauthorized" if status == 401 else "Not Acceptable",
+                       "status": status, "code": "Unauthorized" if status == 401 else "NotAcceptable",
+                       "detail": sentence}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def not_a_websocket(send: Send) -> None:
+    """Answer a plain request: this path is a WebSocket."""
+    body = msgspec.json.encode({"type": "about:blank", "title": "Upgrade Required", "status": 426,
+                                "code": "UpgradeRequired", "detail": "/rawp is a WebSocket for runners"})
+    await send({"type": "http.response.start", "status": 426,
+                "headers": [(b"content-type", b"application/problem+json"), (b"upgrade", b"websocket")]})
+    await send({"type": "http.response.body", "body": body})
