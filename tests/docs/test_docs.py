@@ -29,7 +29,7 @@ ERRORS = DOCS / "how-to/errors.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-OUT_OF_PLACE = re.compile(r"/work/|/tmp/|pypi|anthropic|openai", re.IGNORECASE)
+OUT_OF_PLACE = re.compile(r"/tmp/|/home/(?!ann/)")
 
 
 def name(path: Path) -> str:
