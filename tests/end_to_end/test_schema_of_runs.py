@@ -1,0 +1,42 @@
+"""What a real gateway and a real runner said to each other is what the published schema allows (W-1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+from proof.house import House
+
+from end_to_end.errands import submit
+from interlock.protocol.schema import json_schema
+
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
+
+
+@pytest.mark.req("W-1")
+def test_every_frame_of_a_held_a_denied_and_a_canceled_turn_is_valid(house: House, workspace: Path) -> None:
+    allowed = submit(house, "shell", "echo to out; echo to err >&2", workspace=workspace)
+    allowed.vote("grant")
+    assert allowed.ended()["state"] == "succeeded"
+    denied = submit(house, "shell", "touch it # never", workspace=workspace)
+    denied.ended()
+    canceled = submit(house, "shell", "echo waits", workspace=workspace)
+    canceled.approval()
+    canceled.cancel()
+    assert canceled.until("canceled")["state"] == "canceled"
+    absent = submit(house, "absent", "nothing", workspace=workspace)
+    assert absent.ended()["state"] == "failed"
+
+    seen: set[str] = set()
+    for errand in (allowed, denied, canceled, absent):
+        for event in errand.frames():
+            if event["kind"] in ("C", "M"):
+                SCHEMA.validate(event["frame"])
+                seen.add(event["frame"]["type"])
+
+    assert seen >= {"control.session.open", "control.prompt.request", "control.interaction.response",
+                    "control.turn.cancel", "session.capabilities", "session.turn.start", "session.turn.end",
+                    "session.usage", "session.error", "session.closed", "agent.interaction.request",
+                    "tool.invoke.request", "tool.invoke.result", "x-interlock.interaction.held",
+                    "x-interlock.interaction.resolved"}
