@@ -7,7 +7,9 @@ import http
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
@@ -15,7 +17,7 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import CloseBlock, PutPolicy
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
-from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import MAX_FRAME_BYTES
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
@@ -268,6 +270,21 @@ async def test_an_open_for_a_new_session_makes_it_and_its_frames_flow() -> None:
         await runner.outflow.emit(changed(OTHER))
         one, two = await peer.expect("agent.state.changed", "agent.state.changed")
         assert [(f.session_id, f.seq) for f in (one, two)] == [(OTHER, 1), (OTHER, 2)]
+
+
+@pytest.mark.req("E-1", "W-2")
+@pytest.mark.parametrize("payload", [p.TurnCancel(reason="user"), {"reason": 7}])
+async def test_a_control_frame_of_a_session_without_a_name_is_noted_and_costs_nothing(payload: Any) -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.expect("session.history")
+        frame = Frame(type="control.turn.cancel", message_id="m", session_id="", seq=1, timestamp="", payload=payload)
+        await peer.socket.send(msgspec.json.encode(frame), text=True)
+        assert "control.turn.cancel" in (await runner.state("notice")).sentence
+        await peer.cancel_turn(1, "m1")
+        assert (await runner.control()).message_id == "m1"
+        assert [row.session_id for row in await runner.outbox.sessions()] == [SESSION]
 
 
 @pytest.mark.req("E-1", "D-7")

@@ -234,7 +234,7 @@ def _check_envelope(wire: Wire, frame_class: Class) -> None:
         raise InvalidFrame("$.seq", "a durable frame carries a seq from 1", wire)
     if frame_class is not Class.DURABLE and wire.seq is not None:
         raise InvalidFrame("$.seq", f"{wire.type} carries no seq", wire)
-    if wire.session_id is None and (frame_class is not Class.LINK or wire.type == "session.history"):
+    if not wire.session_id and (frame_class is not Class.LINK or wire.type == "session.history"):
         raise InvalidFrame("$.session_id", "is missing", wire)
 
 

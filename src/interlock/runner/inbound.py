@@ -121,7 +121,7 @@ class Inbound:
         """Answer an invalid frame with `session.error` (E-1). One with a number counts as stored (D-7)."""
         sentence = f"The gateway sent an invalid {wire.type}: {error}."
         durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and wire.seq > 0
-        if wire.session_id is None:
+        if not wire.session_id:
             return sentence
         told = self._error(wire, sentence)
         if not durable or wire.seq is None:
