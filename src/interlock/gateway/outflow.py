@@ -38,7 +38,8 @@ class RunnerOutflow:
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._closed = False
-        self._shut_out = asyncio.Event()
+        self._shut_out = False
+        self._taking: asyncio.Future[None] | None = None
         self._ack_number = 0
         self._welcome: bytes | None = None
         self._opened = False
@@ -76,20 +77,22 @@ class RunnerOutflow:
         """Close the link because its token is accepted no more (L-3)."""
         self._waiting, self._bytes = [], 0
         self.fail(sentence, CloseCode.UNAUTHORIZED)
-        self._shut_out.set()
+        self._shut_out = True
+        if self._taking is not None:
+            self._taking.cancel()  # At once: a frame that has just come in does not count any more.
 
     async def is_shut_out_in(self, taking: Coroutine[Any, Any, None]) -> bool:
         """Take frames until the link ends, which raises, or until its runner is shut out, whatever that does."""
-        both = asyncio.ensure_future(taking), asyncio.ensure_future(self._shut_out.wait())
+        self._taking = asyncio.ensure_future(taking)
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not self._shut_out.is_set():
-                await both[0]
+            if not self._shut_out:
+                await asyncio.wait([self._taking])
+            if not self._shut_out:
+                await self._taking
             return True
         finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            self._taking.cancel()
+            await asyncio.gather(self._taking, return_exceptions=True)
 
     async def close(self, code: int, sentence: str) -> None:
         """Close with a code, after what waits."""

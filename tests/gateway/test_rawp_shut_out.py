@@ -1,0 +1,92 @@
+"""A token that is accepted no more ends its link, whatever the runner does; and no runner gets another's session."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from gateway.test_rawp import CAPABILITIES, House, warning
+from interlock.ports.ledger import Batch, PutRunner
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import CloseCode
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    made = House()
+    await made.pair()
+    yield made
+    await made.engine.stop()
+
+
+async def revoke(house: House) -> None:
+    record = await house.ledger.runner("local")
+    assert record is not None
+    await house.ledger.commit(Batch([PutRunner(msgspec.structs.replace(record, revoked=True))]))
+
+
+@pytest.mark.req("L-6")
+async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        await revoke(house)
+        house.endpoint.shut_out("local", "the runner was revoked")
+        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        assert await asyncio.wait_for(runner.closed(), 1) == (CloseCode.UNAUTHORIZED, "the runner was revoked")
+        assert house.engine.presence.link_of("local") is None
+        assert await house.kinds(session_id) == ["session.capabilities"]
+    async with house.link() as again:
+        assert (await again.next())["status"] == 401
+
+
+async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House) -> None:
+    async with house.link() as runner:
+        assert (await runner.next())["type"] == "websocket.accept"
+        await revoke(house)
+        runner.hello()
+        code, _ = await runner.closed()
+        assert code == CloseCode.UNAUTHORIZED
+    assert house.engine.presence.link_of("local") is None
+
+
+@pytest.mark.req("L-6")
+async def test_coming_and_going_is_noted_in_the_ledger(house: House) -> None:
+    before = await house.ledger.runner("local")
+    assert before is not None
+    house.clock.advance(1_000)
+    async with house.attached() as runner:
+        await house.execute()
+        await runner.frame("control.session.open")
+        seen = await house.ledger.runner("local")
+        assert seen is not None
+        assert seen.last_seen_ms == house.clock.at_ms
+        house.clock.advance(500)
+    seen = await house.ledger.runner("local")
+    assert seen == msgspec.structs.replace(before, last_seen_ms=house.clock.at_ms)
+
+
+async def test_a_session_of_another_runner_is_neither_told_of_nor_given(house: House) -> None:
+    async with house.session() as (_, session_id, _):
+        pass
+    stranger = msgspec.structs.replace(house.record, runner_id="rnr_2", token_sha256=hashed("second"))
+    await house.ledger.commit(Batch([PutRunner(stranger)]))
+    async with house.link("second") as runner:
+        assert (await runner.next())["type"] == "websocket.accept"
+        runner.hello(p.HelloSession(session_id=session_id, last_seq_sent=9, control_seq=0, state="idle"),
+                     runner_id="rnr_2")
+        welcome = await runner.frame("x-interlock.welcome")
+        assert welcome.payload.sessions == []
+        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        shell = await house.engine.lanes.lane(session_id)
+        assert shell is not None
+        assert shell.link is None
+    assert await house.kinds(session_id) == ["session.capabilities"]
+
+
+def hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
