@@ -13,6 +13,10 @@ import httpx2
 from interlock.conformance.with_master import AGENT
 
 PATIENCE_S = 20.0
+PRESENT_S = 5.0
+"""A runner that was welcomed is offered to people at the latest after this; until then a prompt is a conflict."""
+LOOK_S = 0.1
+CONFLICT = 409
 TERMINAL = frozenset({"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"})
 
 
@@ -71,7 +75,7 @@ class RestHand:
         if action == "prompt":
             said = [{"role": "user", "content": [{"contentType": "text", "value": "conformance"}]}]
             body = {"type": "execute", "target": {"agent_id": AGENT}, "payload": {"messages": said}}
-            self._command = (await _post(rest, "/v1/commands", body))["id"]
+            self._command = (await _once_present(rest, body))["id"]
         elif action == "cancel":
             await _post(rest, "/v1/commands", {"type": "cancel", "target": {"command_id": self._command}})
         else:
@@ -93,8 +97,22 @@ class RestHand:
         raise HandFailed(f"the gateway asks nobody about command {self._command}")
 
 
+async def _once_present(rest: httpx2.AsyncClient, body: dict[str, Any]) -> Any:
+    """Give a command; where its agent is not there yet, look again."""
+    deadline = time.monotonic() + PRESENT_S
+    while True:
+        answer = await _answer(rest, "/v1/commands", body)
+        if answer.status_code != CONFLICT or time.monotonic() > deadline:
+            return _json(answer)
+        await asyncio.sleep(LOOK_S)
+
+
 async def _post(rest: httpx2.AsyncClient, path: str, body: dict[str, Any]) -> Any:
-    return _json(await rest.post(path, json=body, headers={"Idempotency-Key": f"conformance-{secrets.token_hex(8)}"}))
+    return _json(await _answer(rest, path, body))
+
+
+async def _answer(rest: httpx2.AsyncClient, path: str, body: dict[str, Any]) -> httpx2.Response:
+    return await rest.post(path, json=body, headers={"Idempotency-Key": f"conformance-{secrets.token_hex(8)}"})
 
 
 def _json(answer: httpx2.Response) -> Any:
