@@ -70,7 +70,10 @@ def every_verb() -> Iterator[tuple[str, verbs.Verb]]:
     """Give each verb with the words that name it."""
     for verb in (*verbs.DAILY_VERBS, *verbs.THING_VERBS, *verbs.SETUP_VERBS):
         yield verb.name, verb
-    for group, members in (("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS)):
+    yield verbs.RUNNER.name, verbs.RUNNER
+    yield verbs.RUNNERS.name, verbs.RUNNERS
+    for group, members in (("runner", verbs.RUNNER_VERBS), ("runners", verbs.RUNNERS_VERBS),
+                           ("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS)):
         for verb in members:
             yield f"{group} {verb.name}", verb
 
@@ -135,14 +138,15 @@ def rest() -> str:
     lines = paragraph(
         "Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
         "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
-        "key. Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`:",
+        "key, nor does `POST /v1/runners/pair`, whose code is the credential. Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`:",
         "[each by its code](../how-to/errors.md).")
     rows: list[tuple[str, ...]] = []
     bodies: dict[str, type[msgspec.Struct]] = {}
     for one in OPERATIONS:
         if one.body is not None:
             bodies[one.body.__name__] = one.body
-        roles = "any role" if one.roles == READERS else ", ".join(sorted(one.roles))
+        roles = ", ".join(sorted(one.roles))
+        roles = "no key" if one.public else "any role" if one.roles == READERS else roles
         body = f"[{one.body.__name__}](#{one.body.__name__.lower()})" if one.body is not None else ""
         rows.append((f"`{one.method} /v1{one.path}`", " ".join(f"`{name}`" for name in one.query), body, roles,
                      ", ".join(one.media)))
@@ -175,7 +179,7 @@ def _nested(body: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
 
 # --- config ---
 MEANING = {
-    "gateway.host": "a loopback address; any other is refused at the start",
+    "gateway.host": "a loopback address; any other needs TLS or a trusted proxy, and is refused at the start without",
     "gateway.port": "where it listens; a taken 7420 makes `up` choose a free one, any other port is kept",
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
     "gateway.origins": "browser origins that may use it; none by default",
@@ -188,6 +192,13 @@ MEANING = {
     "limits.detach_ttl_ms": "how long a runner may be away before its command fails with AgentLost",
     "runner.roots": "directories that workspaces may lie in; none: where `up` was started",
     "runner.outbox_bytes": "what a session may hold back while the link is down; past it, output is lost and counted",
+    "gateway.tls_cert": "PEM file with the certificate and its chain; SIGHUP reads it again",
+    "gateway.tls_key": "PEM file with the certificate's key, not encrypted",
+    "gateway.behind_proxy": "a TLS proxy stands in front: X-Forwarded-For of trusted ones counts, and a public address "
+    "may be bound, which then takes clear connections from them alone",
+    "gateway.trusted_proxies": "addresses or networks of the proxies; loopback always is one",
+    "runner.drain_ms": "after SIGTERM turns that run may end by themselves for so long; no new one begins; 0: they are "
+    "cancelled at once, as they are after a second signal",
     "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
     "agents": "`[agents.ID]`, see below",
     "rule.name": "shown to everyone who is asked, and written into the audit log",

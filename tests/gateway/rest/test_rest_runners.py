@@ -127,7 +127,7 @@ async def test_the_gateways_own_runner_gets_no_other_token_here(gateway: Gateway
     assert (answer.status_code, answer.json()["code"]) == (409, "Conflict")
 
 
-@pytest.mark.req("U-1", "K-3")
+@pytest.mark.req("U-1")
 async def test_guessing_is_slow_and_recorded(gateway: Gateway) -> None:
     code = await code_of(gateway)
     for _ in range(TRIES_SOURCE):
