@@ -12,6 +12,9 @@ PROOFS = {
     "hold": "proof.hold",
     "hold-claude": "proof.hold_claude",
     "flood": "proof.flood",
+    "fuzz": "proof.fuzz",
+    "R12": "proof.link_chaos",
+    "R15": "proof.orphans",
 }
 
 

@@ -26,7 +26,7 @@ def flood(total_bytes: int) -> dict[str, Any]:
         house = House(Path(place), config)
         try:
             house.up()
-            before = {part: _rss_mib(process.pid) for part, process in house.processes.items()}
+            before = {part: rss_mib(process.pid) for part, process in house.processes.items()}
             peak = dict(before)
             over = threading.Event()
             meter = threading.Thread(target=_measure, args=(house, peak, over), daemon=True)
@@ -76,10 +76,11 @@ def _kept_bytes(house: House, session_id: str) -> int:
 def _measure(house: House, peak: dict[Any, float], over: threading.Event) -> None:
     while not over.wait(0.2):
         for part, process in house.processes.items():
-            peak[part] = max(peak[part], _rss_mib(process.pid))
+            peak[part] = max(peak[part], rss_mib(process.pid))
 
 
-def _rss_mib(pid: int) -> float:
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

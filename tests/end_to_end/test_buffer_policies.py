@@ -49,7 +49,7 @@ def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tup
     missing = set(range(1, max(seqs) + 1)) - set(seqs)
     assert told["lost_frame_count"] == len(missing) > 0
     assert ended["state"] == "succeeded"
-    kept = [notice for notice in ended["output"]["notices"] if notice["code"] == "Truncated"]
+    kept = [notice for notice in ended["result"]["output"]["notices"] if notice["code"] == "Truncated"]
     assert [notice["lost_frame_count"] for notice in kept] == [len(missing)]
     again = submit(house, "shell", AFTER, session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"

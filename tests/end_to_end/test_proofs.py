@@ -9,12 +9,16 @@ import pytest
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
+from proof.link_chaos import Storm as Chaotic
+from proof.orphans import orphans
 
 from agents.third_party import ThirdParty
 
 KILLS = 3
 WRITERS = 2
 HOLD_S = 2.0
+CHAOTIC_TURNS = 40
+FORKERS = 5
 
 
 @pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
@@ -41,3 +45,26 @@ def test_a_real_agent_is_held_at_a_tool_call(goose: ThirdParty, decision: str) -
     seen = hold_once(goose.command, HOLD_S, decision)
 
     assert met(seen, decision), seen
+
+
+@pytest.mark.req("D-1", "D-2", "D-3", "D-4", "E-3", "L-2", "L-5")
+def test_a_bad_network_costs_no_frame_that_is_not_counted(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R12 --rounds {CHAOTIC_TURNS} --seed {seed}")
+    seen = Chaotic(tmp_path, seed).run(CHAOTIC_TURNS)
+
+    assert seen.wrong == []
+    assert seen.lost == seen.told_lost
+    assert seen.applied > CHAOTIC_TURNS
+    assert seen.states.total() == CHAOTIC_TURNS
+    assert seen.mischief["links"] > 0
+
+
+@pytest.mark.req("A-4")
+def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R15 --rounds {FORKERS} --seed {seed}")
+    seen = orphans(tmp_path, seed, FORKERS)
+
+    assert seen.left == []
+    assert seen.kills == 1

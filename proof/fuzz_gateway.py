@@ -1,0 +1,253 @@
+"""Mutated frames towards a real gateway, said by a runner that holds a valid token."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict, deque
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.frames import Class, InvalidFrame, decode_wire, frame_class
+from proof.flood import rss_mib
+from proof.house import House
+from proof.mutating import mutate
+
+PATIENCE_S = 30.0
+AGENT = "mutant"
+STAMP = "2026-11-21T00:00:00.000Z"
+QUOTA = {"limit": -1, "used": 0, "unit": "USD"}
+USAGE = {"token_usage": {"input_tokens": 1, "output_tokens": 1}, "cost_usage": QUOTA,
+         "message_usage": {**QUOTA, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP}
+
+
+class GatewayFuzz:
+    """A gateway process, and the link of a runner to it."""
+
+    def __init__(self, place: Path, draw: Random) -> None:
+        self._house = House(place)
+        self._draw = draw
+        self._links = ExitStack()
+        self._link: ClientConnection | None = None
+        self._whole: set[str] = set()
+        """Message ids of the frames that were not mutated."""
+        self._inbox: deque[dict[str, Any]] = deque()
+        self._seqs: dict[str, int] = {}
+        self.sent = self.links = self.applied = self.refused = 0
+        self.wrong: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._house.start("gateway")
+        self._house.until_up()
+        self._dial()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._links.close()
+        self._house.down()
+
+    def rss_mib(self) -> float:
+        """What the gateway takes."""
+        return rss_mib(self._house.processes["gateway"].pid)
+
+    def log(self) -> str:
+        """All that it wrote."""
+        return (self._house.place / "gateway.log").read_text(errors="replace")
+
+    def round(self, count: int) -> None:
+        """One session: it is opened, gets `count` mutated frames, and must then take a frame like any other."""
+        session, turn, prompt = self._begin()
+        said: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for number in range(count):
+            raw = mutate(self._draw.choice(self._frames(session, turn, prompt)), self._draw)
+            self._mutant(session, raw, said)
+            if number % 5 == 4:
+                self._still_there(session)
+        self._still_there(session)
+        self._end(session, turn)
+        self._check(session, said)
+
+    # --- a session ---
+    def _begin(self) -> tuple[str, str, str]:
+        body = {"type": "execute", "target": {"agent_id": AGENT, "workspace": "/"},
+                "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}}
+        answer = self._house.post("/v1/commands", body, f"proof-fuzz-{uuid.uuid4()}")
+        if answer.status_code != 202:
+            raise AssertionError(f"the command was refused: {answer.text}")
+        session = answer.json()["target"]["session_id"]
+        opened = self._hear("control.session.open", session)
+        self._say(session, "session.capabilities", {
+            "dps_version": DPS_VERSION, "features": {"adapter_type": "process", "permission": "asks"},
+            "agent": {"agent_id": AGENT, "name": "Mutant"}}, metadata={"in_reply_to": opened["message_id"]})
+        prompt = self._hear("control.prompt.request", session)["payload"]["prompt_id"]
+        turn = str(uuid.uuid4())
+        self._say(session, "session.turn.start", {"turn_id": turn, "turn_index": 0}, metadata={"prompt_id": prompt})
+        return session, turn, prompt
+
+    def _mutant(self, session: str, raw: bytes, said: dict[int, list[dict[str, Any]]]) -> None:
+        """Send one mutated frame, and keep count of the numbers as a runner does that knows what it said."""
+        self.sent += 1
+        try:
+            wire = decode_wire(raw)
+        except InvalidFrame as error:
+            wire = error.wire
+        assert self._link is not None
+        try:
+            self._link.send(raw.decode("utf-8", "replace"))
+        except ConnectionClosed:
+            self._dial(session)  # An earlier one has cost the link; this one is gone with it.
+            return
+        numbered = wire is not None and wire.session_id == session and frame_class(wire.type) is Class.DURABLE
+        if numbered and wire is not None and wire.seq == self._seqs[session] + 1:
+            self._seqs[session] += 1
+        _remember(raw, said)
+
+    def _still_there(self, session: str) -> None:
+        """The link is up, or can be made again, and the session takes its next frame."""
+        for _ in range(3):
+            try:
+                seq = self._say(session, "x-proof.still", {"there": True})
+                while self._acked.get(session, 0) < seq:
+                    self._receive()
+                return
+            except ConnectionClosed:
+                self._dial(session)
+        self.wrong.append(f"session {session}: a valid frame was not acknowledged on three links")
+
+    def _end(self, session: str, turn: str) -> None:
+        self._say(session, "session.turn.end", {"turn_id": turn, "stop_reason": "end_turn"})
+        self._say(session, "session.usage", {"turn_id": turn, **USAGE})
+        self._say(session, "session.closed", {"reason": "the round is over"})
+        self._still_there(session)
+
+    def _check(self, session: str, said: dict[int, list[dict[str, Any]]]) -> None:
+        """What is kept is what was said, whole, and each number once."""
+        seqs: list[int] = []
+        for event in self._house.pages(f"/v1/sessions/{session}/frames", "events", view="raw"):
+            kind, frame = event.get("kind"), event.get("frame")
+            self.applied += kind == "C"
+            self.refused += kind == "refused"
+            if kind not in ("C", "refused") or not isinstance(frame, dict):
+                continue
+            seq = frame.get("seq")
+            if isinstance(seq, int):
+                seqs.append(seq)
+            mutant = kind == "C" and seq in said and str(frame.get("message_id")) not in self._whole
+            if mutant and not any(_same(each, frame) for each in said[seq]):
+                self.wrong.append(f"session {session}: frame {frame['seq']} is kept otherwise than it was said")
+        if seqs != sorted(set(seqs)):
+            self.wrong.append(f"session {session}: numbers come twice or out of order")
+
+    # --- the link ---
+    def _dial(self, *sessions: str) -> None:
+        """Open a link; the welcome tells which number is next."""
+        self._links.close()
+        self.links += 1
+        self._inbox.clear()
+        self._acked: dict[str, int] = {}
+        token = self._house.token.read_text().strip()
+        self._link = self._links.enter_context(connect(
+            self._house.url.replace("http", "ws") + "/rawp", subprotocols=[Subprotocol(DPS_VERSION)], max_size=None,
+            max_queue=None, additional_headers={"Authorization": f"Bearer {token}"}))
+        listed = [{"session_id": name, "last_seq_sent": self._seqs.get(name, 0), "control_seq": 99, "state": "running"}
+                  for name in sessions]
+        self._write("x-interlock.hello", {
+            "versions": [DPS_VERSION], "runner_id": "local", "boot_id": str(uuid.uuid4()), "sessions": listed,
+            "roots": ["/"], "agents": [{"agent_id": AGENT, "adapter": "acp", "adapter_type": "process",
+                                        "permission": "asks", "context_owner": "agent"}]})
+        for known in self._hear("x-interlock.welcome")["payload"]["sessions"]:
+            self._seqs[known["session_id"]] = known["last_durable_seq"]
+
+    def _say(self, session: str, kind: str, payload: Any, **fields: Any) -> int:
+        self._seqs[session] = seq = self._seqs.get(session, 0) + 1
+        self._write(kind, payload, session_id=session, seq=seq, **fields)
+        return seq
+
+    def _write(self, kind: str, payload: Any, **fields: Any) -> None:
+        assert self._link is not None
+        frame = _frame(kind, payload, **fields)
+        self._whole.add(frame["message_id"])
+        self._link.send(json.dumps(frame))
+
+    def _receive(self) -> None:
+        assert self._link is not None
+        frame = json.loads(self._link.recv(PATIENCE_S))
+        if frame["type"] == "x-interlock.ack":
+            self._acked[frame["payload"]["session_id"]] = frame["payload"]["seq"]
+        else:
+            self._inbox.append(frame)
+
+    def _hear(self, kind: str, session: str | None = None) -> dict[str, Any]:
+        while True:
+            while self._inbox:
+                frame = self._inbox.popleft()
+                if frame["type"] == kind and session in (None, frame.get("session_id")):
+                    return frame
+            self._receive()
+
+    def _frames(self, session: str, turn: str, prompt: str) -> list[dict[str, Any]]:
+        """One of each kind that a runner says, as it should be, with the next number."""
+        seq, block = self._seqs[session] + 1, str(uuid.uuid4())
+        durable: list[tuple[str, dict[str, Any]]] = [
+            ("agent.text.done", {"turn_id": turn, "block_id": block, "text": "whole"}),
+            ("agent.thinking.done", {"turn_id": turn, "block_id": block, "text": "thought"}),
+            ("agent.interaction.request", {
+                "interaction_id": block, "interaction_type": "PERMISSION", "title": "may I",
+                "context": {"tool_name": "sh", "input": {"command": "ls"}},
+                "options": [{"option_id": "y", "label": "yes", "kind": "allow_once"}]}),
+            ("agent.error", {"severity": "warning", "error_code": "X", "message": "careful"}),
+            ("agent.file.transfer", {"transfer_id": block, "name": "f", "media_type": "text/plain", "size": 1,
+                                     "sha256": "0" * 64, "purpose": "result", "content": "eA=="}),
+            ("agent.state.changed", {"state": "running", "previous": "idle"}),
+            ("tool.invoke.request", {"invocation_id": block, "turn_id": turn, "tool_name": "sh", "input": {}}),
+            ("tool.invoke.result", {"invocation_id": block, "status": "ok", "output_type": "text", "output": "x",
+                                    "duration_ms": 1}),
+            ("session.compacted", {"summary": "s", "previous_token_count": 2, "current_token_count": 1,
+                                   "preserved_elements": {}, "trigger": "auto"}),
+            ("session.usage", {"turn_id": turn, **USAGE}),
+            ("session.error", {"error_code": "INTERNAL", "message": "m", "fatal": False}),
+            ("session.turn.start", {"turn_id": turn, "turn_index": 0}),
+            ("x-interlock.interaction.resolved", {"interaction_id": block, "outcome": "denied", "decided_at": STAMP}),
+            ("x-vendor.odd", {"any": ["thing"]}),
+        ]
+        made = [_frame(kind, payload, session_id=session, seq=seq) for kind, payload in durable]
+        transient = {"turn_id": turn, "block_id": block, "offset": 0, "text": "delta"}
+        made += [_frame("agent.text.delta", transient, session_id=session),
+                 _frame("tool.invoke.stream", {"invocation_id": block, "channel": "stdout", "offset": 0, "text": "x"},
+                        session_id=session),
+                 _frame("x-interlock.ack", {"session_id": session, "seq": 1}),
+                 _frame("x-interlock.heartbeat", {"agents": [{"session_id": session, "agent_id": AGENT,
+                                                              "state": "running", "turn_id": turn}]}),
+                 _frame("session.history", {
+                     "frames": [made[0]], "buffer_status": {"policy_applied": "RING", "truncated": False},
+                     "last_sync_timestamp": STAMP, "last_message_id": ""}, session_id=session)]
+        return made
+
+
+def _frame(kind: str, payload: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "message_id": str(uuid.uuid4()), "timestamp": STAMP, "payload": payload, **fields}
+
+
+def _remember(raw: bytes, said: dict[int, list[dict[str, Any]]]) -> None:
+    """Keep what was said under its number, a history's frames too; only these numbers are looked at."""
+    try:
+        frame = json.loads(raw)
+    except (ValueError, RecursionError):
+        return
+    payload = frame.get("payload") if isinstance(frame, dict) else None
+    inner = payload.get("frames") if isinstance(payload, dict) else None
+    for each in (frame, *(inner if isinstance(inner, list) else ())):
+        if isinstance(each, dict) and isinstance(each.get("seq"), int):
+            said[each["seq"]].append(each)
+
+
+def _same(said: dict[str, Any], kept: dict[str, Any]) -> bool:
+    return all(kept.get(name) == said.get(name) for name in ("type", "payload", "message_id"))

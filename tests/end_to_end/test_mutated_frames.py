@@ -1,0 +1,25 @@
+"""Mutated frames in each direction, in a number that the ordinary suite can bear; all of them: `python -m proof fuzz`."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from proof.fuzz import fuzz
+
+FRAMES = 300
+
+
+@pytest.mark.req("E-1", "E-3", "W-1", "W-2", "D-6")
+@pytest.mark.parametrize("towards", ["gateway", "runner"])
+def test_mutated_frames_cost_neither_link_nor_session(tmp_path: Path, towards: str) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof fuzz --rounds {FRAMES // 100} --seed {seed}")
+    seen = fuzz(tmp_path, seed, FRAMES, towards)
+
+    assert seen.wrong == []
+    assert seen.tracebacks == 0
+    assert seen.passed, seen
+    assert seen.frames >= FRAMES
+    assert seen.refused > 0
