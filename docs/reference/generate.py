@@ -138,7 +138,8 @@ def rest() -> str:
     lines = paragraph(
         "Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
         "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
-        "key, nor does `POST /v1/runners/pair`, whose code is the credential. Bodies are JSON in UTF-8, and an unknown field is refused. Errors are `application/problem+json`:",
+        "key, nor does `POST /v1/runners/pair`, whose code is the credential. Bodies are JSON in UTF-8, and an",
+        "unknown field is refused. Errors are `application/problem+json`:",
         "[each by its code](../how-to/errors.md).")
     rows: list[tuple[str, ...]] = []
     bodies: dict[str, type[msgspec.Struct]] = {}
@@ -183,7 +184,8 @@ MEANING = {
     "gateway.port": "where it listens; a taken 7420 makes `up` choose a free one, any other port is kept",
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
     "gateway.origins": "browser origins that may use it; none by default",
-    "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: `RING` the "
+    "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: "
+    "`RING` the "
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
     "policy.rules": "`[[policy.rules]]`, see below",
     "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
