@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.conversation import Table
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.lanes import INBOX_JOBS, Job, RecentIds
+from interlock.engine.lanes import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS, Job, RecentIds
 from interlock.ports.ledger import Batch, Full, Receipt
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
@@ -176,6 +176,23 @@ async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> Non
     await shell.room()
     assert len(done) >= INBOX_JOBS // 2
     assert done == sorted(done)
+
+
+@pytest.mark.req("D-3", "A-8")
+async def test_a_lane_with_large_frames_holds_back_its_link_by_bytes_and_takes_them_in_bounded_groups() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    large = INBOX_BYTES // 8
+    before = table.disk.commits
+    for _ in range(8):
+        shell.push(Job(lambda lane: lane.append("notice", b"{}"), size_bytes=large))
+    assert shell.full
+    await shell.room()
+    await shell.call(lambda lane: None)
+    assert not shell.full
+    assert table.disk.commits - before >= INBOX_BYTES // GROUP_BYTES
+
 
 
 @pytest.mark.req("C-4")

@@ -30,6 +30,8 @@ class Job(NamedTuple):
     reply: asyncio.Future[Any] | None = None
     link: RunnerLink | None = None
     """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
+    size_bytes: int = 0
+    """What the job holds of a frame: bounds memory where frames are large."""
 
 
 class RecentIds:

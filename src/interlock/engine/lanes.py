@@ -25,7 +25,7 @@ from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
-from interlock.protocol.limits import PAGE_MAX, RECENT_MESSAGE_IDS
+from interlock.protocol.limits import MIB, PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
 from interlock.session.transcript import TranscriptFold
 
@@ -33,8 +33,11 @@ GROUP_JOBS = 256
 """Jobs that one decision takes at most: bounds the size of a transaction."""
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
+GROUP_BYTES = 4 * MIB
+"""Bytes of frames after which a decision takes no more: bounds what a transaction holds."""
 INBOX_JOBS = 1_024
-"""Jobs that wait in a lane before the link that feeds it is held back."""
+INBOX_BYTES = 8 * MIB
+"""So many jobs, or so many bytes of frames, wait in a lane before the link that feeds it is held back."""
 
 log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
@@ -51,6 +54,7 @@ class LaneShell:
         self._epoch = epoch
         self._lanes = lanes
         self._jobs: deque[Job] = deque()
+        self._waiting_bytes = 0
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -60,8 +64,9 @@ class LaneShell:
     def push(self, job: Job) -> None:
         """Hand a job over; it is decided in the order of the calls."""
         self._jobs.append(job)
+        self._waiting_bytes += job.size_bytes
         self._wake.set()
-        if len(self._jobs) >= INBOX_JOBS:
+        if len(self._jobs) >= INBOX_JOBS or self._waiting_bytes >= INBOX_BYTES:
             self._room.clear()
 
     @property
@@ -99,9 +104,7 @@ class LaneShell:
                     self._lanes.forget(self)
                     return
                 await self._wake.wait()
-            group = [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP_JOBS))]
-            if len(self._jobs) < INBOX_JOBS // 2:
-                self._room.set()
+            group = self._next_group()
             try:
                 await self._decide_commit_tell(group)
             except asyncio.CancelledError:
@@ -114,6 +117,19 @@ class LaneShell:
                 log.exception("lane failed", session_id=self.lane.state.session_id)
                 self._break(group, f"the lane failed: {error}")
                 return
+
+    def _next_group(self) -> list[Job]:
+        """Take what is decided together: all that waits, within bounds."""
+        group: list[Job] = []
+        taken_bytes = 0
+        while self._jobs and len(group) < GROUP_JOBS and taken_bytes < GROUP_BYTES:
+            job = self._jobs.popleft()
+            taken_bytes += job.size_bytes
+            group.append(job)
+        self._waiting_bytes -= taken_bytes
+        if len(self._jobs) < INBOX_JOBS // 2 and self._waiting_bytes < INBOX_BYTES // 2:
+            self._room.set()
+        return group
 
     async def _decide_commit_tell(self, group: list[Job]) -> None:
         lane = self.lane
@@ -197,6 +213,7 @@ class LaneShell:
         self._lanes.forget(self)
         self._refuse([*group, *self._jobs], sentence)
         self._jobs.clear()
+        self._waiting_bytes = 0
         self._room.set()
         if self._timer is not None:
             self._timer.cancel()

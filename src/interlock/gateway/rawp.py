@@ -277,7 +277,7 @@ class RawpEndpoint:
             case p.RefusedControl():
                 log.info("control refused", runner_id=runner_id, code=frame.payload.error_code)
             case _:
-                await self._push(runner_id, frame.session_id or "", lambda lane: lane.transient(frame, raw))
+                await self._push(runner_id, frame.session_id or "", lambda lane: lane.transient(frame, raw), len(raw))
 
     async def _take_history(self, runner_id: str, wire: Wire, frame: Frame, inflow: Inflow) -> None:
         """A history's frames are applied as if they had come live; loss is told (D-2, D-4)."""
@@ -319,7 +319,7 @@ class RawpEndpoint:
                 self._poison.append((session_id, seq))
                 raise
 
-        shell.push(Job(decide))
+        shell.push(Job(decide, size_bytes=len(raw)))
         if shell.full:
             await shell.room()
 
@@ -346,13 +346,15 @@ class RawpEndpoint:
             if wire.seq is None or _continues(shell, after):
                 refuse_wire(lane, wire, raw, error.code, sentence)
 
-        shell.push(Job(decide))
+        shell.push(Job(decide, size_bytes=len(raw)))
         await shell.room()
 
-    async def _push(self, runner_id: str, session_id: str, decide: Callable[[Lane], Any]) -> None:
+    async def _push(
+        self, runner_id: str, session_id: str, decide: Callable[[Lane], Any], size_bytes: int = 0
+    ) -> None:
         shell = await self._engine.lanes.lane(session_id)
         if shell is not None and shell.lane.state.runner_id == runner_id:
-            shell.push(Job(decide))
+            shell.push(Job(decide, size_bytes=size_bytes))
             await shell.room()
 
     def _heartbeat(self, runner_id: str, heartbeat: p.Heartbeat) -> None:
