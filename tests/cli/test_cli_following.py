@@ -104,6 +104,30 @@ async def test_text_to_standard_output_and_the_place_is_kept(
 
 
 @pytest.mark.anyio
+@pytest.mark.req("G-4", "S-3")
+async def test_a_loss_that_was_told_is_followed_by_the_reattach_also_when_the_work_ended_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def frame(n: int, name: str, **payload: Any) -> dict[str, Any]:
+        return {"n": n, "kind": "C", "frame": {"type": name, "payload": {"turn_id": "t1", **payload}}}
+
+    rest = [frame(2, "session.turn.start", turn_index=1),
+            frame(3, "agent.text.done", block_id="b1", text="made while it was away"),
+            frame(90, "session.turn.end", stop_reason="end_turn")]
+    begun = event({"n": 1, "kind": "M", "frame": {"type": "control.prompt.request", "payload": {
+        "prompt_id": "p", "input_type": "text", "origin": "user", "text": "x", "command_id": "cmd_a"}}}, "f1")
+    script = Script({f"GET {FRAMES} sse": [stream(begun)],
+                     f"GET {FRAMES}": [answer({"events": rest, "next_cursor": "f90", "has_more": False})],
+                     f"GET {STATUS} sse": [stream(state("running") + state("succeeded"))],
+                     f"GET {COMMAND}": [answer(command())]})
+    await follow(script, tmp_path)
+    told = capsys.readouterr()
+    assert told.out == "made while it was away\n"
+    assert "the connection to the gateway was lost" in told.err
+    assert "3 events replayed" in told.err
+
+
+@pytest.mark.anyio
 @pytest.mark.req("P-2", "P-5", "G-7")
 @pytest.mark.parametrize(("lines", "decision", "comment"), [
     (["maybe", "?", "y"], "grant", None), (["n", "too dangerous"], "deny", "too dangerous"), (["no", ""], "deny", None),

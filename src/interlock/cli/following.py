@@ -85,13 +85,15 @@ class Follower:
         if self._part.is_over:
             return
         stream = Stream(self._link, f"/v1/sessions/{self._session_id}/frames", self._cursor)
+        away = False
         async for heard in stream:
-            if isinstance(heard, Told):
-                self._frame_told(heard)
-            else:
+            if not isinstance(heard, Told):
+                away = isinstance(heard, Lost)
                 self._screen.remark(link_sentence(heard), "yellow")
+            elif not self._part.is_over:
+                self._frame_told(heard)
             self._cursor = stream.cursor
-            if self._part.is_over:
+            if self._part.is_over and not away:  # A loss that was told is followed by what became of it.
                 return
             if time.monotonic() - self._kept_at > KEEP_EVERY_S:
                 self.keep()
