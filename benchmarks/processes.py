@@ -30,6 +30,15 @@ class Listening:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+    def rss_bytes(self) -> int:
+        """Resident memory; 0 where the system does not tell."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+        except OSError:
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 @contextlib.contextmanager
 def listening(module: str, *arguments: str) -> Generator[Listening]:
     """Start `python -m module arguments`, which prints its URL on a line; end it at the end."""

@@ -81,8 +81,8 @@ def frames_table(report: Report) -> str:
     rows += [("limit: bare ASGI echo", f"{report.echo_per_s:,.0f}", "1", ""),
              ("limit: fdatasync", f"{report.fdatasync_per_s:,.0f}", "", "1")]
     late = report.latency
-    lines = [f"frames of {report.frame_bytes} bytes, one a message", *_aligned(rows), "",
-             *_aligned([("one in flight", "p50", "p99"),
+    lines = [f"frames of {report.frame_bytes} bytes, one a message", *aligned(rows), "",
+             *aligned([("one in flight", "p50", "p99"),
                         ("durable acknowledgement", f"{late.p50_ms:.2f} ms", f"{late.p99_ms:.2f} ms"),
                         ("limit: fdatasync, two hops", f"{late.limit_p50_ms:.2f} ms", f"{late.limit_p99_ms:.2f} ms"),
                         ("ratio", f"{late.of_limit_p50:.1f}", f"{late.of_limit_p99:.1f}")]), ""]
@@ -95,7 +95,7 @@ def frames_table(report: Report) -> str:
 
 def limits_table(found: Limits) -> str:
     """Write the limits as a table for people."""
-    return "\n".join([f"messages of {found.message_bytes} bytes", *_aligned([
+    return "\n".join([f"messages of {found.message_bytes} bytes", *aligned([
         ("", "per second"),
         ("blocking sockets, one receive and five sends", f"{found.blocking_sockets_per_s:,.0f}"),
         ("bare ASGI echo", f"{found.echo_per_s:,.0f}"),
@@ -103,7 +103,8 @@ def limits_table(found: Limits) -> str:
         f"one fdatasync and two hops: p50 {found.sync_echo_p50_ms:.2f} ms, p99 {found.sync_echo_p99_ms:.2f} ms"])
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Pad the cells of each column to one width."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return ["  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in
                                                   zip(row[1:], widths[1:], strict=True))]).rstrip() for row in rows]

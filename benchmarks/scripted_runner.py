@@ -10,6 +10,7 @@ import msgspec
 
 from benchmarks import websocket
 from benchmarks.driver import Prepared
+from interlock.protocol.batches import BATCH, split
 from interlock.protocol.envelope import DPS_VERSION
 
 AGENT = "bench"
@@ -33,7 +34,8 @@ class Session:
 class ScriptedRunner:
     """The link of a runner. Everything before the measured rounds is done in `open`."""
 
-    def __init__(self, port: int, token: str, owner_key: str) -> None:
+    def __init__(self, port: int, token: str, owner_key: str, *, runner_id: str = "local", batch: bool = False
+                 ) -> None:
         self._port = port
         self._key = owner_key
         self._numbers = 0
@@ -46,8 +48,9 @@ class ScriptedRunner:
         self._confirmed = 0
         offer = {"agent_id": AGENT, "adapter": "bench", "adapter_type": "process", "permission": "asks",
                  "context_owner": "agent"}
-        self._say("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": "local", "boot_id": "bench",
-                                        "agents": [offer], "sessions": [], "roots": ["/"]})
+        self._say("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": runner_id, "boot_id": "bench",
+                                        "agents": [offer], "sessions": [], "roots": ["/"],
+                                        "features": [BATCH] if batch else []})
         self._hear("x-interlock.welcome")
 
     def open(self) -> Session:
@@ -67,6 +70,15 @@ class ScriptedRunner:
         self._say("x-interlock.ack", {"session_id": session.session_id, "seq": prompt["seq"]})
         self._until_acked()
         return session
+
+    def finish(self, session: Session) -> None:
+        """End the session's turn; it stays open, and idle."""
+        quota = {"limit": -1, "used": 0, "unit": "USD"}
+        self._say("session.turn.end", {"turn_id": session.turn_id, "stop_reason": "end_turn"}, session)
+        self._say("session.usage", {
+            "turn_id": session.turn_id, "token_usage": {"input_tokens": 0, "output_tokens": 0}, "cost_usage": quota,
+            "message_usage": {**quota, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP}, session)
+        self._until_acked()
 
     def frames(self, count: int) -> list[bytes]:
         """Make `count` frames of text, spread evenly over the sessions; they must be sent, since they are numbered."""
@@ -92,8 +104,9 @@ class ScriptedRunner:
 
     def confirm(self, data: bytes) -> int:
         """Take what came from the gateway; gives how many frames it has acknowledged in this round."""
-        for raw in self._messages.feed(data):
-            self._take(raw)
+        for message in self._messages.feed(data):
+            for raw in split(message):
+                self._take(raw)
         return self._confirmed
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
@@ -156,8 +169,7 @@ class ScriptedRunner:
             for at, frame in enumerate(self._inbox):
                 if frame["type"] == kind:
                     return self._inbox.pop(at)
-            for raw in self._messages.feed(self.sock.recv(websocket.RECEIVE_BYTES)):
-                self._take(raw)
+            self.confirm(self.sock.recv(websocket.RECEIVE_BYTES))
 
     def _until_acked(self) -> None:
         while any(session.acked < session.seq for session in self.sessions.values()):
@@ -221,5 +233,15 @@ RUNNERS = b',"kind":"C","frame":'
 def prepared(frames: list[bytes]) -> Prepared:
     """Dress frames as WebSocket messages, one frame a message."""
     return Prepared.of([websocket.message(frame) for frame in frames])
+
+
+def prepared_batches(frames: list[bytes], a_message: int) -> Prepared:
+    """Dress frames as they go out under backlog: `a_message` at once, as JSON lines."""
+    data, ends = bytearray(), list[int]()
+    for first in range(0, len(frames), a_message):
+        together = frames[first:first + a_message]
+        data += websocket.message(b"\n".join(together))
+        ends += [len(data)] * len(together)
+    return Prepared(bytes(data), ends)
 
 

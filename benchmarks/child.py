@@ -1,0 +1,79 @@
+"""A child's standard output on its way into frames, beside bare `os.read` of the same child (proof.md, row 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.offline import offline_session
+from interlock.runner.asking import Interactions, Presence, Waits
+from interlock.runner.environment import environment
+from interlock.runner.process import AgentProcess
+from interlock.runner.scribe import TurnScribe
+from interlock.runner.state import TurnState
+
+LINE = b"x" * 119 + b"\n"
+WRITER = """
+import os, sys
+block = (b"x" * 119 + b"\\n") * 512
+left = int(sys.argv[1])
+while left > 0:
+    left -= os.write(1, block[:left])
+"""
+READ_BYTES = 256 * 1024
+
+
+def bare_read(size: int) -> float:
+    """Bytes a second that `os.read` takes from a child that writes `size` bytes."""
+    child = subprocess.Popen([sys.executable, "-I", "-S", "-c", WRITER, str(size)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    number = child.stdout.fileno()
+    first = len(os.read(number, READ_BYTES))
+    start, came = time.perf_counter(), 0
+    while data := os.read(number, READ_BYTES):
+        came += len(data)
+    seconds = time.perf_counter() - start
+    child.stdout.close()
+    child.wait()
+    assert first + came == size, "the child's output is not whole"
+    return came / seconds
+
+
+async def _through(folder: Path, size: int) -> float:
+    async with offline_session(folder) as (journal, outflow):
+        env = environment(os.environ, session_id=journal.session_id, workspace=folder, runner_id="bench")
+        process = await AgentProcess.start([sys.executable, "-I", "-S", "-c", WRITER, str(size)], env, folder)
+        scribe = TurnScribe(journal, TurnState("t", "p", 0), Interactions(journal, Presence(), Waits()))
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        came, start = 0, 0.0
+        try:
+            async for chunk in process.chunks():
+                if not start:
+                    start = time.perf_counter()  # As for `os.read`: the child's own start does not count.
+                    first = len(chunk)
+                came += len(chunk)
+                await scribe.text(decoder.decode(chunk))
+            await journal.write(*await scribe.finish("the end"))
+            await outflow.flushed()
+            seconds = time.perf_counter() - start
+        finally:
+            await process.terminate(0)
+    assert came == size, "the child's output is not whole"
+    return (came - first) / seconds
+
+
+def into_frames(folder: Path, size: int) -> float:
+    """Bytes a second from a child's standard output into frames that are in the outbox, fsynced, ready to be sent."""
+    folder.mkdir()
+    return asyncio.run(_through(folder, size))
+
+
+def new_name() -> str:
+    """A name for a folder that is not there yet."""
+    return secrets.token_hex(4)
