@@ -55,15 +55,16 @@ async def run_gateway(
     `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
     runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
     """
-    clock, entropy = SystemClock(), secrets.token_bytes
     stopping = _stop_on_signals()
     lock = lock_state(state)
     try:
         key = load_or_make_key(state)
+        clock = SystemClock()
         ledger = await open_ledger(state / LEDGER_NAME, clock)
         try:
             signer = HeadSigner(ledger, key, state, clock)
-            await _serve(state, config, ledger, signer, ready, local_runner_token, reload, stopping, clock, entropy)
+            gateway = _Gateway(state, config, ledger, signer, await ledger.gateway_id())
+            await gateway.run(ready, local_runner_token, reload, stopping)
         finally:
             await ledger.close()
     finally:
@@ -82,66 +83,77 @@ def _stop_on_signals() -> asyncio.Event:
     return stopping
 
 
-async def _serve(
-    state: Path,
-    config: Config,
-    ledger: SqliteLedger,
-    signer: HeadSigner,
-    ready: Callable[[str], None],
-    local_runner_token: Path | None,
-    reload: Callable[[], Config] | None,
-    stopping: asyncio.Event,
-    clock: SystemClock,
-    entropy: Callable[[int], bytes],
-) -> None:
-    viewers = Viewers(ledger)
-    transcripts = JsonlTranscripts(state, clock)
-    engine = Engine(ledger, viewers, clock, entropy, Policy(config.policy.rules), _limits(config), transcripts)
-    await ensure_owner_key(state, ledger, clock, entropy)
-    gateway_id = await ledger.gateway_id()
-    rawp = RawpEndpoint(engine, gateway_id, entropy)
-    pairings = Pairings(ledger, clock, entropy, rawp.shut_out, own_runner=LOCAL_RUNNER)
-    if local_runner_token is not None:
-        await _pair_own(pairings, local_runner_token)
-    tls = tls_context(config.gateway)
-    facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state), store_path=str(state / LEDGER_NAME))
+class _Gateway:
+    """The parts of one gateway, joined, from its start to its end."""
 
-    async def signed_head(tenant_id: str) -> bytes | None:
+    def __init__(self, state: Path, config: Config, ledger: SqliteLedger, signer: HeadSigner, gateway_id: str) -> None:
+        clock, entropy = SystemClock(), secrets.token_bytes
+        self._state = state
+        self._config = config
+        self._ledger = ledger
+        self._signer = signer
+        self._clock = clock
+        self._viewers = Viewers(ledger)
+        self._transcripts = JsonlTranscripts(state, clock)
+        self._engine = Engine(ledger, self._viewers, clock, entropy, Policy(config.policy.rules), _limits(config),
+                              self._transcripts)
+        self._rawp = RawpEndpoint(self._engine, gateway_id, entropy)
+        self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
+        self._tls = tls_context(config.gateway)
+        facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
+                      store_path=str(state / LEDGER_NAME))
+        self._front = Front(desk=self._engine, clock=clock, facts=facts, signed_head=self._signed_head,
+                            heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings)
+
+    async def run(
+        self,
+        ready: Callable[[str], None],
+        local_runner_token: Path | None,
+        reload: Callable[[], Config] | None,
+        stopping: asyncio.Event,
+    ) -> None:
+        """Serve until `stopping`, then end in order: links and streams, lanes, transcripts, the audit head."""
+        await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes)
+        if local_runner_token is not None:
+            await _pair_own(self._pairings, local_runner_token)
+        _reload_on_hangup(self._engine, reload, self._tls)
+        stopped = asyncio.Event()
+        signing = asyncio.create_task(self._signer.run(stopped))
+        pruning = asyncio.create_task(_prune(self._ledger, self._clock))
         try:
-            return head_line(await signer.sign_tenant(tenant_id))
+            await self._engine.start()
+            await self._listen(ready, stopping)
+        finally:
+            await self._engine.stop()
+            await self._transcripts.close()
+            pruning.cancel()
+            stopped.set()
+            await asyncio.gather(signing, pruning, return_exceptions=True)
+            (self._state / ANNOUNCEMENT).unlink(missing_ok=True)
+
+    async def _listen(self, ready: Callable[[str], None], stopping: asyncio.Event) -> None:
+        section = self._config.gateway
+
+        def announce(port: int) -> None:
+            url = f"{'http' if self._tls is None else 'https'}://{_near(section.host)}:{port}"
+            _announce(self._state, url, section.tls_cert)
+            ready(url)
+
+        await serve(build_app(self._front, section, self._rawp), section.host, section.port,
+                    on_stop=self._end_streams, ready=announce, stopping=stopping, tls=self._tls,
+                    public=may_be_public(section))
+
+    def _end_streams(self) -> None:
+        self._rawp.end()
+        self._viewers.close()
+
+    async def _signed_head(self, tenant_id: str) -> bytes | None:
+        try:
+            return head_line(await self._signer.sign_tenant(tenant_id))
         except HeadRefused as refused:
             # The log was rolled back or rewritten: the head that was signed before is the evidence, so it goes out.
             log.warning("audit_head_not_signed", tenant_id=tenant_id, reason=str(refused))
-            return await asyncio.to_thread(read_head, head_path(state, tenant_id))
-
-    _reload_on_hangup(engine, reload, tls)
-    front = Front(desk=engine, clock=clock, facts=facts, signed_head=signed_head,
-                  heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=pairings)
-
-    def announce(port: int) -> None:
-        url = f"{'http' if tls is None else 'https'}://{_near(config.gateway.host)}:{port}"
-        _announce(state, url, config.gateway.tls_cert)
-        ready(url)
-
-    def end_streams() -> None:
-        rawp.end()
-        viewers.close()
-
-    stopped = asyncio.Event()
-    signing = asyncio.create_task(signer.run(stopped))
-    pruning = asyncio.create_task(_prune(ledger, clock))
-    try:
-        await engine.start()
-        await serve(build_app(front, config.gateway, rawp), config.gateway.host, config.gateway.port,
-                    on_stop=end_streams, ready=announce, stopping=stopping, tls=tls,
-                    public=may_be_public(config.gateway))
-    finally:
-        await engine.stop()
-        await transcripts.close()
-        pruning.cancel()
-        stopped.set()
-        await asyncio.gather(signing, pruning, return_exceptions=True)
-        (state / ANNOUNCEMENT).unlink(missing_ok=True)
+            return await asyncio.to_thread(read_head, head_path(self._state, tenant_id))
 
 
 def _limits(config: Config) -> Limits:

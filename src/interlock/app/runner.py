@@ -29,8 +29,8 @@ async def run_runner(
 
     Without `runner_id` it is the one that `up` pairs, and its outbox lies under `<state>/runner`; one that was paired
     has a directory of its own there, since sessions belong to the runner that opened them. `url` is the gateway's, http
-    or ws; `tls` says which certificates are trusted, else the system's. Without roots, in the config or here, workspaces
-    lie where it was started (A-1). Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
+    or ws; `tls` says which certificates are trusted, else the system's. Without roots, in the config or here,
+    workspaces lie where it was started (A-1). Raises TokenRefused, UnsafeUrl, OutboxError, each with one sentence.
     """
     directory = state / "runner" / (runner_id or "")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
