@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agents.misbehaving import WRITTEN, flood_chunk
 
 PROGRAM = Path(__file__).with_name("misbehaving.py")

@@ -1,4 +1,4 @@
-"""Mutated frames in each direction, in a number that the ordinary suite can bear; all of them: `python -m proof fuzz`."""
+"""Mutated frames in each direction, as many as the ordinary suite can bear; all of them: `python -m proof fuzz`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ FRAMES = st.lists(st.binary(min_size=1, max_size=40).map(lambda raw: raw.replace
 
 @pytest.mark.req("L-2")
 @given(frames=FRAMES, limit=st.integers(1, 100))
-def test_what_is_joined_is_split_again_and_no_message_holds_two_that_do_not_fit(frames: list[bytes], limit: int) -> None:
+def test_what_is_joined_is_split_again_and_no_message_holds_two_that_do_not_fit(
+    frames: list[bytes], limit: int
+) -> None:
     messages = list(join(frames, limit))
     assert [frame for message in messages for frame in split(message)] == frames
     assert all(len(message) <= limit or len(split(message)) == 1 for message in messages)

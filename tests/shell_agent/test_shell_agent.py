@@ -13,10 +13,10 @@ from pathlib import Path
 import acp
 import pytest
 from acp.schema import TextContentBlock
-from shell_agent.shell_conversation import conversation
 
 from interlock.shell_agent import main
 from interlock.shell_agent.turn import COMMAND_FAILED
+from shell_agent.shell_conversation import conversation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("A-7")]
 

@@ -87,7 +87,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
     async def hello() -> Hello:
         return Hello(
             versions=[DPS_VERSION], runner_id=config.runner_id, boot_id=boot_id, agents=offers(agents),
-            features=[BATCH], sessions=await sessions.hello_sessions(), device_name=config.device_name, roots=config.roots,
+            features=[BATCH], sessions=await sessions.hello_sessions(), device_name=config.device_name,
+            roots=config.roots,
         )
 
     def changed(state: LinkState) -> None:
