@@ -79,8 +79,8 @@ def test_what_is_shown_reads_the_same_but_for_secrets() -> None:
         ("[limits]\napproval_ttl_ms = 99999999999\n", 'f:2: "approval_ttl_ms" in [limits]: at most 30 days'),
         ("agents = 5\n", 'f:1: "agents" in the file: expected `object`, got `int`.'),
         ("[gateway\n", "f:1: not TOML: "),
-        ("[gateway]\nzzzz = 1\n", "known: host, port, hosts, origins, tls_cert, tls_key, behind_proxy, trusted_proxies, "
-                                  "buffer_policy."),
+        ("[gateway]\nzzzz = 1\n", "known: host, port, hosts, origins, tls_cert, tls_key, behind_proxy, "
+                                  "trusted_proxies, buffer_policy."),
     ],
 )
 def test_a_mistake_names_file_line_and_remedy(text: str, sentence: str) -> None:
