@@ -388,3 +388,21 @@ async def test_a_runner_that_offers_nothing_says_and_hears_one_frame_a_message(h
         runner.text(json.dumps(frame, indent=1))  # A line end between fields is none between frames.
         await runner.acked(2)
         assert await house.kinds(session_id) == ["session.capabilities", "agent.error"]
+
+
+@pytest.mark.req("L-4", "E-1")
+@pytest.mark.parametrize("seqs", [(2**63, 0), (0, 2**63)])
+async def test_a_hello_with_a_number_that_no_store_can_hold_is_refused(house: House, seqs: tuple[int, int]) -> None:
+    async with house.link() as runner:
+        await runner.next()
+        runner.hello(p.HelloSession(session_id="s", last_seq_sent=seqs[0], control_seq=seqs[1], state="idle"))
+        assert (await runner.closed())[0] == 4408
+
+
+@pytest.mark.req("D-2", "D-4", "E-1")
+async def test_a_history_that_lost_more_than_can_be_counted_ends_the_link(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say("session.history", {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
+                                       "buffer_status": {"policy_applied": "DROP", "truncated": True}},
+                   session_id=session_id, metadata={"lost_ranges": [[2, 2**63]]})
+        assert (await runner.closed())[0] == 1003

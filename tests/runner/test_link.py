@@ -287,6 +287,22 @@ async def test_a_control_frame_of_a_session_without_a_name_is_noted_and_costs_no
         assert [row.session_id for row in await runner.outbox.sessions()] == [SESSION]
 
 
+@pytest.mark.req("E-1", "W-2")
+@pytest.mark.parametrize("seq", [2**53 + 1, 2**63, 2**64, 10**400])
+async def test_a_number_that_no_store_can_hold_is_refused_and_costs_nothing(seq: int) -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.expect("session.history")
+        frame = {"type": "control.turn.cancel", "message_id": "m", "session_id": OTHER, "seq": seq, "timestamp": "",
+                 "payload": {"reason": "user"}}
+        await peer.socket.send(json.dumps(frame))
+        assert (await runner.state("notice")).sentence
+        await peer.cancel_turn(1, "m1")
+        assert (await runner.control()).message_id == "m1"
+        assert [row.session_id for row in await runner.outbox.sessions()] == [SESSION]
+
+
 @pytest.mark.req("E-1", "D-7")
 async def test_an_invalid_control_frame_is_refused_by_name_and_the_link_stays() -> None:
     async with conversation() as (gateway, runner):

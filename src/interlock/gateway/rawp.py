@@ -37,6 +37,7 @@ from interlock.protocol.limits import (
     ACK_DELAY_MS,
     ACK_FRAMES,
     HEARTBEAT_INTERVAL_MS,
+    LARGEST_SEQ,
     MAX_FRAME_BYTES,
     MAX_MESSAGE_BYTES,
     OPENING_TIMEOUT_MS,
@@ -175,6 +176,8 @@ class RawpEndpoint:
             raise Closing(CloseCode.OPENING, f"hello cannot be read: {error}"[:120]) from None
         if not isinstance(frame.payload, p.Hello):
             raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
+        if any(max(known.last_seq_sent, known.control_seq) > LARGEST_SEQ for known in frame.payload.sessions):
+            raise Closing(CloseCode.OPENING, "hello cannot be read: a seq is too large")
         return frame.payload
 
     async def _welcome(self, hello: p.Hello, present: Present, inflow: Inflow, outflow: RunnerOutflow) -> None:
@@ -287,6 +290,8 @@ class RawpEndpoint:
             ranges = msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]])
         except msgspec.ValidationError as error:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
+        if any(last > LARGEST_SEQ for _, last in ranges):
+            raise Closing(1003, "metadata.lost_ranges: a number is too large")
         inflow.lose(session_id, ranges)
         why = LOSSES[history.buffer_status.policy_applied]
         await self._push(runner_id, session_id, lambda lane: tell_loss(lane, ranges, why))

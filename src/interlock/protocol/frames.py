@@ -13,7 +13,7 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
-from interlock.protocol.limits import MAX_FRAME_BYTES
+from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES
 
 
 class Direction(Enum):
@@ -232,6 +232,8 @@ def _check_envelope(wire: Wire, frame_class: Class) -> None:
         raise InvalidFrame("$.message_id", "is missing", wire)
     if frame_class is Class.DURABLE and (wire.seq is None or wire.seq < 1):
         raise InvalidFrame("$.seq", "a durable frame carries a seq from 1", wire)
+    if wire.seq is not None and wire.seq > LARGEST_SEQ:
+        raise InvalidFrame("$.seq", f"a seq is at most {LARGEST_SEQ}", wire)
     if frame_class is not Class.DURABLE and wire.seq is not None:
         raise InvalidFrame("$.seq", f"{wire.type} carries no seq", wire)
     if not wire.session_id and (frame_class is not Class.LINK or wire.type == "session.history"):

@@ -42,6 +42,8 @@ RECONNECT_LOOPBACK_MAX_MS = 1_000
 ACK_FRAMES = 64
 ACK_DELAY_MS = 50
 """An acknowledgement waits for at most so many frames or so long (D-1)."""
+LARGEST_SEQ = 2**53
+"""A number above this is refused: JSON readers round it, and a store cannot hold it for ever."""
 RECENT_MESSAGE_IDS = 4_096
 """Message ids remembered per session to recognise a repeated frame under another seq; seq recognises the rest."""
 

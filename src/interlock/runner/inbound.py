@@ -14,6 +14,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
 from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.protocol.payloads import SessionError
 from interlock.protocol.records import ControlRecord
 from interlock.runner.outflow import Outflow
@@ -120,7 +121,7 @@ class Inbound:
     async def _refuse(self, wire: Wire, raw: bytes, error: InvalidFrame) -> Stored | str:
         """Answer an invalid frame with `session.error` (E-1). One with a number counts as stored (D-7)."""
         sentence = f"The gateway sent an invalid {wire.type}: {error}."
-        durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and wire.seq > 0
+        durable = frame_class(wire.type) is Class.DURABLE and wire.seq is not None and 0 < wire.seq <= LARGEST_SEQ
         if not wire.session_id:
             return sentence
         told = self._error(wire, sentence)

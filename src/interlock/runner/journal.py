@@ -13,14 +13,13 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.state import SessionState, encode_state
 
 MAX_SENTENCE_CHARS = 8_000
 """A message for people is cut here: what an agent says must not make a frame too large (L-2)."""
 MAX_TITLE_CHARS = 1_000
 MAX_NAME_CHARS = 256
-LARGEST_SEQ = 2**53
-"""A frame is measured with the longest number that it could get."""
 
 
 class Flow(Protocol):

@@ -14,7 +14,7 @@ from interlock.ports.outbox import CloseBlock, Outbox, OutboxWrite, Piece, PutPo
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
-from interlock.protocol.limits import MAX_DELTA_BYTES, MIB, OUTBOX_BYTES, STOP_READING_SHARE
+from interlock.protocol.limits import LARGEST_SEQ, MAX_DELTA_BYTES, MIB, OUTBOX_BYTES, STOP_READING_SHARE
 from interlock.protocol.payloads import TextDelta, ToolStream
 from interlock.protocol.sizes import json_size, split_text
 from interlock.runner.uplink import Closed, Delta, Offer, Uplink
@@ -27,9 +27,6 @@ FLUSH_BYTES = 2 * MIB
 
 HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
 """Content: what waits at STOP_READING_SHARE, since it is what would be lost (D-3)."""
-
-_LARGEST_SEQ = 2**53
-"""A frame is measured with a number of this length, so that numbering it cannot make it too large."""
 
 
 class OutflowStopped(Exception):
@@ -288,7 +285,8 @@ def _size(write: OutboxWrite) -> int:
     """Bytes that a write takes, about; a frame exactly, with room for its number. Raises InvalidFrame."""
     match write:
         case Frame():
-            return len(encode(msgspec.structs.replace(write, seq=_LARGEST_SEQ)))
+            # Measured with the longest number, so that numbering it cannot make it too large.
+            return len(encode(msgspec.structs.replace(write, seq=LARGEST_SEQ)))
         case Piece():
             return json_size(write.text)
         case PutState():

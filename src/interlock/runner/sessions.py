@@ -9,13 +9,11 @@ import structlog
 from interlock.ports.outbox import Outbox, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
 from interlock.runner.state import SessionState, decode_state
 from interlock.runner.surroundings import Surroundings
-
-LARGEST_SEQ = 2**53
-"""A number above this is not believed."""
 
 log = structlog.get_logger()
 
