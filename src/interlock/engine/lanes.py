@@ -25,12 +25,12 @@ from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
-from interlock.protocol.limits import MIB, PAGE_MAX, RECENT_MESSAGE_IDS
+from interlock.protocol.limits import ACK_FRAMES, MIB, PAGE_MAX, RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
 from interlock.session.transcript import TranscriptFold
 
-GROUP_JOBS = 256
-"""Jobs that one decision takes at most: bounds the size of a transaction."""
+GROUP_JOBS = ACK_FRAMES
+"""Jobs that one decision takes at most: each is acknowledged as it commits, so no ack waits for more frames (D-1)."""
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
 GROUP_BYTES = 4 * MIB
