@@ -25,6 +25,7 @@ USAGE: list[list[str]] = [
     ["run", "shell", "ls", "--timeout", "0"], ["run", "shell", "ls", "--priority", "101"],
     ["run", "shell", "ls", "--priority", "high"], ["run", "shell", "ls", "--session", "a", "--continue"],
     ["run", "shell", "ls", "--session", "a b"], ["run", "shell", "ls", "--json", "--jsonl"],
+    ["status", "extra"],
     ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * 300_000],
     ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
     ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],
@@ -46,6 +47,20 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
     assert err.startswith("error[Usage]: ")
     assert err.count("\n") == 1
     assert "Traceback" not in err
+
+
+@pytest.mark.req("G-7")
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["config", "check", "a.toml"]) == 2
+    assert capsys.readouterr().err == (
+        "error[Usage]: More was given than is taken: a.toml. See: interlock config --help\n")
+
+
+@pytest.mark.req("G-7")
+def test_a_yes_that_nobody_would_give_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A detached command has no terminal that answers: it would wait until its approval expires."""
+    assert dispatch(["run", "shell", "ls", "--detach", "--yes"]) == 2
+    assert "--yes answers from this terminal" in capsys.readouterr().err
 
 
 @pytest.mark.req("G-3", "G-7")

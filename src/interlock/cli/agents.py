@@ -73,7 +73,7 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
 
 def _print_found(found: list[dict[str, Any]], where: Where) -> None:
     if not found:
-        say("every known agent on PATH is set up", "dim")
+        say("no other known agent is on PATH", "dim")
         return
     result(f"\nOn PATH, to be set up in {where.directory() / config.FILE_NAME}, and then `interlock up` again:")
     for one in found:

@@ -66,10 +66,14 @@ def _without_agent_flags(words: list[str]) -> list[str]:
 
 def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
+    from cyclopts import UnusedCliTokensError
+
     from interlock.cli.verbs import names
 
     verb = words[0] if words and words[0] in names() else ""
     sentence = " ".join(str(error).split())
+    if isinstance(error, UnusedCliTokensError):
+        sentence = f"More was given than is taken: {' '.join(error.unused_tokens or [])}."
     return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
 
 

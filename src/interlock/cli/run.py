@@ -68,6 +68,9 @@ def run(
         raise usage("--session and --continue both name a session.", "Give one of them.")
     if json and jsonl:
         raise usage("--json and --jsonl exclude each other.", "Give one of them.")
+    if detach and yes:
+        raise usage("--yes answers from this terminal, and --detach leaves it.",
+                    "Leave one out; `interlock attach @last --yes` answers later.")
     if not -100 <= priority <= 100:
         raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
     timeout_ms = milliseconds(timeout, "--timeout") if timeout is not None else None

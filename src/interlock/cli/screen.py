@@ -208,7 +208,7 @@ class Screen:
             self.remark(f"file: {file.name} ({file.media_type}, {file.size} bytes)")
 
 
-_ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was canceled"}
+_ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}
 
 
 def summary(raw_input: bytes, title: str | None) -> str:

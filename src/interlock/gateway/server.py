@@ -94,7 +94,7 @@ def listen(host: str, port: int, *, public: bool = False) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BindRefused(f"{host}:{port} cannot be listened on: {error.strerror}; is a gateway running already? "
-                          "Another port is set with `gateway.port`.") from None
+                          "Another port is given with --port, or set with `gateway.port`.") from None
     listener.setblocking(False)
     return listener
 

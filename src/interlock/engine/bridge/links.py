@@ -73,7 +73,7 @@ def detach(lane: Lane) -> None:
     state.attached = False
     if lane.active is not None:
         state.detached_since_ms = lane.now
-        lane.notice(Notice(code="Detached", message="the link to the runner is down; the agent works on",
+        lane.notice(Notice(code="Detached", message="the link to the runner is down; what still runs there works on",
                            since=lane.at))
         start_detach_clock(lane)
 
