@@ -25,7 +25,7 @@ USAGE: list[list[str]] = [
     ["run", "shell", "ls", "--timeout", "0"], ["run", "shell", "ls", "--priority", "101"],
     ["run", "shell", "ls", "--priority", "high"], ["run", "shell", "ls", "--session", "a", "--continue"],
     ["run", "shell", "ls", "--session", "a b"], ["run", "shell", "ls", "--json", "--jsonl"],
-    ["status", "extra"],
+    ["status", "extra"], ["audit", "verify", "--state", "/tmp/" + "x" * 300],
     ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * 300_000],
     ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
     ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],

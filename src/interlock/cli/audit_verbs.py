@@ -127,7 +127,12 @@ def _verify_state(where: Where, key: Path | None) -> Any:
     if key is not None:
         raise usage("--key belongs to a file.", "Name the exported log, too.")
     state = where.directory()
-    if not (state / PUBLIC_KEY_FILE).exists():
+    try:
+        kept = (state / PUBLIC_KEY_FILE).exists()
+    except OSError as error:  # Another user's directory, for one.
+        raise usage(f"{state} cannot be read: {error.strerror}.",
+                    "Verify as the user of the gateway, or name an exported file.") from None
+    if not kept:
         raise Trouble("NotFound", f"There is no audit log in {state}.",
                       "Name an exported file, or the state directory with --state.")
     try:
