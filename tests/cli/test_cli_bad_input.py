@@ -25,7 +25,7 @@ USAGE: list[list[str]] = [
     ["run", "shell", "ls", "--timeout", "0"], ["run", "shell", "ls", "--priority", "101"],
     ["run", "shell", "ls", "--priority", "high"], ["run", "shell", "ls", "--session", "a", "--continue"],
     ["run", "shell", "ls", "--session", "a b"], ["run", "shell", "ls", "--json", "--jsonl"],
-    ["status", "extra"], ["audit", "verify", "--state", "/tmp/" + "x" * 300],
+    ["status", "extra"],
     ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * 300_000],
     ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
     ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],
@@ -54,6 +54,14 @@ def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2
     assert capsys.readouterr().err == (
         "error[Usage]: More was given than is taken: a.toml. See: interlock config --help\n")
+
+
+@pytest.mark.req("G-7")
+def test_an_audit_log_that_cannot_be_read_is_a_sentence(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "gateway.pub").symlink_to("x" * 300)  # Unreadable for root, too: the name is too long for any file.
+    assert dispatch(["audit", "verify"]) == 2
+    assert capsys.readouterr().err.startswith(f"error[Usage]: {nowhere} cannot be read: ")
 
 
 @pytest.mark.req("G-7")

@@ -128,13 +128,13 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         raise usage("--key belongs to a file.", "Name the exported log, too.")
     state = where.directory()
     try:
-        kept = (state / PUBLIC_KEY_FILE).exists()
+        (state / PUBLIC_KEY_FILE).stat()
+    except FileNotFoundError:
+        raise Trouble("NotFound", f"There is no audit log in {state}.",
+                      "Name an exported file, or the state directory with --state.") from None
     except OSError as error:  # Another user's directory, for one.
         raise usage(f"{state} cannot be read: {error.strerror}.",
                     "Verify as the user of the gateway, or name an exported file.") from None
-    if not kept:
-        raise Trouble("NotFound", f"There is no audit log in {state}.",
-                      "Name an exported file, or the state directory with --state.")
     try:
         return verify_ledger_file(state)
     except KeyUnusable as error:
