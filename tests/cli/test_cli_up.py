@@ -192,6 +192,14 @@ def test_a_session_can_be_joined_by_key_and_by_directory(site: Site) -> None:
 
 
 @pytest.mark.req("G-4")
+def test_a_run_closes_the_session_that_it_opened_for_itself_and_no_other(site: Site) -> None:
+    own = site.document("run", "shell", "echo own", "--yes")["target"]["session_id"]
+    kept = site.document("run", "shell", "echo kept", "--yes", "--session", "kept")["target"]["session_id"]
+    assert site.document("sessions", own)["state"] in ("closing", "closed")
+    assert site.document("sessions", kept)["state"] == "idle"
+
+
+@pytest.mark.req("G-4")
 def test_detached_returns_at_once_with_the_id(site: Site) -> None:
     ran = site.call("run", "shell", "echo later", "--detach")
     command_id = ran.stdout.strip()

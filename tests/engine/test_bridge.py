@@ -97,6 +97,17 @@ async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() ->
     assert [notice.code for notice in record.command.notices] == ["ToolsNotGated"]  # type: ignore[union-attr]
 
 
+@pytest.mark.req("P-1", "G-1")
+async def test_a_policy_that_is_taken_anew_decides_the_next_command() -> None:
+    table = Table()
+    await table.execute()
+    table.engine.configure(Policy([Rule(name="stop", door="command", effect="deny", reason="not today")]),
+                           table.limits)
+    with pytest.raises(Problem, match="policy rule stop denies it: not today"):
+        await table.execute()
+    assert (await table.actions())[-1] == "reject"
+
+
 @pytest.mark.req("P-1")
 async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
     table = Table(Policy([Rule(name="dear", door="tool", cost_over=0.5, effect="deny", reason="too dear")]))

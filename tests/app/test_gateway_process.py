@@ -1,0 +1,69 @@
+"""The gateway as a process: what a signal does to it, and what it gives out of a log that was put back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+LISTENS = "the gateway listens on "
+
+
+@contextlib.contextmanager
+def gateway(state: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `interlock gateway` on a free port until the block ends; it must end cleanly."""
+    process = subprocess.Popen([sys.executable, "-m", "interlock", "gateway", "--state", str(state), "--port", "0"],
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        yield process, said(process, LISTENS).rpartition(" ")[2].strip()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def said(process: subprocess.Popen[str], marker: str) -> str:
+    """Read its standard error up to the line that holds the marker."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if marker in line:
+            return line
+    raise AssertionError(f"{marker!r} was never said")
+
+
+@pytest.mark.req("G-1")
+def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(tmp_path: Path) -> None:
+    config = tmp_path / "interlock.toml"
+    with gateway(tmp_path) as (process, _):
+        config.write_text("[polcy]\n")
+        os.kill(process.pid, signal.SIGHUP)
+        refused = json.loads(said(process, "config_not_reloaded"))
+        assert 'did you mean "policy"?' in refused["sentences"][0]
+        config.write_text('[[policy.rules]]\nname = "none"\neffect = "deny"\n')
+        os.kill(process.pid, signal.SIGHUP)
+        assert json.loads(said(process, "config_reloaded"))["rules"] == 1
+
+
+@pytest.mark.req("U-2")
+def test_the_export_of_a_log_that_was_put_back_carries_the_head_that_was_signed_before(tmp_path: Path) -> None:
+    with gateway(tmp_path):
+        pass
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "older")
+    with gateway(tmp_path) as (_, url):
+        assert httpx2.get(url + "/v1/commands").status_code == 401  # Leaves a record, and so a head.
+    shutil.copy(tmp_path / "older", tmp_path / "ledger.db")
+    with gateway(tmp_path) as (_, url):
+        key = (tmp_path / "owner.key").read_text().strip()
+        answer = httpx2.get(url + "/v1/audit/export", headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 200
+    assert json.loads(answer.text.splitlines()[-1])["count"] >= 1
