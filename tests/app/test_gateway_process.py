@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import httpx2
 import pytest
 
 LISTENS = "the gateway listens on "
+PATIENCE_S = 30.0
+"""A gateway that has not said by then what a test waits for is ended, so that the test fails instead of waiting."""
 
 
 @contextlib.contextmanager
@@ -23,11 +26,14 @@ def gateway(state: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `interlock gateway` on a free port until the block ends; it must end cleanly."""
     process = subprocess.Popen([sys.executable, "-m", "interlock", "gateway", "--state", str(state), "--port", "0"],
                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    impatience = threading.Timer(PATIENCE_S, process.kill)
+    impatience.start()
     try:
         yield process, said(process, LISTENS).rpartition(" ")[2].strip()
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     finally:
+        impatience.cancel()
         process.kill()
         process.communicate()
 
