@@ -1,0 +1,90 @@
+"""`agent.`: what an agent says, asks and gives (rawp section 4)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from interlock.protocol.payloads.base import AgentState, OptionKind, Payload, Severity
+
+
+class TextDelta(Payload, frozen=True, kw_only=True):
+    """`agent.text.delta`, `agent.thinking.delta`: `offset` counts code points of the block before `text` (E-4)."""
+
+    turn_id: str
+    block_id: str
+    offset: int
+    text: str
+
+
+class TextDone(Payload, frozen=True, kw_only=True):
+    """`agent.text.done`, `agent.thinking.done`: closes the block and replaces it (E-4)."""
+
+    turn_id: str
+    block_id: str
+    text: str
+
+
+class InteractionOption(Payload, frozen=True, kw_only=True):
+    """One answer that the agent offers; `option_id` goes back to it."""
+
+    option_id: str
+    label: str
+    kind: OptionKind
+
+
+class InteractionContext(Payload, frozen=True, kw_only=True):
+    """What the question is about; `input` is the tool's input as the agent gave it."""
+
+    tool_name: str
+    invocation_id: str | None = None
+    input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class InteractionRequest(Payload, frozen=True, kw_only=True):
+    """`agent.interaction.request` (A-5)."""
+
+    interaction_id: str
+    interaction_type: Literal["PERMISSION", "QUESTION"]
+    title: str
+    context: InteractionContext
+    options: list[InteractionOption] = []
+    expires_at: str | None = None
+
+
+class AgentError(Payload, frozen=True, kw_only=True):
+    """`agent.error` (A-2)."""
+
+    severity: Severity
+    error_code: str
+    message: str
+    turn_id: str | None = None
+    retryable: bool | None = None
+
+
+class FileChunk(Payload, frozen=True, kw_only=True):
+    """Which piece this is: `index` counts from 0 to below `count`."""
+
+    index: int
+    count: int
+
+
+class FileTransfer(Payload, frozen=True, kw_only=True):
+    """`agent.file.transfer`."""
+
+    transfer_id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    purpose: str
+    content: str
+    chunk: FileChunk | None = None
+
+
+class StateChanged(Payload, frozen=True, kw_only=True):
+    """`agent.state.changed`."""
+
+    state: AgentState
+    previous: AgentState

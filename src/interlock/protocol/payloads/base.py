@@ -1,0 +1,23 @@
+"""What all payloads share: their base, and the words that more than one of them uses."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["warning", "error", "fatal"]
+AgentState = Literal["idle", "running", "waiting_approval", "waiting_input", "compacting", "paused", "terminated"]
+StopReason = Literal["end_turn", "max_tokens", "cancelled", "error", "tool_use", "awaiting_input"]
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+ToolStatus = Literal["ok", "error", "denied", "cancelled"]
+OutputType = Literal[
+    "text", "file_content", "empty", "diff", "file_list", "web_content", "structured", "agent_result"
+]
+Channel = Literal["stdout", "stderr", "progress", "agent"]
+Outcome = Literal["allowed", "denied", "expired", "void"]
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of all payloads: absent fields stay absent on the wire. What was decoded never points back at itself, so
+    the cyclic collector is spared it."""

@@ -1,0 +1,99 @@
+"""`control.`: what the gateway asks of a session (M)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from interlock.protocol.payloads.base import Payload
+
+
+class PromptRequest(Payload, frozen=True, kw_only=True):
+    """`control.prompt.request`; `content` is the blocks of `input_type` "blocks"."""
+
+    prompt_id: str
+    input_type: Literal["text", "blocks"]
+    origin: Literal["user", "cron", "hook", "flush", "system"]
+    text: str | None = None
+    content: list[dict[str, Any]] | None = None
+    command_id: str | None = None
+    timeout_ms: int | None = None
+    mode: str | None = None
+    model: str | None = None
+    options: dict[str, Any] | None = None
+    system_append: str | None = None
+    silent: bool = False
+    context: dict[str, Any] | None = None
+
+
+class InteractionResponse(Payload, frozen=True, kw_only=True):
+    """`control.interaction.response`; `by` is the person or rule that decided."""
+
+    interaction_id: str
+    decision: Literal["allow", "deny"]
+    by: str
+    option_id: str | None = None
+    answer: str | None = None
+    updated_input: dict[str, Any] | None = None
+    message: str | None = None
+
+
+class InteractionTimeout(Payload, frozen=True, kw_only=True):
+    """`control.interaction.timeout`: a deny (A-5)."""
+
+    interaction_id: str
+
+
+class SessionCompact(Payload, frozen=True, kw_only=True):
+    """`control.session.compact` (A-6): answered by `session.compacted` with trigger `requested`."""
+
+    request_id: str
+    instructions: str | None = None
+    plan: dict[str, Any] | None = None
+
+
+class ModeSwitch(Payload, frozen=True, kw_only=True):
+    """`control.mode.switch` (A-6)."""
+
+    mode: str
+
+
+class SessionOpen(Payload, frozen=True, kw_only=True):
+    """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root."""
+
+    session_id: str
+    agent_id: str
+    workspace: str
+    workspace_access: Literal["rw", "ro", "none"]
+    resume: bool = False
+    buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
+
+
+class SessionClose(Payload, frozen=True, kw_only=True):
+    """`control.session.close`: the termination of A-4, then `session.closed`."""
+
+    reason: str
+
+
+class SessionRelease(Payload, frozen=True, kw_only=True):
+    """`control.session.release`: control passes to the gateway named by `to` (D-5)."""
+
+    to: str
+
+
+class TurnCancel(Payload, frozen=True, kw_only=True):
+    """`control.turn.cancel`: without `turn_id` it means whatever the session works on, or nothing."""
+
+    reason: str
+    turn_id: str | None = None
+
+
+class TurnPause(Payload, frozen=True, kw_only=True):
+    """`control.turn.pause`."""
+
+    reason: str | None = None
+
+
+class TurnResume(Payload, frozen=True, kw_only=True):
+    """`control.turn.resume`."""
+
+    reason: str | None = None

@@ -1,0 +1,115 @@
+"""`x-interlock.`: our own frames (E-2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from interlock.protocol.payloads.base import AgentState, Outcome, Payload
+
+
+class AgentOffer(Payload, frozen=True, kw_only=True):
+    """One agent in hello (L-4)."""
+
+    agent_id: str
+    adapter: str
+    adapter_type: Literal["process", "sdk"]
+    permission: Literal["asks", "never"]
+    context_owner: Literal["agent", "gateway"]
+    version: str | None = None
+    trusted_kinds: bool = False
+
+
+class RefusedControl(Payload, frozen=True, kw_only=True):
+    """A control frame that the runner stored and refused (D-7)."""
+
+    message_id: str
+    error_code: str
+    message: str
+
+
+class HelloSession(Payload, frozen=True, kw_only=True):
+    """One session in hello (L-4)."""
+
+    session_id: str
+    last_seq_sent: int
+    control_seq: int
+    state: AgentState
+    refused: list[RefusedControl] = []
+    turn_id: str | None = None
+    prompt_id: str | None = None
+
+
+class Hello(Payload, frozen=True, kw_only=True):
+    """`x-interlock.hello` (L-4)."""
+
+    versions: list[str]
+    runner_id: str
+    boot_id: str
+    agents: list[AgentOffer]
+    sessions: list[HelloSession]
+    features: list[str] = []
+    device_name: str = ""
+    roots: list[str] = []
+
+
+class WelcomeSession(Payload, frozen=True, kw_only=True):
+    """What the gateway has of one session (L-4): all up to `last_durable_seq` is durable."""
+
+    session_id: str
+    last_durable_seq: int
+
+
+class Welcome(Payload, frozen=True, kw_only=True):
+    """`x-interlock.welcome` (L-4)."""
+
+    version: str
+    link_id: str
+    gateway_id: str
+    limits: dict[str, int]
+    sessions: list[WelcomeSession]
+    features: list[str] = []
+
+
+class Ack(Payload, frozen=True, kw_only=True):
+    """`x-interlock.ack`, both directions: all up to `seq` is durable on the side that says so (D-1, D-7)."""
+
+    session_id: str
+    seq: int
+
+
+class LiveAgent(Payload, frozen=True, kw_only=True):
+    """One agent that the runner vouches for (L-5)."""
+
+    session_id: str
+    agent_id: str
+    state: AgentState
+    turn_id: str | None = None
+
+
+class Heartbeat(Payload, frozen=True, kw_only=True):
+    """`x-interlock.heartbeat` (L-5): what is listed, the runner vouches for."""
+
+    agents: list[LiveAgent]
+
+
+class InteractionHeld(Payload, frozen=True, kw_only=True):
+    """`x-interlock.interaction.held`: the gateway has it (A-5)."""
+
+    interaction_id: str
+    approval_id: str
+    expires_in_ms: int
+
+
+class InteractionResolved(Payload, frozen=True, kw_only=True):
+    """`x-interlock.interaction.resolved`: what the runner in fact handed to the agent (P-2)."""
+
+    interaction_id: str
+    outcome: Outcome
+    decided_at: str
+    by: str | None = None
+
+
+class ControlChanged(Payload, frozen=True, kw_only=True):
+    """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5)."""
+
+    gateway_id: str

@@ -1,0 +1,138 @@
+"""`session.`: a session's life, its turns, its figures."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from interlock.protocol.payloads.base import Payload, StopReason
+
+
+class Features(msgspec.Struct, frozen=True, kw_only=True):
+    """What an adapter can do (A-6); also what hello tells of each agent."""
+
+    adapter_type: Literal["process", "sdk"]
+    permission: Literal["asks", "never"] = "never"
+    context_owner: Literal["agent", "gateway"] = "agent"
+    context_compaction: bool = False
+    plan_mode: bool = False
+    pause: Literal["none", "boundary", "signal"] = "none"
+    resume_session: bool = False
+    single_turn_process: bool = False
+    images: bool = False
+    thinking: bool = False
+
+
+class AgentIdentity(Payload, frozen=True, kw_only=True):
+    """Which agent a session has."""
+
+    agent_id: str
+    name: str
+    version: str | None = None
+    model: str | None = None
+
+
+class Capabilities(Payload, frozen=True, kw_only=True):
+    """`session.capabilities` (A-6): the runner's answers an open; the gateway's own follows it."""
+
+    dps_version: str
+    features: dict[str, Any]
+    agent: AgentIdentity | None = None
+
+
+class BufferStatus(Payload, frozen=True, kw_only=True):
+    """`buffer_status` of `session.history` (D-2)."""
+
+    policy_applied: Literal["RING", "DROP", "NONE"]
+    truncated: bool
+    lost_frame_count: int | None = None
+    buffer_high_watermark: int | None = None
+
+
+class History(Payload, frozen=True, kw_only=True):
+    """`session.history` (D-2): `frames` are whole envelopes, as bytes."""
+
+    frames: list[msgspec.Raw]
+    buffer_status: BufferStatus
+    last_sync_timestamp: str
+    last_message_id: str
+
+
+class Compacted(Payload, frozen=True, kw_only=True):
+    """`session.compacted` (T-6)."""
+
+    summary: str
+    previous_token_count: int
+    current_token_count: int
+    preserved_elements: dict[str, Any]
+    trigger: Literal["auto", "manual", "requested"]
+
+
+class TokenUsage(Payload, frozen=True, kw_only=True):
+    """Tokens of one turn; unknown ones after a crash are 0 with `metadata.estimated`."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    thinking_tokens: int | None = None
+
+
+class Quota(Payload, frozen=True, kw_only=True):
+    """`cost_usage`, `message_usage`: `limit` -1 is unlimited."""
+
+    limit: float
+    used: float
+    unit: str
+
+
+class ContextWindow(Payload, frozen=True, kw_only=True):
+    """`utilization` is 0.0 to 1.0; what is not known is absent."""
+
+    capacity: int | None = None
+    used: int | None = None
+    utilization: float | None = None
+
+
+class Usage(Payload, frozen=True, kw_only=True):
+    """`session.usage` (T-2): `token_usage` counts this turn, the quotas are running totals."""
+
+    token_usage: TokenUsage
+    cost_usage: Quota
+    message_usage: Quota
+    context_window: ContextWindow
+    time_to_reset: str
+    turn_id: str | None = None
+
+
+class SessionError(Payload, frozen=True, kw_only=True):
+    """`session.error` (T-5)."""
+
+    error_code: str
+    message: str
+    fatal: bool
+
+
+class TurnStart(Payload, frozen=True, kw_only=True):
+    """`session.turn.start`; `metadata.prompt_id` names the prompt."""
+
+    turn_id: str
+    turn_index: int
+    mode: str | None = None
+
+
+class TurnEnd(Payload, frozen=True, kw_only=True):
+    """`session.turn.end` (A-2, T-3)."""
+
+    turn_id: str
+    stop_reason: StopReason
+    tool_invocation_count: int | None = None
+
+
+class SessionClosed(Payload, frozen=True, kw_only=True):
+    """`session.closed`: the last frame of one opening (17.2.3)."""
+
+    reason: str
+    exit_code: int | None = None
+    signal: int | None = None

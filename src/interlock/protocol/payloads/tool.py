@@ -1,0 +1,48 @@
+"""`tool.`: calls, their output, their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.payloads.base import Channel, OutputType, Payload, ToolStatus
+
+
+class ToolRequest(Payload, frozen=True, kw_only=True):
+    """`tool.invoke.request`; the digest of an approval is SHA-256 of `input`'s bytes as received (P-2)."""
+
+    invocation_id: str
+    turn_id: str
+    tool_name: str
+    input: msgspec.Raw
+    title: str | None = None
+    parent_invocation_id: str | None = None
+
+
+class ToolStream(Payload, frozen=True, kw_only=True):
+    """`tool.invoke.stream`: `offset` counts code points of this channel before `text` (E-4)."""
+
+    invocation_id: str
+    channel: Channel
+    offset: int
+    text: str
+
+
+class Truncated(Payload, frozen=True, kw_only=True):
+    """What was cut from a tool's output (E-5)."""
+
+    bytes_total: int
+    bytes_kept: int
+    sha256: str
+
+
+class ToolResult(Payload, frozen=True, kw_only=True):
+    """`tool.invoke.result`."""
+
+    invocation_id: str
+    status: ToolStatus
+    output_type: OutputType
+    output: Any
+    duration_ms: int
+    truncated: Truncated | None = None
