@@ -111,7 +111,7 @@ def test_lines_are_found_past_strings_of_many_lines() -> None:
 def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config.platformdirs, "user_state_path", lambda *_a, **_k: tmp_path / "own")
+    monkeypatch.setattr(config.directory.platformdirs, "user_state_path", lambda *_a, **_k: tmp_path / "own")
     assert state_directory(tmp_path / "a", {"INTERLOCK_STATE": str(tmp_path / "b")}) == tmp_path / "a"
     assert state_directory(None, {"INTERLOCK_STATE": str(tmp_path / "b")}) == tmp_path / "b"
     assert state_directory(None, {}) == tmp_path / "own"

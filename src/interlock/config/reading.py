@@ -1,102 +1,18 @@
-"""The one config file, `<state>/interlock.toml` (G-1), and where the state directory lies (G-2).
-
-Read by gateway, runner and command line. An unknown key is an error that names file, line and the nearest known key.
-"""
+"""How the config file is read: every mistake is collected, with file, line and the nearest known key (G-1)."""
 
 from __future__ import annotations
 
 import difflib
-import ipaddress
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Any, cast, get_args, get_origin
 
 import msgspec
-import platformdirs
 
-from interlock.command.policy import Rule
-from interlock.ports.agent import AgentSpec
-from interlock.protocol import limits
+from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
-
-FILE_NAME = "interlock.toml"
-DEFAULT_PORT = 7420
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the config's tables."""
-
-
-class GatewaySection(Section, frozen=True, kw_only=True):
-    """`[gateway]`: where it listens and over what (L-2), the host names it answers for beside loopback, the browser
-    origins it allows."""
-
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    hosts: list[str] = []
-    origins: list[str] = []
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    behind_proxy: bool = False
-    trusted_proxies: list[str] = []
-    buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
-    """What of a session's output a runner gives up while the link is down and its buffer is full (D-3)."""
-
-
-    def __post_init__(self) -> None:
-        if (self.tls_cert is None) != (self.tls_key is None):
-            missing = "tls_key" if self.tls_key is None else "tls_cert"
-            raise ValueError(f"{missing}: a certificate needs its key, and a key its certificate")
-        for text in self.trusted_proxies:
-            try:
-                ipaddress.ip_network(text)
-            except ValueError:
-                raise ValueError(f"trusted_proxies: {text!r} is no address and no network like 10.0.0.0/8") from None
-
-
-class PolicySection(Section, frozen=True, kw_only=True):
-    """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`."""
-
-    rules: list[Rule] = []
-
-
-class LimitsSection(Section, frozen=True, kw_only=True):
-    """`[limits]`: the clocks of C-1 and C-7, in milliseconds."""
-
-    timeout_ms: int = limits.TIMEOUT_DEFAULT_MS
-    approval_ttl_ms: int = limits.APPROVAL_TTL_MS
-    queue_ttl_ms: int = limits.QUEUE_TTL_MS
-    detach_ttl_ms: int = limits.DETACH_TTL_MS
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: a time in milliseconds, at least 1")
-        if self.approval_ttl_ms > limits.APPROVAL_TTL_MAX_MS:
-            raise ValueError(f"approval_ttl_ms: at most 30 days ({limits.APPROVAL_TTL_MAX_MS})")
-
-
-class RunnerSection(Section, frozen=True, kw_only=True):
-    """`[runner]`: the roots under which workspaces lie (A-1); empty means where it was started."""
-
-    roots: list[str] = []
-    outbox_bytes: int = limits.OUTBOX_BYTES
-    agent_idle_ms: int = limits.AGENT_IDLE_MS
-    drain_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
-
-
-class Config(Section, frozen=True, kw_only=True):
-    """The whole file; a missing file is all defaults."""
-
-    gateway: GatewaySection = GatewaySection()
-    policy: PolicySection = PolicySection()
-    limits: LimitsSection = LimitsSection()
-    runner: RunnerSection = RunnerSection()
-    agents: dict[str, AgentSpec] = {}
 
 
 class ConfigError(Exception):
@@ -105,25 +21,6 @@ class ConfigError(Exception):
     def __init__(self, sentences: list[str]) -> None:
         super().__init__("\n".join(sentences))
         self.sentences = sentences
-
-
-def state_directory(chosen: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Find the state directory: `--state`, `$INTERLOCK_STATE`, else the platform's own; made with mode 0700 (G-2).
-
-    Raises ConfigError where it is a file, or a directory that is everybody's.
-    """
-    named = chosen or environment.get("INTERLOCK_STATE")
-    path = Path(named) if named else platformdirs.user_state_path("interlock", appauthor=False)
-    path = path.expanduser().absolute()
-    if path.exists() and not path.is_dir():
-        raise ConfigError([f"{path}: the state directory is a file. Name another one with --state."])
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    mode = path.stat().st_mode
-    if mode & stat.S_ISVTX:
-        raise ConfigError([f"{path}: everybody may write there. Name a directory of your own with --state."])
-    if mode & 0o077:
-        path.chmod(0o700)
-    return path
 
 
 def load(path: Path) -> Config:
@@ -288,41 +185,3 @@ def _dotted(path: _Path) -> str:
 
 def _name(path: _Path) -> str:
     return f"[{_dotted(path)}]" if path else "the file"
-
-
-_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
-
-
-def show(config: Config) -> str:
-    """Write the effective config as TOML, values of secret-looking environment variables left out."""
-    data = cast("dict[str, Any]", msgspec.to_builtins(config))
-    lines: list[str] = []
-    rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
-    agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
-    for name, section in cast("dict[str, dict[str, Any]]", data).items():
-        lines += ["", f"[{name}]", *_entries(section)]
-    for rule in rules:
-        lines += ["", "[[policy.rules]]", *_entries(rule)]
-    for name, agent in agents.items():
-        env = cast("dict[str, str]", agent["env"])
-        agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}
-        lines += ["", f"[agents.{name}]", *_entries(agent)]
-    return "\n".join(lines[1:]) + "\n"
-
-
-def _entries(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None]
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON's string form is a TOML basic string, DEL apart.
-        return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(member) for member in cast("list[object]", value)) + "]"
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value).items()
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(member)}" for key, member in pairs if member is not None) + "}"
-    return str(value)

@@ -1,0 +1,41 @@
+"""The one config file, `<state>/interlock.toml` (G-1), and where the state directory lies (G-2).
+
+Read by gateway, runner and command line. An unknown key is an error that names file, line and the nearest known key.
+"""
+
+from __future__ import annotations
+
+from interlock.config.directory import state_directory
+from interlock.config.reading import ConfigError, check, key_lines, load, parse
+from interlock.config.sections import (
+    DEFAULT_PORT,
+    Config,
+    GatewaySection,
+    LimitsSection,
+    PolicySection,
+    RunnerSection,
+    Section,
+)
+from interlock.config.showing import show
+from interlock.ports.agent import AgentSpec
+
+FILE_NAME = "interlock.toml"
+
+__all__ = [
+    "DEFAULT_PORT",
+    "FILE_NAME",
+    "AgentSpec",
+    "Config",
+    "ConfigError",
+    "GatewaySection",
+    "LimitsSection",
+    "PolicySection",
+    "RunnerSection",
+    "Section",
+    "check",
+    "key_lines",
+    "load",
+    "parse",
+    "show",
+    "state_directory",
+]

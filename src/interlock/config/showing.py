@@ -1,0 +1,48 @@
+"""The config as it is in force, written as TOML without its secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from interlock.config.sections import Config
+
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
+
+
+def show(config: Config) -> str:
+    """Write the effective config as TOML, values of secret-looking environment variables left out."""
+    data = cast("dict[str, Any]", msgspec.to_builtins(config))
+    lines: list[str] = []
+    rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
+    agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
+    for name, section in cast("dict[str, dict[str, Any]]", data).items():
+        lines += ["", f"[{name}]", *_entries(section)]
+    for rule in rules:
+        lines += ["", "[[policy.rules]]", *_entries(rule)]
+    for name, agent in agents.items():
+        env = cast("dict[str, str]", agent["env"])
+        agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}
+        lines += ["", f"[agents.{name}]", *_entries(agent)]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None]
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON's string form is a TOML basic string, DEL apart.
+        return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(member) for member in cast("list[object]", value)) + "]"
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(member)}" for key, member in pairs if member is not None) + "}"
+    return str(value)
