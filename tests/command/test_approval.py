@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.command.approval import AUDIT_ACTION, MOVES, TERMINAL, Ballot, count, moved
+from interlock.command.approval import AUDIT_ACTION, MOVES, TERMINAL, Ballot, count, moved, withdraw
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Approval
 
@@ -116,9 +116,42 @@ def test_the_same_vote_again_stays_a_no_op_after_the_decision() -> None:
 def test_who_asked_for_it_does_not_approve_it_unless_policy_says_so() -> None:
     asked = approval(requested_by=KIM, self_approval=False)
     refused(asked, yes(KIM), "Forbidden")
+    refused(asked, no(KIM), "Forbidden")
     assert count(asked, yes(LEE)).outcome == "granted"
-    assert count(asked, no(KIM)).outcome == "denied"
+    assert count(asked, no(LEE)).outcome == "denied"
     assert count(approval(requested_by=KIM), yes(KIM)).outcome == "granted"
+
+
+@pytest.mark.req("P-3")
+def test_an_agent_driven_by_who_asked_does_not_count_either() -> None:
+    robot = Ballot(by=Actor(type="agent", id="robot"), decision="grant", at="now", driver=KIM)
+    refused(approval(requested_by=KIM, self_approval=False), robot, "Forbidden")
+    assert count(approval(requested_by=LEE, self_approval=False), robot).outcome == "granted"
+
+
+@pytest.mark.req("P-3")
+def test_a_vote_that_was_taken_back_counts_no_more_and_stays_to_be_seen() -> None:
+    voted = count(approval(required=2), yes(KIM)).approval
+    refused(voted, no(KIM), "Conflict")
+    taken = withdraw(voted, KIM, "later")
+    assert [(vote.by, vote.withdrawn_at) for vote in taken.votes] == [("user:kim", "later")]
+    assert count(taken, yes(LEE)).outcome == "counted"
+    with pytest.raises(Problem, match="has no vote"):
+        withdraw(taken, KIM, "later")
+    assert count(taken, no(KIM)).outcome == "denied"
+
+
+@pytest.mark.req("P-3")
+def test_nothing_is_taken_back_from_what_is_decided() -> None:
+    decided = count(approval(), yes(KIM)).approval
+    with pytest.raises(Problem, match="already granted by user:kim"):
+        withdraw(decided, KIM, "later")
+
+
+@pytest.mark.req("P-4")
+def test_where_the_rule_wants_signatures_a_plain_vote_is_refused() -> None:
+    refused(approval(signed=True), yes(KIM), "Forbidden")
+    assert count(approval(signed=True), yes(KIM, key_id="sgk_1")).approval.votes[0].method == "signature"
 
 
 @pytest.mark.req("P-2")

@@ -143,7 +143,7 @@ class Table:
                       session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata)
         raw = encode(frame)
         heard = decode(raw, Direction.C)
-        await (await self.lane(session_id)).call(lambda lane: take_frame(lane, heard, raw, self.policy))
+        await (await self.lane(session_id)).call(lambda lane: take_frame(lane, heard, raw, self.engine.policy))
         return frame
 
     async def opened(self, session_id: str) -> None:

@@ -31,8 +31,10 @@ from interlock.ports.ledger import (
     PutIdempotency,
     PutKey,
     PutPairing,
+    PutRule,
     PutRunner,
     PutSession,
+    PutSigningKey,
     PutTranscript,
     SeeRunner,
     SpendPairing,
@@ -50,11 +52,13 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    RuleRecord,
     RunnerRecord,
     SessionRecord,
+    SigningKeyRecord,
     TranscriptLine,
 )
-from interlock.protocol.resources import Actor, Approval, Command, Target, Vote
+from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey, Target, Vote
 
 pytestmark = pytest.mark.anyio
 
@@ -539,3 +543,22 @@ async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> 
                 assert (await ledger.session(name)) == session(name, updated_ms=n)
 
     await asyncio.gather(*(work(f"w{i}") for i in range(10)))
+
+
+@pytest.mark.req("A-9", "P-4")
+async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledger: Ledger) -> None:
+    rules = [RememberedRule(id=f"rul_{i}", tenant_id=tenant, created_at="", created_by="user:kim", approval_id="a",
+                            rule={"name": "n", "effect": "allow"}) for i, tenant in enumerate(("t1", "t2", "t1"))]
+    key = SigningKey(key_id="sgk_1", tenant_id="t1", owner=Actor(type="user", id="kim"), public_key="", created_at="")
+    await put(ledger, *(PutRule(RuleRecord(rule=rule)) for rule in rules), PutSigningKey(SigningKeyRecord(key=key)))
+    revoked = msgspec.structs.replace(rules[0], revoked_at="now")
+    await put(ledger, PutRule(RuleRecord(rule=revoked)))
+    assert [one.rule.id for one in await ledger.rules()] == ["rul_1", "rul_2"]
+    assert [one.rule.id for one in await ledger.rules("t1")] == ["rul_2"]
+    assert [one.rule for one in await ledger.rules("t1", revoked=True)] == [revoked, rules[2]]
+    assert (await ledger.rule("rul_0")) == RuleRecord(rule=revoked)
+    assert await ledger.rule("rul_9") is None
+    assert [one.key for one in await ledger.signing_keys("t1")] == [key]
+    assert await ledger.signing_keys("t2") == []
+    assert await ledger.signing_key("sgk_1") == SigningKeyRecord(key=key)
+    assert await ledger.signing_key("sgk_2") is None

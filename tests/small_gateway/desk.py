@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.approval import withdraw
+from interlock.command.policy import Policy
+from interlock.command.remembering import read
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.desk import Remember
 from interlock.ports.ledger import (
@@ -47,6 +50,7 @@ class SmallDesk:
     def __init__(self) -> None:
         self.ledger = MemoryLedger()
         self.viewers = Viewers(self.ledger)
+        self.policy = Policy()
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
         self.beating: set[str] = set()
@@ -100,9 +104,9 @@ class SmallDesk:
 
     async def add_approval(self, approval_id: str, tenant: str = "default", **fields: Any) -> Approval:
         approval = Approval(
-            id=approval_id, tenant_id=tenant, door="command", created_at=iso(NOW), expires_at=iso(NOW + 1),
-            title="run it", agent_id="shell", session_id="s1", digest="00", input=msgspec.Raw(b"{}"), rule="ask",
-            **{"state": "pending", **fields},
+            id=approval_id, tenant_id=tenant, created_at=iso(NOW), expires_at=iso(NOW + 1), title="run it",
+            agent_id="shell", session_id="s1", digest="00", rule="ask",
+            **{"state": "pending", "door": "command", "input": msgspec.Raw(b"{}"), **fields},
         )
         await self.commit([PutApproval(ApprovalRecord(approval=approval, expires_ms=NOW + 1))])
         return approval
@@ -118,6 +122,17 @@ class SmallDesk:
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
                            PutIdempotency(remember(approval))])
         return approval
+
+    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
+        record = await self.ledger.approval(approval_id)
+        assert record is not None
+        approval = withdraw(record.approval, principal.actor, iso(NOW))
+        await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
+                           PutIdempotency(remember(approval))])
+        return approval
+
+    async def learn_rules(self) -> None:
+        self.policy = self.policy.remembering([read(record.rule) for record in await self.ledger.rules()])
 
     async def add_session(self, session_id: str = "s1", tenant: str = "default", updated_ms: int = NOW) -> None:
         record = SessionRecord(

@@ -38,6 +38,10 @@ class Ballot(NamedTuple):
     comment: str | None = None
     digest: str | None = None
     role: str | None = None
+    driver: Actor | None = None
+    """The person who drives the agent that votes."""
+    key_id: str | None = None
+    """The key whose signature on it was verified (P-4)."""
 
 
 class Counted(NamedTuple):
@@ -54,41 +58,84 @@ def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
     return msgspec.structs.replace(approval, state=to, **changes)
 
 
-def count(approval: Approval, ballot: Ballot) -> Counted:
-    """Count a ballot (P-3): one vote a person, the same again is a no-op, the opposite is refused, any vote after
-    resolution is 409, and a ballot that names another digest was cast on something else (P-2). Raises Problem."""
-    voter = f"{ballot.by.type}:{ballot.by.id}"
-    earlier = next((vote for vote in approval.votes if vote.by == voter), None)
+def standing(approval: Approval) -> list[Vote]:
+    """The votes that count: those that nobody took back (P-3)."""
+    return [vote for vote in approval.votes if vote.withdrawn_at is None]
+
+
+def check(approval: Approval, ballot: Ballot) -> Vote | None:
+    """Check whether a ballot may be counted; gives the same vote where it was cast before (P-2, P-3). Raises Problem.
+
+    One vote a person, the same again is a no-op, the opposite needs a withdrawal, any vote after resolution is 409, a
+    ballot that names another digest was cast on something else, and one who has no say is told so.
+    """
+    voter = named(ballot.by)
+    earlier = next((vote for vote in standing(approval) if vote.by == voter), None)
     if earlier is not None and earlier.decision == ballot.decision:
-        return Counted(approval, "repeated")
+        return earlier
     if approval.state != "pending":
         raise Problem("Conflict", _too_late(approval))
     if earlier is not None:
-        raise Problem("Conflict", f"{voter} has already voted {earlier.decision} on approval {approval.id}")
+        raise Problem("Conflict", f"{voter} has already voted {earlier.decision} on approval {approval.id}",
+                      hint="Take that vote back first.")
     if ballot.digest is not None and ballot.digest != approval.digest:
         raise Problem("Conflict", f"approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
                       hint="Show the approval again and decide on what it shows now.")
-    if not approval.self_approval and approval.requested_by == ballot.by and ballot.decision == "grant":
-        raise Problem("Forbidden", "who asked for it does not count as an approver of it")
-    vote = Vote(by=voter, at=ballot.at, decision=ballot.decision, method="acl", comment=ballot.comment,
-                role=ballot.role)
+    _check_say(approval, ballot)
+    return None
+
+
+def count(approval: Approval, ballot: Ballot) -> Counted:
+    """Count a ballot (P-3): M distinct people, every group's share, and a no that reaches its threshold first wins.
+    Raises Problem."""
+    if check(approval, ballot) is not None:
+        return Counted(approval, "repeated")
+    vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
+                method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id)
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
-    grants = [vote for vote in voted.votes if vote.decision == "grant"]
-    denials = len(voted.votes) - len(grants)
+    grants = [vote for vote in standing(voted) if vote.decision == "grant"]
+    denials = len(standing(voted)) - len(grants)
     if denials >= voted.deny_threshold:
-        return Counted(_decided(voted, "denied", voter, ballot), "denied")
+        return Counted(_decided(voted, "denied", vote), "denied")
     if len(grants) >= voted.required and all(
         sum(vote.role == group.role for vote in grants) >= group.min for group in voted.groups
     ):
-        return Counted(_decided(voted, "granted", voter, ballot), "granted")
+        return Counted(_decided(voted, "granted", vote), "granted")
     return Counted(voted, "counted")
 
 
-def _decided(approval: Approval, to: ApprovalState, by: str, ballot: Ballot) -> Approval:
-    return moved(approval, to, decided_at=ballot.at, decided_by=by, comment=ballot.comment)
+def withdraw(approval: Approval, by: Actor, at: str) -> Approval:
+    """Take a vote back while it has decided nothing (P-3). Raises Problem Conflict."""
+    if approval.state != "pending":
+        raise Problem("Conflict", _too_late(approval, "nothing was taken back"))
+    mine = next((vote for vote in standing(approval) if vote.by == named(by)), None)
+    if mine is None:
+        raise Problem("Conflict", f"{named(by)} has no vote on approval {approval.id} to take back")
+    taken = msgspec.structs.replace(mine, withdrawn_at=at)
+    return msgspec.structs.replace(approval, votes=[taken if vote is mine else vote for vote in approval.votes])
 
 
-def _too_late(approval: Approval) -> str:
+def named(actor: Actor) -> str:
+    """A person's or agent's name as votes and records have it."""
+    return f"{actor.type}:{actor.id}"
+
+
+def _check_say(approval: Approval, ballot: Ballot) -> None:
+    asker = approval.requested_by
+    if not approval.self_approval and asker is not None and asker in (ballot.by, ballot.driver):
+        who = "who asked for it" if asker == ballot.by else "an agent that is driven by who asked for it"
+        raise Problem("Forbidden", f"{who} does not count as an approver of it",
+                      hint="Another person decides; who asked can cancel the command.")
+    if approval.signed and ballot.key_id is None:
+        raise Problem("Forbidden", f"the rule {approval.rule} counts only votes that are signed",
+                      hint="Vote with method signature: interlock approve --sign.")
+
+
+def _decided(approval: Approval, to: ApprovalState, vote: Vote) -> Approval:
+    return moved(approval, to, decided_at=vote.at, decided_by=vote.by, comment=vote.comment)
+
+
+def _too_late(approval: Approval, so: str = "this vote was not counted") -> str:
     who = f" by {approval.decided_by}" if approval.decided_by else ""
     when = f" at {approval.decided_at}" if approval.decided_at else ""
-    return f"approval {approval.id} is already {approval.state}{who}{when}; this vote was not counted"
+    return f"approval {approval.id} is already {approval.state}{who}{when}; {so}"

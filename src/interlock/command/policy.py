@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -23,6 +23,7 @@ Door = Literal["command", "tool"]
 Effect = Literal["allow", "ask", "deny"]
 Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
 Permission = Literal["asks", "never"]
+Source = Literal["config", "remembered", "shipped"]
 
 MATCH_CHARS = 65_536
 """A command line longer than this meets no `allow` rule's `command`, and every `ask` and `deny` rule's."""
@@ -52,6 +53,11 @@ class Subject(NamedTuple):
     allowed_tools: tuple[str, ...] = ()
     """`tools` of the command that the turn belongs to."""
     cost_usd: float = 0.0
+    command_only: bool = False
+    """The input is a command line and words about it: nothing else in it changes what is done."""
+    session_id: str | None = None
+    digest: str | None = None
+    """SHA-256 of the input as received, hex (P-2)."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,14 +78,25 @@ class Verdict(NamedTuple):
     self_approval: bool = True
     groups: tuple[Group, ...] = ()
     deny_threshold: int = 1
+    signed: bool = False
+
+
+class Step(NamedTuple):
+    """One rule as a decision passed it: `missed` is the match field that does not hold, None where the rule fits."""
+
+    rule: str
+    source: Source
+    effect: Effect
+    missed: str | None
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[[policy.rules]]`: every match field that is set must hold; a list holds when one of its members does.
 
-    `tool`, `kind` and `agent` are globs. `command` is a regular expression for the whole line. `path` is a glob:
-    `*` stays inside one directory, `**` does not. `hours` is "09:00-18:00" in `zone`. `ttl` is "90s", "15m", "24h"
-    or "2d". Raises ValueError with one sentence that begins with the field's name.
+    `tool`, `kind` and `agent` are globs. `command` is a regular expression for the whole line, `command_line` the line
+    itself. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the SHA-256 of the input, hex.
+    `hours` is "09:00-18:00" in `zone`. `ttl` is "90s", "15m", "24h" or "2d". With `signed` only votes by signature
+    count. Raises ValueError with one sentence that begins with the field's name.
     """
 
     name: str
@@ -92,7 +109,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tool: str | list[str] | None = None
     kind: str | list[str] | None = None
     command: str | None = None
+    command_line: str | list[str] | None = None
     path: str | list[str] | None = None
+    session: str | None = None
+    digest: str | None = None
     permission: Permission | None = None
     cost_over: float | None = None
     hours: str | None = None
@@ -103,6 +123,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ttl: str | None = None
     reason: str | None = None
     self_approval: bool = msgspec.field(name="self", default=True)
+    signed: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -128,26 +149,26 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self.self_approval,
             tuple(self.groups),
             self.deny_threshold,
+            self.signed,
         )
 
     def matches(self, subject: Subject) -> bool:
         """Tell whether every match field that is set holds."""
-        return (
-            (self.tenant is None or self.tenant == subject.tenant_id)
-            and (self.door is None or self.door == subject.door)
-            and (self.permission is None or self.permission == subject.permission)
-            and _is_one_of(self.type, subject.command_type)
-            and _is_one_of(self.origin, subject.origin)
-            and _fits_glob(self.agent, subject.agent_id)
-            and _fits_glob(self.tool, subject.tool_name)
-            and _fits_glob(self.kind, subject.tool_kind)
-            and (self.cost_over is None or subject.cost_usd > self.cost_over)
-            and self._fits_hours(subject.at_ms)
-            and self._fits_command(subject.command_line)
-            and self._fits_paths(subject.paths)
-        )
+        return self.missed(subject) is None
 
-    def _fits_hours(self, at_ms: int) -> bool:
+    def missed(self, subject: Subject) -> str | None:
+        """Name the first match field that does not hold, None where all do."""
+        for name, fits in _MATCHES:
+            if not fits(self, subject):
+                return name
+        return None
+
+    def fits_cost(self, cost_usd: float) -> bool:
+        """Whether the session has cost more than `cost_over`."""
+        return self.cost_over is None or cost_usd > self.cost_over
+
+    def fits_hours(self, at_ms: int) -> bool:
+        """Whether the moment lies in `hours` of `zone`."""
         if self.hours is None:
             return True
         moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(self.zone))
@@ -156,7 +177,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         # A span that ends before it begins goes over midnight.
         return first <= minute < last if first <= last else minute >= first or minute < last
 
-    def _fits_command(self, line: str | None) -> bool:
+    def fits_command(self, line: str | None) -> bool:
+        """Whether the whole command line is what `command` says."""
         if self.command is None:
             return True
         if line is None:
@@ -165,7 +187,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return self.effect != "allow"
         return re.fullmatch(self.command, line, re.DOTALL) is not None
 
-    def _fits_paths(self, paths: tuple[str, ...]) -> bool:
+    def fits_paths(self, paths: tuple[str, ...]) -> bool:
+        """Whether the paths are what `path` says: all of them to allow, any of them to ask or deny."""
         if self.path is None:
             return True
         patterns = [self.path] if isinstance(self.path, str) else self.path
@@ -173,6 +196,26 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         fits = [any(_glob(pattern, not strict).fullmatch(posixpath.normpath(path)) for pattern in patterns)
                 for path in paths]
         return bool(fits) and (all(fits) if strict else any(fits))
+
+
+_MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
+    ("tenant", lambda rule, subject: rule.tenant is None or rule.tenant == subject.tenant_id),
+    ("door", lambda rule, subject: rule.door is None or rule.door == subject.door),
+    ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),
+    ("permission", lambda rule, subject: rule.permission is None or rule.permission == subject.permission),
+    ("type", lambda rule, subject: _is_one_of(rule.type, subject.command_type)),
+    ("origin", lambda rule, subject: _is_one_of(rule.origin, subject.origin)),
+    ("agent", lambda rule, subject: _fits_glob(rule.agent, subject.agent_id)),
+    ("tool", lambda rule, subject: _fits_glob(rule.tool, subject.tool_name)),
+    ("kind", lambda rule, subject: _fits_glob(rule.kind, subject.tool_kind)),
+    ("cost_over", lambda rule, subject: rule.fits_cost(subject.cost_usd)),
+    ("hours", lambda rule, subject: rule.fits_hours(subject.at_ms)),
+    ("command_line", lambda rule, subject: _is_one_of(rule.command_line, subject.command_line)),
+    ("command", lambda rule, subject: rule.fits_command(subject.command_line)),
+    ("path", lambda rule, subject: rule.fits_paths(subject.paths)),
+    ("digest", lambda rule, subject: rule.digest is None or rule.digest == subject.digest),
+)
+"""The match fields in the order in which they are looked at, the cheap ones first."""
 
 
 def duration_ms(text: str) -> int:
@@ -255,17 +298,30 @@ class Policy:
     then the shipped default (P-1)."""
 
     def __init__(self, rules: Iterable[Rule] = (), remembered: Iterable[Rule] = ()) -> None:
-        config = tuple(rules)
-        self.rules: Sequence[Rule] = (
-            *(rule for rule in config if _goes_first(rule)),
-            *remembered,
-            *(rule for rule in config if not _goes_first(rule)),
+        self._config = tuple(rules)
+        self._ordered: Sequence[tuple[Source, Rule]] = (
+            *(("config", rule) for rule in self._config if _goes_first(rule)),
+            *(("remembered", rule) for rule in remembered),
+            *(("config", rule) for rule in self._config if not _goes_first(rule)),
         )
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The config's and the remembered rules, in the order in which they are asked."""
+        return tuple(rule for _, rule in self._ordered)
+
+    def listed(self) -> Sequence[tuple[Source, Rule]]:
+        """All rules that a rule can say, in order, each with where it comes from."""
+        return (*self._ordered, *(("shipped", rule) for rule in SHIPPED))
+
+    def remembering(self, rules: Iterable[Rule]) -> Policy:
+        """The same config with other remembered rules."""
+        return Policy(self._config, rules)
 
     def decide(self, subject: Subject) -> Verdict:
         """Say what the first matching rule says. A flush never asks a person: where it would, it is denied (Z-5)."""
-        for rule in self.rules:
-            if rule.matches(subject):
+        for _, rule in self._ordered:
+            if rule.missed(subject) is None:
                 verdict = rule.verdict()
                 break
         else:
@@ -274,9 +330,22 @@ class Policy:
             return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
         return verdict
 
+    def explain(self, subject: Subject) -> list[Step]:
+        """Go through the rules as `decide` does, up to the one that decides."""
+        steps: list[Step] = []
+        for source, rule in self.listed():
+            steps.append(Step(rule.name, source, rule.effect, rule.missed(subject)))
+            if steps[-1].missed is None:
+                return steps
+        verdict = _shipped(subject)
+        return [*steps, Step(verdict.rule, "shipped", verdict.effect, None)]
+
 
 def _goes_first(rule: Rule) -> bool:
-    return rule.effect == "deny" or (rule.effect == "ask" and (rule.required > 1 or bool(rule.groups)))
+    """Denials and quorums: what nobody's "always" may pass by."""
+    return rule.effect == "deny" or (
+        rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or rule.signed or not rule.self_approval)
+    )
 
 
 def _shipped(subject: Subject) -> Verdict:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from interlock.command.approval import Ballot, count
-from interlock.command.policy import Policy
-from interlock.engine.bridge import approving, submitting
+from interlock.command import remembering
+from interlock.command.approval import Ballot, count, withdraw
+from interlock.command.policy import Policy, Rule
+from interlock.engine.bridge import submitting, voting
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.lanes import Lanes, LaneShell
@@ -53,6 +55,8 @@ class Engine:
         self.viewers = viewers
         self.clock = clock
         self.policy = policy
+        self._remembered: list[Rule] = []
+        self._remembered_counts: Counter[str] = Counter()
         self.presence = Presence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts)
         self.lanes.link_of = self.presence.link_of
@@ -64,8 +68,8 @@ class Engine:
         """A lock for each (tenant, session key) whose session is being opened."""
 
     def configure(self, policy: Policy, limits: Limits) -> None:
-        """Take new settings; what is decided already stays decided."""
-        self.policy = policy
+        """Take new settings; what is decided already stays decided, and what is remembered stays remembered."""
+        self.policy = policy.remembering(self._remembered)
         self.lanes.limits = limits
         for shell in self.lanes.live():
             shell.lane.limits = limits
@@ -74,7 +78,16 @@ class Engine:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
         if self._writer is not None:
             self._writer.start()
+        await self.learn_rules()
         await self.lanes.wake_due()
+
+    async def learn_rules(self) -> None:
+        """Take the remembered rules that are in force from the ledger (A-9). One that cannot be read is an error: to
+        leave a denial out would allow what a person has denied."""
+        records = await self.ledger.rules()
+        self._remembered = [remembering.read(record.rule) for record in records]
+        self._remembered_counts = Counter(record.rule.tenant_id for record in records)
+        self.policy = self.policy.remembering(self._remembered)
 
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
@@ -115,20 +128,48 @@ class Engine:
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""
-        record = await self.ledger.approval(approval_id)
-        if record is None or record.approval.tenant_id != principal.tenant_id:
-            raise Problem("NotFound", f"there is no approval {approval_id}")
-        shell = await self._shell(record.approval.session_id)
+        shell = await self._approval_shell(principal, approval_id)
+        named = await self.ledger.signing_key(body.key_id) if body.key_id else None
+        booth = voting.Booth(self.policy, named.key if named is not None else None,
+                             self._remembered_counts[principal.tenant_id])
 
         def decide(lane: Lane) -> Approval | None:
             if approval_id not in lane.approvals:
                 return None
-            approval = approving.vote(lane, principal, approval_id, body)
+            approval = voting.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
             lane.out.writes.append(PutIdempotency(remember(approval)))
             return approval
 
         voted: Approval | None = await shell.call(decide)
-        return voted if voted is not None else await self._vote_late(principal, approval_id, body, remember)
+        if voted is None:
+            return await self._vote_late(principal, approval_id, body, remember)
+        if voted.remembered is not None:
+            await self.learn_rules()
+        return voted
+
+    async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
+        """Take a vote back while it has decided nothing (P-3)."""
+        shell = await self._approval_shell(principal, approval_id)
+
+        def decide(lane: Lane) -> Approval | None:
+            if approval_id not in lane.approvals:
+                return None
+            approval = voting.take_back(lane, principal, approval_id)
+            lane.out.writes.append(PutIdempotency(remember(approval)))
+            return approval
+
+        taken: Approval | None = await shell.call(decide)
+        if taken is None:
+            record = await self.ledger.approval(approval_id)
+            assert record is not None
+            return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
+        return taken
+
+    async def _approval_shell(self, principal: Principal, approval_id: str) -> LaneShell:
+        record = await self.ledger.approval(approval_id)
+        if record is None or record.approval.tenant_id != principal.tenant_id:
+            raise Problem("NotFound", f"there is no approval {approval_id}")
+        return await self._shell(record.approval.session_id)
 
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember

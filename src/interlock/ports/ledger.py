@@ -18,8 +18,10 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    RuleRecord,
     RunnerRecord,
     SessionRecord,
+    SigningKeyRecord,
     TranscriptLine,
 )
 
@@ -111,6 +113,18 @@ class PutKey(Write, frozen=True):
     """Insert or replace by key_id."""
 
     record: KeyRecord
+
+
+class PutRule(Write, frozen=True):
+    """Insert or replace a remembered rule by its id (A-9)."""
+
+    record: RuleRecord
+
+
+class PutSigningKey(Write, frozen=True):
+    """Insert or replace by key_id (P-4)."""
+
+    record: SigningKeyRecord
 
 
 class Audit(Write, frozen=True):
@@ -262,6 +276,18 @@ class Ledger(Protocol):
         ...
 
     async def key(self, key_sha256: str) -> KeyRecord | None: ...
+
+    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
+        """Remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
+        ...
+
+    async def rule(self, rule_id: str) -> RuleRecord | None: ...
+
+    async def signing_key(self, key_id: str) -> SigningKeyRecord | None: ...
+
+    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
+        """Oldest first; revoked ones too."""
+        ...
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from interlock.protocol.resources import Actor, Approval, Command
+from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey
 
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
@@ -75,6 +75,18 @@ class ApprovalRecord(Record, frozen=True, kw_only=True):
     expires_ms: int
 
 
+class RuleRecord(Record, frozen=True, kw_only=True):
+    """A remembered rule's row (A-9)."""
+
+    rule: RememberedRule
+
+
+class SigningKeyRecord(Record, frozen=True, kw_only=True):
+    """A signing key's row (P-4)."""
+
+    key: SigningKey
+
+
 class ControlRecord(Record, frozen=True, kw_only=True):
     """A control frame kept until the runner has it (D-7)."""
 
@@ -103,6 +115,8 @@ class Principal(Record, frozen=True, kw_only=True):
     actor: Actor
     role: Literal["viewer", "operator", "approver", "auditor", "admin", "owner"]
     key_id: str
+    driver: Actor | None = None
+    """The person who drives the agent that asks (P-3)."""
 
 
 class RunnerRecord(Record, frozen=True, kw_only=True):

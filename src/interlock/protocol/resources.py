@@ -172,7 +172,7 @@ class Command(Resource, frozen=True, kw_only=True):
 
 
 class Vote(Resource, frozen=True, kw_only=True):
-    """One person's vote on an approval."""
+    """One person's vote on an approval. One that was withdrawn stays to be seen, and counts no more (P-3)."""
 
     by: str
     at: str
@@ -180,6 +180,9 @@ class Vote(Resource, frozen=True, kw_only=True):
     method: Literal["acl", "signature"]
     comment: str | None = None
     role: str | None = None
+    key_id: str | None = None
+    """The key that signed it (P-4)."""
+    withdrawn_at: str | None = None
 
 
 class Quorum(Resource, frozen=True, kw_only=True):
@@ -220,19 +223,91 @@ class Approval(Resource, frozen=True, kw_only=True):
     decided_by: str | None = None
     comment: str | None = None
     self_approval: bool = True
+    signed: bool = False
+    """Only votes that are signed count (P-4)."""
+    supersedes: str | None = None
+    """The approval whose input was changed into this one's (P-2)."""
+    superseded_by: str | None = None
+    remembered: str | None = None
+    """The rule that its decision left behind (A-9)."""
 
 
-class GrantBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/approvals/{id}/grants`."""
+class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
+
+    `command` is a regular expression for the whole line, `path` a glob; `any_input` covers whatever the tool is given.
+    """
+
+    tool: str | None = None
+    command: str | None = None
+    path: str | list[str] | None = None
+    any_input: bool = False
+
+
+class Remembering(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`remember` of a vote: "always", for this session or for the tenant (A-9)."""
+
+    scope: Literal["session", "rule"]
+    match: RuleMatch | None = None
+
+
+class RememberedRule(Resource, frozen=True, kw_only=True):
+    """A person's "always" as a rule of policy: audited, listed, revocable (A-9, P-1).
+
+    `rule` is what the config's `[[policy.rules]]` would say.
+    """
+
+    id: str
+    tenant_id: str
+    created_at: str
+    created_by: str
+    approval_id: str
+    rule: dict[str, Any]
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+
+
+class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`POST /v1/approvals/{id}/grants`. With method signature, `at` is the signed moment (P-4)."""
 
     decision: Decision
     comment: str | None = None
     method: Literal["acl", "signature"] = "acl"
     signature: str | None = None
     key_id: str | None = None
+    at: str | None = None
     option_id: str | None = None
-    updated_input: dict[str, Any] | None = None
+    updated_input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Another input than was asked for, as bytes: what is approved then has its own digest (P-2)."""
+    remember: Remembering | None = None
     digest: str | None = None
+    idempotency_key: str | None = None
+
+
+class WithdrawalBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/approvals/{id}/withdrawals`."""
+
+    idempotency_key: str | None = None
+
+
+class SigningKeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/signing-keys`: an Ed25519 public key, 32 bytes as base64."""
+
+    public_key: str
+    label: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    idempotency_key: str | None = None
+
+
+class SigningKey(Resource, frozen=True, kw_only=True):
+    """A person's key for votes by signature (P-4)."""
+
+    key_id: str
+    tenant_id: str
+    owner: Actor
+    public_key: str
+    label: str = ""
+    created_at: str
+    revoked_at: str | None = None
 
 
 class CommandApproval(Resource, frozen=True, kw_only=True):

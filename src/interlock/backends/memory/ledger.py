@@ -27,8 +27,10 @@ from interlock.ports.ledger import (
     PutIdempotency,
     PutKey,
     PutPairing,
+    PutRule,
     PutRunner,
     PutSession,
+    PutSigningKey,
     PutTranscript,
     Receipt,
     SeeRunner,
@@ -47,8 +49,10 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    RuleRecord,
     RunnerRecord,
     SessionRecord,
+    SigningKeyRecord,
     TranscriptLine,
 )
 
@@ -70,6 +74,8 @@ class MemoryLedger(Ledger):
         self._approvals: dict[str, ApprovalRecord] = {}
         self._controls: dict[tuple[str, int], ControlRecord] = {}
         self._idempotency: dict[str, IdempotencyRecord] = {}
+        self._rules: dict[str, RuleRecord] = {}
+        self._signing_keys: dict[str, SigningKeyRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
@@ -121,6 +127,10 @@ class MemoryLedger(Ledger):
                        for other in self._runners.values()):
                     raise Taken("Another runner has this token.")
                 _put(self._runners, record.runner_id, record, undo)
+            case PutRule(record):
+                _put(self._rules, record.rule.id, record, undo)
+            case PutSigningKey(record):
+                _put(self._signing_keys, record.key.key_id, record, undo)
             case SeeRunner(runner_id, at_ms):
                 if (seen := self._runners.get(runner_id)) is not None:
                     _put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
@@ -256,6 +266,19 @@ class MemoryLedger(Ledger):
             return True
         ended = _ended_ms(record)
         return ended is not None and ended < before_ms
+
+    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
+        return [record for record in self._rules.values() if tenant_id in (None, record.rule.tenant_id)
+                and (revoked or record.rule.revoked_at is None)]
+
+    async def rule(self, rule_id: str) -> RuleRecord | None:
+        return self._rules.get(rule_id)
+
+    async def signing_key(self, key_id: str) -> SigningKeyRecord | None:
+        return self._signing_keys.get(key_id)
+
+    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
+        return [record for record in self._signing_keys.values() if record.key.tenant_id == tenant_id]
 
     async def runner(self, runner_id: str) -> RunnerRecord | None:
         self._check_open()

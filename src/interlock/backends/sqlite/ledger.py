@@ -23,8 +23,10 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    RuleRecord,
     RunnerRecord,
     SessionRecord,
+    SigningKeyRecord,
     TranscriptLine,
 )
 
@@ -150,6 +152,22 @@ class SqliteLedger(Ledger):
             pruned += now
             if now < PRUNE_ROWS:
                 return pruned
+
+    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
+        query = queries.remembered_rules(by_tenant=tenant_id is not None, revoked=revoked)
+        found = await self._readers.rows(query, () if tenant_id is None else (tenant_id,))
+        return [rows.rule_of(row) for row in found]
+
+    async def rule(self, rule_id: str) -> RuleRecord | None:
+        found = await self._readers.row(queries.RULE, (rule_id,))
+        return rows.rule_of(found) if found else None
+
+    async def signing_key(self, key_id: str) -> SigningKeyRecord | None:
+        found = await self._readers.row(queries.SIGNING_KEY, (key_id,))
+        return rows.signing_key_of(found) if found else None
+
+    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
+        return [rows.signing_key_of(row) for row in await self._readers.rows(queries.SIGNING_KEYS, (tenant_id,))]
 
     async def runner(self, runner_id: str) -> RunnerRecord | None:
         found = await self._readers.row(queries.RUNNER, (runner_id,))

@@ -115,6 +115,26 @@ def approvals(*, by_state: bool, paged: bool) -> str:
     return f"SELECT body FROM approval WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
 
 
+# --- remembered rules and signing keys ---
+PUT_RULE = """
+INSERT INTO remembered_rule (id, tenant_id, revoked, body) VALUES (?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET revoked = excluded.revoked, body = excluded.body
+"""
+RULE = "SELECT body FROM remembered_rule WHERE id = ?"
+PUT_SIGNING_KEY = """
+INSERT INTO signing_key (key_id, tenant_id, body) VALUES (?,?,?)
+ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
+"""
+SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = ?"
+SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = ? ORDER BY place"
+
+
+def remembered_rules(*, by_tenant: bool, revoked: bool) -> str:
+    """Select remembered rules, oldest first."""
+    where = [*(["tenant_id = ?"] if by_tenant else []), *([] if revoked else ["revoked = 0"])]
+    return f"SELECT body FROM remembered_rule{' WHERE ' if where else ''}{' AND '.join(where)} ORDER BY place"
+
+
 # --- control frames ---
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body) VALUES (?,?,?,?)

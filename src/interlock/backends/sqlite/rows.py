@@ -15,8 +15,10 @@ from interlock.protocol.records import (
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
+    RuleRecord,
     RunnerRecord,
     SessionRecord,
+    SigningKeyRecord,
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -24,7 +26,9 @@ _usage = msgspec.json.Decoder(dict[str, Any])
 _headers = msgspec.json.Decoder(dict[str, str])
 _command = msgspec.json.Decoder(CommandRecord)
 _approval = msgspec.json.Decoder(ApprovalRecord)
+_rule = msgspec.json.Decoder(RuleRecord)
 _runner = msgspec.json.Decoder(RunnerRecord)
+_signing_key = msgspec.json.Decoder(SigningKeyRecord)
 _pairing = msgspec.json.Decoder(PairingRecord)
 _key = msgspec.json.Decoder(KeyRecord)
 
@@ -105,6 +109,26 @@ def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
         scope=scope, fingerprint=fingerprint, status=status, headers=_headers.decode(headers), body=body,
         created_ms=created_ms, command_id=command_id,
     )  # fmt: skip
+
+
+def rule_row(record: RuleRecord) -> Row:
+    """Columns of PUT_RULE."""
+    return record.rule.id, record.rule.tenant_id, int(record.rule.revoked_at is not None), _encode(record)
+
+
+def rule_of(row: Row) -> RuleRecord:
+    """Read a remembered rule's body."""
+    return _rule.decode(row[0])
+
+
+def signing_key_row(record: SigningKeyRecord) -> Row:
+    """Columns of PUT_SIGNING_KEY."""
+    return record.key.key_id, record.key.tenant_id, _encode(record)
+
+
+def signing_key_of(row: Row) -> SigningKeyRecord:
+    """Read a signing key's body."""
+    return _signing_key.decode(row[0])
 
 
 def runner_row(record: RunnerRecord) -> Row:

@@ -24,8 +24,10 @@ from interlock.ports.ledger import (
     PutIdempotency,
     PutKey,
     PutPairing,
+    PutRule,
     PutRunner,
     PutSession,
+    PutSigningKey,
     PutTranscript,
     Receipt,
     SeeRunner,
@@ -156,6 +158,12 @@ class Transaction:
     def put_approval(self, write: PutApproval) -> None:
         self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))
 
+    def put_rule(self, write: PutRule) -> None:
+        self._execute(queries.PUT_RULE, rows.rule_row(write.record))
+
+    def put_signing_key(self, write: PutSigningKey) -> None:
+        self._execute(queries.PUT_SIGNING_KEY, rows.signing_key_row(write.record))
+
     def put_control(self, write: PutControl) -> None:
         record = write.record
         self._execute(queries.PUT_CONTROL, (record.session_id, record.seq, record.message_id, record.body))
@@ -214,6 +222,8 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     PutControl: Transaction.put_control,
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
+    PutRule: Transaction.put_rule,
+    PutSigningKey: Transaction.put_signing_key,
     PutRunner: Transaction.put_runner,
     SeeRunner: Transaction.see_runner,
     PutPairing: Transaction.put_pairing,

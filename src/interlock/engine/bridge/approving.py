@@ -1,4 +1,4 @@
-"""Approvals in a lane: opening one, counting votes, and what a decision sets free (section 3)."""
+"""Approvals in a lane: opening one, and what its decision, or time, sets free (section 3)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.approval import Ballot, count
 from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
-from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
-from interlock.protocol.resources import Actor, Approval, ApprovalDoor, GrantBody
-
-MAX_COMMENT_CHARS = 8_000
-"""A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
+from interlock.protocol.records import ApprovalRecord, CommandRecord
+from interlock.protocol.resources import Actor, Approval, ApprovalDoor
 
 
 def open_approval(
@@ -46,41 +41,15 @@ def open_approval(
     return approval
 
 
-def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody) -> Approval:
-    """Count a person's vote; vote, release, event and audit record are one decision (P-5). Raises Problem."""
-    record = lane.approvals.get(approval_id)
-    if record is None:
-        raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")
-    if len(body.comment or "") > MAX_COMMENT_CHARS:
-        raise Problem("InvalidPayload", f"/comment: a comment has at most {MAX_COMMENT_CHARS} characters")
-    if body.updated_input is not None:
-        raise Problem("UnsupportedCapability", f"agent {lane.state.agent_id} does not take a changed input; "
-                      "deny it and say why instead")
-    if body.method == "signature":
-        raise Problem("UnsupportedCapability", "votes by signature are not offered yet; use method acl")
-    ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
-                    role=principal.role)
-    counted = count(record.approval, ballot)
-    if counted.outcome == "repeated":
-        return counted.approval
-    who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
-    kept = lane.keep_approval(msgspec.structs.replace(record, approval=counted.approval))
-    lane.audit("vote", who, {"decision": body.decision, "digest": record.approval.digest},
-               command_id=record.approval.command_id, approval_id=approval_id)
-    if counted.outcome in ("granted", "denied"):
-        lane.tell_approval(kept, who)
-        release(lane, kept.approval, who)
-    return counted.approval
-
-
 def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
     """Do what a decided approval decides: both doors (section 3)."""
     allowed = approval.state == "granted"
     if approval.door == "tool" and approval.interaction_id is not None:
+        changed = _changed_input(approval) if allowed else None
         lane.control(
             "control.interaction.response",
             p.InteractionResponse(interaction_id=approval.interaction_id, decision="allow" if allowed else "deny",
-                                  by=who["id"], message=approval.comment),
+                                  by=who["id"], message=approval.comment, updated_input=changed),
         )
         restart_clock(lane)
         return
@@ -94,6 +63,11 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
         reason = f": {approval.comment}" if approval.comment else ""
         error = ("Forbidden", f"{approval.decided_by} did not allow it{reason}")
         end_command(lane, record, "rejected", who, error=error)
+
+
+def _changed_input(approval: Approval) -> dict[str, Any] | None:
+    """What the agent is to do instead, where the input was changed (P-2)."""
+    return msgspec.json.decode(approval.input, type=dict[str, Any]) if approval.supersedes is not None else None
 
 
 def expire(lane: Lane, record: ApprovalRecord) -> None:

@@ -169,7 +169,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,
         self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
         invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
-        groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
+        groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         kind="question" if asked.interaction_type == "QUESTION" else "permission",
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(

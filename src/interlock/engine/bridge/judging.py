@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 import shlex
@@ -10,16 +11,18 @@ from typing import Any, cast
 
 import msgspec
 
-from interlock.command.policy import Subject, Verdict
+from interlock.command.policy import Permission, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.records import CommandRecord
-from interlock.protocol.resources import Quorum
+from interlock.protocol.resources import Approval, Quorum
 
 _PATH_NAMES = re.compile(
     r"(?:.*_)?(?:path|file|filename|dir|directory|folder|source|src|destination|dest|dst)s?", re.IGNORECASE
 )
 """Members of a tool's input that name a path. One too many only makes an `allow` rule narrower."""
+_COMMAND_NAMES = frozenset({"command", "description", "title", "timeout", "timeout_ms"})
+"""Members beside a command line that do not change what it does."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -33,18 +36,37 @@ def subject_of(
 ) -> Subject:
     """A tool call as policy judges it. `record` is the command whose turn it is."""
     state = lane.state
-    fields = _fields(input_bytes)
     tools: tuple[str, ...] = ()
     if record is not None and isinstance(record.command.payload, msgspec.Raw):
         tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
-    return Subject(
-        door="tool", tenant_id=state.tenant_id, agent_id=state.agent_id,
+    return tool_subject(
+        input_bytes, state.workspace, tenant_id=state.tenant_id, agent_id=state.agent_id,
         origin=record.command.actor.type if record is not None else "system", permission=state.permission,
         at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
-        command_line=_command_line(fields.get("command")),
-        paths=tuple(relative(path, state.workspace) for path in _paths(fields)), allowed_tools=tools,
-        cost_usd=state.cost_usd,
+        allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
     )
+
+
+def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> Subject:
+    """A tool call by its input's bytes; `known` are the fields of Subject that do not come from them."""
+    fields = _fields(input_bytes)
+    return Subject(
+        door="tool", command_line=_command_line(fields.get("command")), command_only=fields.keys() <= _COMMAND_NAMES,
+        paths=tuple(relative(path, workspace) for path in _paths(fields)),
+        digest=hashlib.sha256(input_bytes).hexdigest(), **known,
+    )
+
+
+def subject_of_approval(approval: Approval, now_ms: int, permission: Permission = "asks") -> Subject:
+    """What an approval was asked on, as policy judges it now. The kind of the tool is the agent's word and not kept."""
+    asker = approval.requested_by
+    known: dict[str, Any] = {
+        "tenant_id": approval.tenant_id, "agent_id": approval.agent_id, "permission": permission, "at_ms": now_ms,
+        "origin": asker.type if asker is not None else "system", "session_id": approval.session_id,
+    }
+    if approval.door == "command":
+        return Subject(door="command", command_type="execute", digest=approval.digest, **known)
+    return tool_subject(bytes(approval.input), approval.workspace or "", tool_name=approval.tool_name, **known)
 
 
 def relative(path: str, workspace: str) -> str:

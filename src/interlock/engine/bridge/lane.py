@@ -292,11 +292,16 @@ class Lane:
         if approval.command_id is not None:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
                                     approval_id=approval.id, approval_state=approval.state, by=who["id"]))
-        self.feed(FeedEvent(event="approval", at=self.at, id=approval.id, state=approval.state,
-                            command_id=approval.command_id, session_id=approval.session_id, by=who["id"]))
+        self.feed_approval(record, who["id"])
         self.audit(approvals.AUDIT_ACTION[approval.state], who,
                    {"to": approval.state, "door": approval.door, "digest": approval.digest, "rule": approval.rule},
                    command_id=approval.command_id, approval_id=approval.id)
+
+    def feed_approval(self, record: ApprovalRecord, by: str) -> None:
+        """Tell the tenant's feed that an approval is as it is now."""
+        approval = record.approval
+        self.feed(FeedEvent(event="approval", at=self.at, id=approval.id, state=approval.state,
+                            command_id=approval.command_id, session_id=approval.session_id, by=by))
 
     # --- audit and row ---
     def audit(

@@ -44,7 +44,8 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
     verdict = policy.decide(
         Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
                 origin=principal.actor.type, permission=lane.state.permission, at_ms=lane.now,
-                command_type="execute", allowed_tools=tools)
+                command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
+                cost_usd=lane.state.cost_usd, digest=hashlib.sha256(raw).hexdigest())
     )
     if verdict.effect == "deny":
         lane.audit("reject", who_is(principal), {"rule": verdict.rule, "digest": hashlib.sha256(raw).hexdigest()})
@@ -65,7 +66,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
             lane, door="command", title=f"run {lane.state.agent_id}", input_bytes=raw, rule=verdict.rule,
             required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             command_id=command.id, requested_by=principal.actor, self_approval=verdict.self_approval,
-            groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
+            groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     kept = lane.keep(record)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.gateway.credentials import OWNER_TENANT, Credentials
-from interlock.gateway.rest import approvals, audit, commands, runners, sessions, status
+from interlock.gateway.rest import approvals, audit, commands, policy, runners, sessions, signing_keys, status
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials
 from interlock.gateway.rest.desk import Front
@@ -35,7 +35,7 @@ from interlock.protocol.resources import Actor
 
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
-    *runners.OPERATIONS,
+    *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS,
 )
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.command.remembering import plain, rule_of
+from interlock.engine.bridge.judging import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import APPROVERS, READERS
+from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
-from interlock.protocol.resources import Approval, ApprovalState, GrantBody
+from interlock.protocol.resources import (
+    Approval,
+    ApprovalState,
+    Decision,
+    GrantBody,
+    Remembering,
+    WithdrawalBody,
+)
 
 LIST = "list/approvals"
 
@@ -61,6 +71,37 @@ async def vote(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
+async def withdraw(call: Call) -> ASGIApp:
+    """POST /approvals/{id}/withdrawals: take one's own vote back; the answer is the approval after it (P-3)."""
+    memory = call.memory
+    assert memory is not None
+    approval_id = (await _find(call)).id
+
+    def remember(approval: Approval) -> IdempotencyRecord:
+        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
+
+    await call.front.desk.withdraw(call.principal, approval_id, remember)
+    assert memory.record is not None
+    return raw_answer(memory.record.body, memory.record.status, memory.record.headers)
+
+
+async def proposal(call: Call) -> ASGIApp:
+    """GET /approvals/{id}/rule: the rule that a vote with `remember` would leave behind, before it is saved (A-9)."""
+    approval = await _find(call)
+    scope = call.choice("scope", ("session", "rule")) or "session"
+    decision = call.choice("decision", get_args(Decision)) or "grant"
+    subject = subject_of_approval(approval, call.front.clock.now_ms())
+    wish = Remembering(scope=cast("Any", scope))
+    return json_answer({"rule": plain(rule_of(approval, subject, cast("Any", decision), wish))})
+
+
+async def explain(call: Call) -> ASGIApp:
+    """GET /approvals/{id}/explain: which rule decides this call now, and why the ones before it do not (P-1)."""
+    approval = await _find(call)
+    subject = subject_of_approval(approval, call.front.clock.now_ms())
+    return json_answer(explanation(call.front.desk.policy, subject))
+
+
 async def _find(call: Call) -> Approval:
     approval_id = call.path["approval_id"]
     record = await call.front.desk.ledger.approval(approval_id)
@@ -73,4 +114,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit")),
     Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS),
     Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody),
+    Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
+              body=WithdrawalBody, body_optional=True),
+    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS, ("scope", "decision")),
+    Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
+from interlock.command.policy import Policy
 from interlock.engine.viewers import Viewers
 from interlock.gateway.pairing import Pairings
 from interlock.ports.clock import Clock
@@ -29,6 +30,15 @@ class Desk(Protocol):
 
     def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
              ) -> Awaitable[Approval]: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Awaitable[Approval]: ...
+
+    def learn_rules(self) -> Awaitable[None]:
+        """Take the remembered rules anew, after one was revoked."""
+        ...
 
     def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
                       ) -> Awaitable[SessionRecord]: ...

@@ -1,0 +1,80 @@
+"""Votes by signature: the bytes that are signed, and whether a signature holds (P-4)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from interlock.command.canonical import canonical
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Decision, SigningKey
+
+PREFIX = b"racp-approval-v1\n"
+CLOCK_MS = 5 * 60 * 1000
+"""How far the signed moment may lie from the gateway's own time, before or after."""
+KEY_BYTES = 32
+
+
+class Statement(NamedTuple):
+    """What a voter puts a name to: this decision, on this digest, of this approval, at this moment."""
+
+    tenant_id: str
+    subject_id: str
+    """The approval's id."""
+    digest: str
+    decision: Decision
+    approver: str
+    """`user:…`, as votes name people."""
+    key_id: str
+    at: str
+
+    def signed_bytes(self) -> bytes:
+        """The bytes under the signature: the prefix, then canonical JSON (RFC 8785)."""
+        return PREFIX + canonical(self._asdict())
+
+
+def read_public_key(text: str) -> Ed25519PublicKey:
+    """Read a public key, 32 bytes as base64. Raises ValueError with one sentence."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("is not base64") from None
+    if len(raw) != KEY_BYTES:
+        raise ValueError(f"has {len(raw)} bytes; an Ed25519 public key has {KEY_BYTES}")
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def key_id_of(public_key: str) -> str:
+    """Name a key by what it is: `sgk_` and the first 16 hex digits of its SHA-256."""
+    return "sgk_" + hashlib.sha256(base64.b64decode(public_key)).hexdigest()[:16]
+
+
+def verify(key: SigningKey, approver: str, statement: Statement, signature: str | None, now_ms: int) -> None:
+    """Hold a vote's signature against its key. Raises Problem Forbidden, one sentence for each thing that is wrong."""
+    if key.revoked_at is not None:
+        raise _refused(f"the signing key {key.key_id} was revoked at {key.revoked_at}")
+    if f"{key.owner.type}:{key.owner.id}" != approver or key.tenant_id != statement.tenant_id:
+        raise _refused(f"the signing key {key.key_id} is not one of {approver}")
+    try:
+        at_ms = parse_iso(statement.at)
+    except ValueError:
+        raise Problem("InvalidPayload", "/at: the signed moment is not an ISO 8601 time in UTC") from None
+    if abs(at_ms - now_ms) > CLOCK_MS:
+        raise _refused(f"the signed moment {statement.at} is more than 5 minutes from the gateway's time")
+    try:
+        read_public_key(key.public_key).verify(base64.b64decode(signature or "", validate=True),
+                                               statement.signed_bytes())
+    except (InvalidSignature, binascii.Error, ValueError):
+        raise _refused("the signature does not hold for this approval, digest, decision, person, key and moment"
+                       ) from None
+
+
+def _refused(sentence: str) -> Problem:
+    return Problem("Forbidden", f"{sentence}; the vote was not counted",
+                   hint="Show the approval again and sign what it shows now: interlock approve --sign.")

@@ -1,0 +1,180 @@
+"""Votes in a lane: counted, taken back, cast on a changed input, remembered as a rule (P-2, P-3, P-4, A-9)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.command.approval import Ballot, check, count, named, withdraw
+from interlock.command.policy import Policy
+from interlock.command.remembering import plain, rule_of
+from interlock.command.signature import Statement, verify
+from interlock.engine.bridge.approving import open_approval, release
+from interlock.engine.bridge.judging import quorums, subject_of_approval
+from interlock.engine.bridge.lane import Lane
+from interlock.ports.ledger import PutRule
+from interlock.protocol import payloads as p
+from interlock.protocol.limits import MAX_PROMPT_BYTES
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
+from interlock.protocol.resources import Approval, GrantBody, RememberedRule, SigningKey
+
+MAX_COMMENT_CHARS = 8_000
+"""A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
+
+
+class Booth(NamedTuple):
+    """What a vote is held against: the rules in force, the key that it names, and how many rules are remembered."""
+
+    policy: Policy
+    key: SigningKey | None = None
+    remembered: int = 0
+
+
+MAX_REMEMBERED_RULES = 1_000
+"""Remembered rules of a tenant that are in force at one time: every call is held against them."""
+
+
+def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, booth: Booth) -> Approval:
+    """Count a vote; vote, release, event and audit record are one decision (P-5). Raises Problem."""
+    record = _pending(lane, approval_id)
+    if len(body.comment or "") > MAX_COMMENT_CHARS:
+        raise Problem("InvalidPayload", f"/comment: a comment has at most {MAX_COMMENT_CHARS} characters")
+    ballot = _ballot(lane, principal, record.approval, body, booth.key)
+    if isinstance(body.updated_input, msgspec.Raw):
+        if check(record.approval, ballot) is not None:
+            raise Problem("Conflict", f"{named(ballot.by)} has already granted approval {approval_id} as it is",
+                          hint="Take that vote back first.")
+        record = _supersede(lane, record, body, booth.policy, _who(principal))
+        ballot = ballot._replace(digest=None)
+    counted = count(record.approval, ballot)
+    if counted.outcome == "repeated":
+        return counted.approval
+    who = _who(principal)
+    approval = counted.approval
+    if body.remember is not None:
+        if counted.outcome == "counted":
+            raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot stand for "
+                          "it", hint="Vote without remember.")
+        approval = _remember(lane, approval, principal, body, booth)
+    kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
+    lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id)
+    if counted.outcome in ("granted", "denied"):
+        lane.tell_approval(kept, who)
+        release(lane, approval, who)
+    return approval
+
+
+def take_back(lane: Lane, principal: Principal, approval_id: str) -> Approval:
+    """Withdraw a vote that has decided nothing yet (P-3). Raises Problem Conflict."""
+    record = _pending(lane, approval_id)
+    approval = withdraw(record.approval, principal.actor, lane.at)
+    kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
+    lane.audit("withdraw", _who(principal), {"digest": approval.digest}, command_id=approval.command_id,
+               approval_id=approval_id)
+    lane.feed_approval(kept, _who(principal)["id"])
+    return approval
+
+
+def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
+    record = lane.approvals.get(approval_id)
+    if record is None:
+        raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")
+    return record
+
+
+def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBody, key: SigningKey | None) -> Ballot:
+    """The vote as it is counted. A signature covers the digest that it was made on, and is checked first (P-4)."""
+    ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
+                    role=principal.role, driver=principal.driver)
+    if body.method == "acl":
+        return ballot
+    if isinstance(body.updated_input, msgspec.Raw):
+        raise Problem("InvalidPayload", "/updated_input: a signature covers what was asked, not what it is changed to",
+                      hint="Change the input with method acl, then sign the approval that takes its place.")
+    if not body.key_id or not body.at or not body.signature:
+        raise Problem("InvalidPayload", "a vote by signature names key_id, at and signature")
+    if key is None:
+        raise Problem("Forbidden", f"there is no signing key {body.key_id}; the vote was not counted",
+                      hint="Register the key with `interlock signing-keys create`.")
+    approver = named(principal.actor)
+    statement = Statement(approval.tenant_id, approval.id, approval.digest, body.decision, approver, key.key_id,
+                          body.at)
+    verify(key, approver, statement, body.signature, lane.now)
+    return ballot._replace(key_id=key.key_id)
+
+
+def _supersede(
+    lane: Lane, record: ApprovalRecord, body: GrantBody, policy: Policy, who: dict[str, str]
+) -> ApprovalRecord:
+    """End an approval whose input is changed, and open one on the new digest in its place (P-2). Raises Problem."""
+    old = record.approval
+    assert isinstance(body.updated_input, msgspec.Raw)
+    raw = bytes(body.updated_input)
+    _check_change(lane, old, body, raw)
+    changed = msgspec.structs.replace(old, input=msgspec.Raw(raw))
+    verdict = policy.decide(subject_of_approval(changed, lane.now, lane.state.permission))
+    if verdict.effect == "deny":
+        raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
+                      f"{verdict.reason or 'no reason given'}")
+    # A changed input is never easier to allow than what was asked for, whatever rule it meets now.
+    stricter = verdict.effect == "ask" and (verdict.required, len(verdict.groups)) >= (old.required, len(old.groups))
+    opened = open_approval(
+        lane, door=old.door, title=old.title, input_bytes=raw, rule=verdict.rule if stricter else old.rule,
+        required=verdict.required if stricter else old.required, ttl_ms=max(1, record.expires_ms - lane.now),
+        requested_by=old.requested_by, self_approval=old.self_approval and verdict.self_approval,
+        command_id=old.command_id, interaction_id=old.interaction_id, invocation_id=old.invocation_id,
+        tool_name=old.tool_name, groups=quorums(verdict) if stricter else old.groups, kind=old.kind,
+        deny_threshold=old.deny_threshold, signed=old.signed or verdict.signed, supersedes=old.id,
+    )
+    lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
+    if opened.interaction_id is not None:
+        lane.control("x-interlock.interaction.held", p.InteractionHeld(
+            interaction_id=opened.interaction_id, approval_id=opened.id, expires_in_ms=record.expires_ms - lane.now))
+    return lane.approvals[opened.id]
+
+
+def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> None:
+    if old.door != "tool" or old.kind != "permission" or lane.state.features.get("updated_input") is not True:
+        raise Problem("UnsupportedCapability", f"agent {old.agent_id} does not take a changed input here; "
+                      "deny it and say why instead")
+    if body.decision != "grant" or body.remember is not None:
+        raise Problem("InvalidPayload", "/updated_input: only a plain grant changes what is asked for")
+    try:
+        msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise Problem("InvalidPayload", "/updated_input: a tool's input is an object",
+                      errors=(Place("/updated_input", "not an object"),)) from None
+    if len(raw) > MAX_PROMPT_BYTES:
+        raise Problem("InvalidPayload", f"/updated_input: {len(raw)} bytes, the limit is {MAX_PROMPT_BYTES}")
+
+
+def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantBody, booth: Booth) -> Approval:
+    """Keep a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
+    assert body.remember is not None
+    if principal.role not in ("admin", "owner") and body.remember.scope == "rule":
+        raise Problem("Forbidden", f"the role {principal.role} decides for this session; a rule of the tenant is kept "
+                      "by an admin", hint="Remember it for the session, or vote without remember.")
+    if booth.remembered >= MAX_REMEMBERED_RULES:
+        raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
+                      hint="Revoke some: interlock policy rules.")
+    rule = rule_of(approval, subject_of_approval(approval, lane.now, lane.state.permission), body.decision,
+                   body.remember)
+    remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
+                                created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
+    lane.out.writes.append(PutRule(RuleRecord(rule=remembered)))
+    lane.audit("policy_change", _who(principal), {"rule": remembered.id, "change": "remembered", "effect": rule.effect},
+               command_id=approval.command_id, approval_id=approval.id)
+    return msgspec.structs.replace(approval, remembered=remembered.id)
+
+
+def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str, Any]:
+    meta: dict[str, Any] = {"decision": ballot.decision, "digest": approval.digest}
+    if ballot.key_id is not None:  # So that a reader of the log can hold the signature against the key (P-4).
+        meta |= {"key_id": ballot.key_id, "signature": body.signature, "at": body.at}
+    return meta
+
+
+def _who(principal: Principal) -> dict[str, str]:
+    return {"id": named(principal.actor), "role": principal.role}

@@ -1,0 +1,141 @@
+"""Operations on policy: the rules in force, what they say of a given call, and the remembered ones (P-1, A-9)."""
+
+from __future__ import annotations
+
+from typing import Any, cast, get_args
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.command.policy import Door, Origin, Permission, Policy, Subject
+from interlock.command.remembering import plain
+from interlock.engine.bridge.judging import tool_subject
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import ADMINS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutRule
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import AGENT_ID
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import AuditDraft, RuleRecord
+from interlock.protocol.resources import Body, RememberedRule
+
+
+class RevokeRuleBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/policy/rules/{id}/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class RuleList(msgspec.Struct, frozen=True):
+    """`GET /v1/policy/rules`: every rule that was ever remembered, oldest first."""
+
+    rules: list[RememberedRule]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What policy says of a call. `steps` are the rules in order up to the one that decides; `missed` is the match
+    field that kept a rule from deciding."""
+
+    effect: str
+    rule: str
+    required: int
+    reason: str | None
+    steps: list[dict[str, str | None]]
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /policy: every rule in force in the order in which they are asked."""
+    tenant = call.principal.tenant_id
+    rules = [{"source": source, **plain(rule)} for source, rule in call.front.desk.policy.listed()
+             if rule.tenant in (None, tenant)]
+    return json_answer({"rules": rules})
+
+
+async def decision(call: Call) -> ASGIApp:
+    """GET /policy/decision: what the rules say of a call that is described by the query (P-1)."""
+    return json_answer(explanation(call.front.desk.policy, _described(call)))
+
+
+async def remembered(call: Call) -> ASGIApp:
+    """GET /policy/rules: what people said always or never to, revoked ones too (A-9)."""
+    records = await call.front.desk.ledger.rules(call.principal.tenant_id, revoked=True)
+    return json_answer(RuleList([record.rule for record in records]))
+
+
+async def revoke(call: Call) -> ASGIApp:
+    """POST /policy/rules/{id}/revoke: the rule decides nothing from now on; a revoked one stays so."""
+    memory, desk, principal = call.memory, call.front.desk, call.principal
+    assert memory is not None
+    record = await desk.ledger.rule(call.path["rule_id"])
+    if record is None or record.rule.tenant_id != principal.tenant_id:
+        raise Problem("NotFound", f"There is no remembered rule {call.path['rule_id']}.",
+                      hint="List them with `GET /v1/policy/rules`.")
+    at = iso(call.front.clock.now_ms())
+    who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
+    rule = record.rule
+    changes: list[Any] = []
+    if rule.revoked_at is None:
+        rule = msgspec.structs.replace(rule, revoked_at=at, revoked_by=who["id"])
+        changes = [PutRule(RuleRecord(rule=rule)),
+                   Audit(AuditDraft(tenant_id=principal.tenant_id, at=at, who=who, action="policy_change",
+                                    meta={"rule": rule.id, "change": "revoked"}))]
+    answer = memory.keep(200, encode(rule), {})
+    await desk.ledger.commit(Batch([*changes, PutIdempotency(answer)]))
+    await desk.learn_rules()
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+def explanation(policy: Policy, subject: Subject) -> Explanation:
+    """Say what policy decides, and how it came to it."""
+    verdict = policy.decide(subject)
+    steps: list[dict[str, str | None]] = [
+        {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}
+        for step in policy.explain(subject)
+    ]
+    return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps)
+
+
+def _described(call: Call) -> Subject:
+    agent = call.query("agent") or ""
+    if AGENT_ID.fullmatch(agent) is None:
+        raise Problem("InvalidPayload", "`agent` names the agent that the call is of.",
+                      errors=(Place("agent", "an agent's id"),))
+    known: dict[str, Any] = {
+        "tenant_id": call.principal.tenant_id, "agent_id": agent,
+        "origin": call.choice("origin", get_args(Origin)) or "user",
+        "permission": call.choice("permission", get_args(Permission)) or "asks",
+        "at_ms": call.front.clock.now_ms(), "session_id": call.query("session_id"),
+        "cost_usd": call.number("cost_usd", 0, 0, 1_000_000),
+    }
+    door = cast("Door", call.choice("door", get_args(Door)) or "tool")
+    if door == "command":
+        kind = call.choice("type", ("execute", "pause", "resume", "cancel")) or "execute"
+        return Subject(door="command", command_type=kind, **known)
+    return tool_subject(_input(call), call.query("workspace") or "", tool_name=call.query("tool"),
+                        tool_kind=call.query("kind"), trusted_kinds=call.query("kind") is not None, **known)
+
+
+def _input(call: Call) -> bytes:
+    """The tool's input: as JSON, or made from `command` and `path`."""
+    given = call.query("input")
+    if given is None:
+        members = {name: value for name in ("command", "path") if (value := call.query(name)) is not None}
+        return msgspec.json.encode(members)
+    try:
+        msgspec.json.decode(given, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Problem("InvalidPayload", f"`input` is not a JSON object: {error}",
+                      errors=(Place("input", "a JSON object"),)) from None
+    return given.encode()
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/policy", "getPolicy", show, READERS),
+    Operation("GET", "/policy/decision", "decide", decision, READERS,
+              ("door", "agent", "tool", "kind", "command", "path", "input", "workspace", "origin", "permission", "type",
+               "session_id", "cost_usd")),
+    Operation("GET", "/policy/rules", "listRememberedRules", remembered, READERS),
+    Operation("POST", "/policy/rules/{rule_id}/revoke", "revokeRememberedRule", revoke, ADMINS, body=RevokeRuleBody,
+              body_optional=True),
+)

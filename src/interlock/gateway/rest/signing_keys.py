@@ -1,0 +1,99 @@
+"""Operations on keys for votes by signature: each person registers and revokes their own (P-4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.command.signature import key_id_of, read_public_key
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import ADMINS, APPROVERS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutSigningKey
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import AuditDraft, SigningKeyRecord
+from interlock.protocol.resources import Body, SigningKey, SigningKeyBody
+
+KEYS_A_PERSON = 20
+"""Signing keys of one person that are good at one time; one more is answered 429 QuotaExceeded."""
+
+
+class RevokeKeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/signing-keys/{id}/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class SigningKeyList(msgspec.Struct, frozen=True):
+    """`GET /v1/signing-keys`: every key that was ever registered, oldest first: votes of the past name them."""
+
+    signing_keys: list[SigningKey]
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /signing-keys."""
+    records = await call.front.desk.ledger.signing_keys(call.principal.tenant_id)
+    return json_answer(SigningKeyList([record.key for record in records]))
+
+
+async def create(call: Call) -> ASGIApp:
+    """POST /signing-keys: 201 and the key, registered for the one who asks."""
+    body: SigningKeyBody = call.body
+    principal, ledger = call.principal, call.front.desk.ledger
+    try:
+        read_public_key(body.public_key)
+    except ValueError as error:
+        raise Problem("InvalidPayload", f"/public_key: it {error}",
+                      errors=(Place("/public_key", str(error)),)) from None
+    key_id = key_id_of(body.public_key)
+    if await ledger.signing_key(key_id) is not None:
+        raise Problem("Conflict", f"The key {key_id} is registered already.", hint="Make another key pair.")
+    own = [record.key for record in await ledger.signing_keys(principal.tenant_id)
+           if record.key.owner == principal.actor and record.key.revoked_at is None]
+    if len(own) >= KEYS_A_PERSON:
+        raise Problem("QuotaExceeded", f"{KEYS_A_PERSON} signing keys of yours are good already.",
+                      hint="Revoke one that is not used.")
+    key = SigningKey(key_id=key_id, tenant_id=principal.tenant_id, owner=principal.actor, public_key=body.public_key,
+                     label=body.label, created_at=iso(call.front.clock.now_ms()))
+    return await _keep(call, key, 201, "registered")
+
+
+async def revoke(call: Call) -> ASGIApp:
+    """POST /signing-keys/{key_id}/revoke: votes that it signs are refused from now on; its owner, or an admin."""
+    record = await call.front.desk.ledger.signing_key(call.path["key_id"])
+    principal = call.principal
+    if record is None or record.key.tenant_id != principal.tenant_id:
+        raise Problem("NotFound", f"There is no signing key {call.path['key_id']}.",
+                      hint="List them with `GET /v1/signing-keys`.")
+    if record.key.owner != principal.actor and principal.role not in ADMINS:
+        raise Problem("Forbidden", "A signing key is revoked by its owner or by an admin.")
+    if record.key.revoked_at is not None:
+        return await _keep(call, record.key, 200, None)
+    revoked = msgspec.structs.replace(record.key, revoked_at=iso(call.front.clock.now_ms()))
+    return await _keep(call, revoked, 200, "revoked")
+
+
+async def _keep(call: Call, key: SigningKey, status: int, change: str | None) -> ASGIApp:
+    memory, principal = call.memory, call.principal
+    assert memory is not None
+    answer = memory.keep(status, encode(key), {})
+    writes: list[Any] = [PutIdempotency(answer)]
+    if change is not None:
+        who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
+        meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key}
+        writes += [PutSigningKey(SigningKeyRecord(key=key)),
+                   Audit(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
+                                    action="key_rotate", meta=meta))]
+    await call.front.desk.ledger.commit(Batch(writes))
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/signing-keys", "listSigningKeys", listing, READERS),
+    Operation("POST", "/signing-keys", "createSigningKey", create, APPROVERS, body=SigningKeyBody),
+    Operation("POST", "/signing-keys/{key_id}/revoke", "revokeSigningKey", revoke, APPROVERS, body=RevokeKeyBody,
+              body_optional=True),
+)
