@@ -26,6 +26,8 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `garbage` `bad-frames` | lines that are no JSON, no UTF-8; frames of a wrong shape                            |
 | `noise:SEED:COUNT`    | so many frames with a byte changed, lost or doubled, none of them read back           |
 | `line:BYTES`          | one line of so many bytes                                                             |
+| `state`               | text: what the open and the prompt asked for beside the words                         |
+| `question:WORD`       | a QUESTION; its answer comes back as text                                             |
 | `exit:CODE` `kill:N` `hang` `ignore-term` `wait` | as in `misbehaving.py`                                     |
 """
 
@@ -88,11 +90,15 @@ class Agent:
 
     def open(self, payload: dict[str, Any]) -> None:
         self.workspace = payload["workspace"]
+        self.opened = payload
         if self.start == "refuse":
             self.send("session.error", {"error_code": "UNAUTHORIZED", "message": "log in first", "fatal": True})
             time.sleep(LIFETIME_S)
         features: dict[str, Any] = {"adapter_type": "process", "permission": "asks", "context_compaction": True,
                                     "plan_mode": True, "thinking": True}
+        if self.start == "able":
+            features.update(dict.fromkeys(("resume_session", "model_switch", "prompt_options", "system_append",
+                                           "questions", "updated_input", "read_only"), True))
         if self.start == "never":
             features["permission"] = "never"
         if self.start == "odd":
@@ -179,6 +185,19 @@ class Turn:
         block = block or f"b{len(self.blocks)}"
         self.send(f"agent.{kind}.delta", turn_id=self.turn_id, block_id=block, offset=0, text=text)
         self.blocks[block] = (kind, text)
+
+    def do_state(self) -> None:
+        asked, opened = self.request["payload"], self.agent.opened
+        told = {"loaded": "yes" if opened.get("resume") else "no", "access": opened["workspace_access"],
+                "mode": asked.get("mode"), "model": asked.get("model"), "effort": (asked.get("options") or {}).get(
+                    "thinking"), "system": asked.get("system_append"), "silent": asked.get("silent")}
+        self.do_text(" ".join(f"{name}={value}" for name, value in sorted(told.items())))
+
+    def do_question(self, word: str) -> None:
+        self.send("agent.interaction.request", interaction_id=f"q-{word}", interaction_type="QUESTION", title=word,
+                  context={"tool_name": "ask", "input": {"question": word}})
+        answer = self.agent.until("control.interaction.response")["payload"]
+        self.do_text(f"answer={answer.get('answer')}")
 
     def do_text(self, word: str = "hello") -> None:
         self.say("text", word)

@@ -12,6 +12,10 @@
 | `version`       | `initialize` is answered with protocolVersion 99                                      |
 | `ignore-term`   | SIGTERM is ignored all along; otherwise as usual                                      |
 | `mute-stderr`   | closes stderr                                                                         |
+| `able`          | offers modes, a model, thinking and `session/load`; see the word `state`              |
+| `forgetful`     | as `able`, but `session/load` is answered with an error                               |
+| `auto`          | as `able`, and opens in a mode that asks for nothing                                  |
+| `grouped`       | as `able`, but all that can be chosen is a config option, its values in groups        |
 
 The words of a prompt are done in order; arguments follow a colon; words not listed are passed over. Afterwards the
 prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name inside the workspace.
@@ -49,6 +53,8 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 | `unknown`              | a `_vendor/thing` notification, a sessionUpdate of an unknown kind, and a      |
 |                        | `_vendor/ask` request whose answer it waits for                                |
 | `wrong-session`        | a text chunk for a session that does not exist                                 |
+| `state`                | text: which session, mode, model and effort are set                            |
+| `mode:ID`              | it switches its mode by itself                                                 |
 | `usage`                | a `usage_update`, and usage in the prompt's result                             |
 | `plan`                 | a plan                                                                         |
 | `tool-output:BYTES`    | a tool call that completes with so much text, without asking; default 1 KiB    |
@@ -456,6 +462,16 @@ def usage(turn: Turn) -> None:
 
 
 @word
+def state(turn: Turn) -> None:
+    turn.text(" ".join(f"{name}={value}" for name, value in sorted(SET.items())))
+
+
+@word
+def mode(turn: Turn, mode_id: str) -> None:
+    turn.update("current_mode_update", currentModeId=mode_id)
+
+
+@word
 def plan(turn: Turn) -> None:
     turn.update("plan", entries=[{"content": "misbehave", "priority": "high", "status": "in_progress"}])
 
@@ -549,6 +565,32 @@ def ask_abandon(turn: Turn, file: str = "written.txt") -> None:
         turn.act(call_id, file, turn.pipe.answer(request), ONCE)
 
 
+SET = {"mode": "default", "model": "small", "effort": "low", "loaded": "no"}
+VALUES = {"mode": ["default", "plan", "auto"], "model": ["small", "large"], "effort": ["low", "high"]}
+CATEGORIES = {"mode": "mode", "model": "model", "effort": "thought_level"}
+ABLE = {"able", "forgetful", "auto", "grouped"}
+
+
+def offered(start: str) -> dict[str, Any]:
+    """What a session of an able agent lets be chosen."""
+    def option(name: str, grouped: bool = False) -> dict[str, Any]:
+        values: list[Any] = [{"value": value, "name": value.title()} for value in VALUES[name]]
+        if grouped:
+            values = [{"group": "g", "name": "all", "options": values}]
+        return {"id": name, "name": name, "category": CATEGORIES[name], "type": "select", "currentValue": SET[name],
+                "options": values}
+
+    if start == "grouped":
+        return {"configOptions": [option(name, grouped=True) for name in VALUES]}
+    return {
+        "modes": {"currentModeId": SET["mode"],
+                  "availableModes": [{"id": value, "name": value.title()} for value in VALUES["mode"]]},
+        "models": {"currentModelId": SET["model"],
+                   "availableModels": [{"modelId": value, "name": value.title()} for value in VALUES["model"]]},
+        "configOptions": [option("effort")],
+    }
+
+
 class Agent:
     """The messages of one connection, in order; one prompt at a time."""
 
@@ -563,6 +605,11 @@ class Agent:
             if self.start == "hang":
                 continue
             answer = {"initialize": self.initialize, "session/new": self.new_session, "session/prompt": self.prompt}
+            if self.start in ABLE:
+                answer.update({
+                    "session/load": self.load, "session/set_mode": self.set, "session/set_model": self.set,
+                    "session/set_config_option": self.set,
+                })
             if message["method"] in answer:
                 answer[message["method"]](message)
             elif "id" in message:
@@ -578,7 +625,8 @@ class Agent:
             self.pipe.write(b"Welcome to misbehaving!\nlistening on stdio ...\n")
         version = 99 if self.start == "version" else 1
         info = {"name": "misbehaving", "title": "Misbehaving", "version": "1"}
-        result = {"protocolVersion": version, "agentCapabilities": {}, "authMethods": [], "agentInfo": info}
+        able: dict[str, Any] = {"loadSession": True} if self.start in ABLE else {}
+        result = {"protocolVersion": version, "agentCapabilities": able, "authMethods": [], "agentInfo": info}
         self.pipe.send({"id": message["id"], "result": result})
 
     def new_session(self, message: dict[str, Any]) -> None:
@@ -588,7 +636,29 @@ class Agent:
             return
         session_id = f"misbehaving-{os.getpid()}-{len(self.workspaces) + 1}"
         self.workspaces[session_id] = message["params"]["cwd"]
-        self.pipe.send({"id": message["id"], "result": {"sessionId": session_id}})
+        if self.start == "auto":
+            SET["mode"] = "auto"
+        more = offered(self.start) if self.start in ABLE else {}
+        self.pipe.send({"id": message["id"], "result": {"sessionId": session_id, **more}})
+
+    def load(self, message: dict[str, Any]) -> None:
+        session_id = message["params"]["sessionId"]
+        if self.start == "forgetful":
+            self.refuse(message, -32002, "Resource not found", {"details": f"no session {session_id}"})
+            return
+        self.workspaces[session_id] = message["params"]["cwd"]
+        again = Turn(self.pipe, session_id, "", 0, "")
+        again.text("what was asked", kind="user_message_chunk")
+        again.text("what was answered")
+        open_tool(again)
+        SET["loaded"] = "yes"
+        self.pipe.send({"id": message["id"], "result": offered(self.start)})
+
+    def set(self, message: dict[str, Any]) -> None:
+        params = message["params"]
+        name = {"session/set_mode": "mode", "session/set_model": "model"}.get(message["method"]) or params["configId"]
+        SET[name] = params.get("modeId") or params.get("modelId") or params["value"]
+        self.pipe.send({"id": message["id"], "result": {}})
 
     def prompt(self, message: dict[str, Any]) -> None:
         session_id = message["params"]["sessionId"]

@@ -11,6 +11,10 @@
 | `kill:N`      | sends itself the signal N                                                 |
 | `ignore-term` | ignores SIGTERM from then on                                              |
 | `hang`        | hears and says nothing any more                                           |
+| `state`       | streams what it was set to                                                |
+| `question:X`  | asks its user X, and streams the answer                                   |
+| `write:FILE`  | asks for leave as the real one does, in the hook and again, and streams   |
+|               | the input that it was given leave for                                     |
 
 Started with `--old` it does not know what a hook that must block is.
 """
@@ -64,16 +68,80 @@ def act(word: str) -> bool:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     elif verb == "hang":
         time.sleep(600)
+    elif verb == "state":
+        stream(" ".join(f"{name}={value}" for name, value in sorted(SET.items())))
+    elif verb == "question":
+        told = use_tool("AskUserQuestion", {"questions": [{"question": rest, "options": [{"label": "a"}]}]})
+        given = told.get("updatedInput", {}).get("answers", {}).get(rest)
+        close_tool()
+        stream(f"answer={given}")
+    elif verb == "write":
+        told = use_tool("Write", {"file_path": rest, "content": "x"})
+        close_tool()
+        stream(f"input={told.get('updatedInput', {}).get('file_path')}")
     return True
 
 
+SET = {"mode": "default", "model": None, "loaded": "yes" if any(w.startswith("--resume=") for w in sys.argv) else "no"}
+
+
+def remember() -> None:
+    """Keep the conversation where the real one keeps it."""
+    for word in sys.argv:
+        if word.startswith("--session-id="):
+            kept = os.path.join(os.environ["HOME"], ".claude", "projects", "here")
+            os.makedirs(kept, exist_ok=True)
+            open(os.path.join(kept, word.partition("=")[2] + ".jsonl"), "w").close()
+
+
+def ask(request: dict) -> dict:
+    """Ask through the SDK, and wait for what it answers."""
+    say({"type": "control_request", "request_id": f"ask-{time.monotonic_ns()}", "request": request})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["type"] == "control_response":
+            return message["response"]["response"]
+        answer(message)
+    sys.exit(0)
+
+
+def use_tool(name: str, given: dict) -> dict:
+    """Announce a call, and ask for leave: in the hook first, then in the permission callback."""
+    block = {"type": "tool_use", "id": "toolu_1", "name": name, "input": given}
+    say({"type": "assistant", "session_id": "s", "message": {"id": "m", "model": "odd", "content": [block]}})
+    told = ask({"subtype": "hook_callback", "callback_id": HOOKS[0], "tool_use_id": "toolu_1",
+                "input": {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given}})
+    if told.get("hookSpecificOutput", {}).get("permissionDecision") == "deny":
+        return {"behavior": "deny", "message": told["hookSpecificOutput"]["permissionDecisionReason"]}
+    return ask({"subtype": "can_use_tool", "tool_name": name, "input": given, "tool_use_id": "toolu_1",
+                "permission_suggestions": []})
+
+
+def close_tool() -> None:
+    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done", "is_error": False}
+    say({"type": "user", "session_id": "s", "message": {"content": [block]}})
+
+
+HOOKS: list = []
+
+
 def answer(request: dict) -> None:
+    asked = request["request"]
+    if asked["subtype"] == "initialize":
+        for matcher in (asked.get("hooks") or {}).get("PreToolUse", []):
+            HOOKS.extend(matcher["hookCallbackIds"])
+    elif asked["subtype"] == "set_permission_mode":
+        SET["mode"] = asked["mode"]
+    elif asked["subtype"] == "set_model":
+        SET["model"] = asked["model"]
     told = {} if "--old" in sys.argv else {"hook_on_failure_supported": True}
     response = {"subtype": "success", "request_id": request["request_id"], "response": told}
     say({"type": "control_response", "response": response})
 
 
 def main() -> None:
+    if "HOME" in os.environ:
+        remember()
     waiting = False
     for line in sys.stdin:
         message = json.loads(line)

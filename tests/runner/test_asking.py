@@ -125,6 +125,6 @@ async def test_a_question_that_nobody_asks_any_more_is_void(scene: Scene) -> Non
 @pytest.mark.req("A-9")
 @pytest.mark.parametrize("named", ["always", "no", "unknown", None])
 def test_always_is_never_handed_to_an_agent(named: str | None) -> None:
-    assert choose(Verdict("allowed", "ada", None, named), ONCE).option_id == "yes"
-    assert choose(Verdict("denied", "ada", None, named), ONCE) == (False, "no", None)
-    assert choose(Verdict("allowed", "ada"), ONCE[:1]) == (False, None, None)
+    assert choose(Verdict("allowed", "ada", None, named), QUESTION).option_id == "yes"
+    assert choose(Verdict("denied", "ada", None, named), QUESTION)[:3] == (False, "no", None)
+    assert choose(Verdict("allowed", "ada"), QUESTION._replace(options=ONCE[:1]))[:3] == (False, None, None)

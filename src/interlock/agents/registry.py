@@ -19,13 +19,15 @@ class Adapter(NamedTuple):
     adapter_type: Literal["process", "sdk"]
     permission: Literal["asks", "never"]
     context_owner: Literal["agent", "gateway"]
+    access: tuple[Literal["rw", "ro", "none"], ...]
+    """What of `workspace_access` its agents can be held to."""
 
 
 ADAPTERS: dict[str, Adapter] = {
-    "acp": Adapter("interlock.agents.acp.agent:AcpAgent", "process", "asks", "agent"),
-    "dps": Adapter("interlock.agents.dps.agent:DpsAgent", "process", "asks", "agent"),
-    "claude": Adapter("interlock.agents.claude.agent:ClaudeAgent", "sdk", "asks", "agent"),
-    "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent"),
+    "acp": Adapter("interlock.agents.acp.agent:AcpAgent", "process", "asks", "agent", ("rw", "ro")),
+    "dps": Adapter("interlock.agents.dps.agent:DpsAgent", "process", "asks", "agent", ("rw", "ro")),
+    "claude": Adapter("interlock.agents.claude.agent:ClaudeAgent", "sdk", "asks", "agent", ("rw", "ro")),
+    "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent", ("rw",)),
 }
 
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")

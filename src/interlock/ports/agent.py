@@ -47,6 +47,11 @@ class Opening(NamedTuple):
     """For what an agent reports beside its turns: `session.compacted` (T-6), a frame of its own vendor (E-1)."""
     resume: bool = False
     """Go on with the conversation that the agent had in an earlier opening, where it can."""
+    agent_session: str | None = None
+    """What the agent called that conversation (`Started.agent_session`); None where it was never told."""
+    workspace_access: Literal["rw", "ro", "none"] = "rw"
+    fresh_id: str = ""
+    """A UUID of this opening alone, for an agent that wants its new conversation named."""
 
 
 class Started(NamedTuple):
@@ -56,6 +61,12 @@ class Started(NamedTuple):
     name: str
     version: str | None = None
     model: str | None = None
+    agent_session: str | None = None
+    """The agent's own name of its conversation: the runner keeps it, and a later opening gives it back."""
+    resumed: bool = False
+    """It goes on with the conversation that it had; never True where that was not asked."""
+    fresh_because: str | None = None
+    """Why it does not, in the agent's own words, where it could have."""
 
 
 class AgentStartFailed(Exception):
@@ -76,7 +87,8 @@ class Option(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A permission asked by the agent (A-5). `input_json` is the tool's input as JSON bytes, as the agent gave it."""
+    """What the agent asks (A-5): a permission, or, with `wants` QUESTION, words. `input_json` is the tool's input as
+    JSON bytes, as the agent gave it; a question's holds {question, options?}."""
 
     invocation_id: str | None
     tool_name: str
@@ -85,6 +97,9 @@ class Question(NamedTuple):
     options: list[Option]
     kind: str | None = None
     """The agent's own word for what the tool does (ACP: read, edit, execute …), None where it says nothing."""
+    wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION"
+    takes_input: bool = False
+    """The agent takes the input as a person changed it (P-2)."""
 
 
 class Answer(NamedTuple):
@@ -93,6 +108,10 @@ class Answer(NamedTuple):
     allow: bool
     option_id: str | None
     message: str | None = None
+    text: str | None = None
+    """A person's words to a QUESTION; None is "no answer", and then `allow` is False."""
+    updated_input: dict[str, Any] | None = None
+    """What the tool is to run with instead, where the question said `takes_input` (P-2)."""
 
 
 class TurnUsage(NamedTuple):
@@ -156,6 +175,17 @@ class Scribe(Protocol):
         ...
 
 
+class Settings(NamedTuple):
+    """How one prompt is to be worked on; None (or nothing) is "as the session is set"."""
+
+    mode: str | None = None
+    model: str | None = None
+    options: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
+    system_append: str | None = None
+    silent: bool = False
+    context: dict[str, Any] | None = None
+
+
 class Prompt(NamedTuple):
     """What the agent is asked. `content` holds {type: text|image, …} blocks; text alone is one text block."""
 
@@ -165,6 +195,7 @@ class Prompt(NamedTuple):
     timeout_ms: int | None = None
     continues: bool = False
     """The query goes on in a new turn after one that ended with `tool_use`: nothing new is asked."""
+    settings: Settings = Settings()
 
 
 class Agent(Protocol):
@@ -214,8 +245,8 @@ class Compacts(Protocol):
         ...
 
 
-class ModeRefused(Exception):
-    """The agent does not work in this mode; the text is one sentence for the user."""
+class SettingRefused(Exception):
+    """The agent cannot be set so: the text is one sentence for the user, naming what was asked. Nothing has changed."""
 
 
 @runtime_checkable
@@ -223,5 +254,15 @@ class SwitchesMode(Protocol):
     """An agent whose features say `plan_mode`."""
 
     async def switch_mode(self, mode: str) -> None:
-        """Work in this mode from now on. Raises ModeRefused, and nothing has changed."""
+        """Work in this mode from now on; `default` is the one that it opened in. Raises SettingRefused."""
+        ...
+
+
+@runtime_checkable
+class TakesSettings(Protocol):
+    """An agent that is set before each prompt: its features say `plan_mode`, `model_switch` or `prompt_options`."""
+
+    async def settle(self, settings: Settings) -> None:
+        """Be set for the prompt that comes next; what is not named goes back to what the session is set to. Called
+        outside turns only. Raises SettingRefused."""
         ...

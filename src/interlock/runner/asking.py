@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -56,12 +56,15 @@ class Verdict(NamedTuple):
     by: str
     message: str | None = None
     option_id: str | None = None
+    answer: str | None = None
+    updated_input: dict[str, Any] | None = None
 
 
 class _Pending:
     """One question that waits."""
 
-    def __init__(self, live: bool, now: float) -> None:
+    def __init__(self, question: Question, live: bool, now: float) -> None:
+        self.question = question
         self.verdict: Verdict | None = None
         self.voided = False
         self.changed = asyncio.Event()
@@ -103,6 +106,13 @@ class Interactions:
         """Whether the agent waits for a person."""
         return bool(self._pending)
 
+    @property
+    def standing(self) -> p.AgentState:
+        """What the agent does, as far as questions go: it waits for a yes, for words, or for nothing."""
+        if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
+            return "waiting_approval"
+        return "waiting_input" if self._pending else "running"
+
     def close(self) -> None:
         """Stop watching the link."""
         self._presence.unwatch(self._link_changed)
@@ -110,14 +120,14 @@ class Interactions:
     async def ask(self, question: Question) -> Answer:
         """Ask and wait. The yes is durable before it is returned (P-2)."""
         interaction_id = self._journal.new_uuid()
-        pending = _Pending(self._presence.live, _now())
+        pending = _Pending(question, self._presence.live, _now())
         self._pending[interaction_id] = pending
         request = self._journal.frame(
             "agent.interaction.request", _request(interaction_id, question),
             {"kind": question.kind[:MAX_NAME_CHARS]} if question.kind else None,
         )
         try:
-            await self._journal.write(request, *self._journal.state_changed("waiting_approval"))
+            await self._journal.write(request, *self._journal.state_changed(self.standing))
         except BaseException:
             self._pending.pop(interaction_id, None)
             raise
@@ -132,12 +142,11 @@ class Interactions:
             return Answer(False, None, verdict.message)
         await self._resolve(interaction_id, verdict)
         await self._journal.durable()
-        return choose(verdict, question.options)
+        return choose(verdict, question)
 
     async def _resolve(self, interaction_id: str, verdict: Verdict) -> None:
         del self._pending[interaction_id]
-        state = "waiting_approval" if self._pending else "running"
-        await self._journal.write(self._resolved(interaction_id, verdict), *self._journal.state_changed(state))
+        await self._journal.write(self._resolved(interaction_id, verdict), *self._journal.state_changed(self.standing))
 
     async def _wait(self, pending: _Pending) -> Verdict:
         while pending.verdict is None:
@@ -155,12 +164,7 @@ class Interactions:
         pending = self._pending.get(payload.interaction_id)
         if pending is None:
             return False
-        if payload.updated_input is not None:
-            pending.settle(Verdict("denied", BY_RUNNER, "This agent does not take a changed input."))
-        elif payload.decision == "allow":
-            pending.settle(Verdict("allowed", payload.by, payload.message, payload.option_id))
-        else:
-            pending.settle(Verdict("denied", payload.by, payload.message, payload.option_id))
+        pending.settle(_verdict(pending.question, payload))
         return True
 
     def timeout(self, payload: p.InteractionTimeout) -> bool:
@@ -211,19 +215,33 @@ def once(options: list[Option], kind: p.OptionKind, named: str | None = None) ->
     return ids[0] if ids else None
 
 
-def choose(verdict: Verdict, options: list[Option]) -> Answer:
+def _verdict(question: Question, told: p.InteractionResponse) -> Verdict:
+    """What a response comes to: only what the agent can be told in full is a yes (P-2, C-8)."""
+    if told.decision == "deny":
+        return Verdict("denied", told.by, told.message, told.option_id)
+    if question.wants == "QUESTION" and told.answer is None:
+        return Verdict("denied", told.by, told.message or "There is no answer.")
+    if told.updated_input is not None and not question.takes_input:
+        return Verdict("denied", BY_RUNNER, "This agent does not take a changed input (updated_input).")
+    return Verdict("allowed", told.by, told.message, told.option_id, told.answer, told.updated_input)
+
+
+def choose(verdict: Verdict, question: Question) -> Answer:
     """The answer that the agent gets. Without a once-option a yes cannot be said, so it is a no with the reason."""
+    options = question.options
+    if verdict.outcome == "allowed" and question.wants == "QUESTION":
+        return Answer(True, None, verdict.message, verdict.answer)
     if verdict.outcome == "allowed":
         option_id = once(options, "allow_once", verdict.option_id)
         if option_id is not None:
-            return Answer(True, option_id, verdict.message)
+            return Answer(True, option_id, verdict.message, updated_input=verdict.updated_input)
     return Answer(False, once(options, "reject_once", verdict.option_id), verdict.message)
 
 
 def _request(interaction_id: str, question: Question) -> p.InteractionRequest:
     return p.InteractionRequest(
         interaction_id=interaction_id,
-        interaction_type="PERMISSION",
+        interaction_type=question.wants,
         title=sound(question.title)[:MAX_TITLE_CHARS],
         context=p.InteractionContext(
             tool_name=question.tool_name[:MAX_NAME_CHARS],

@@ -20,6 +20,10 @@ from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
 
+READING = frozenset({"fetch", "read", "search", "think"})
+"""Kinds of tools that are asked about in a session that may only read; every other one is denied at once."""
+WRITING = frozenset({"delete", "edit", "execute", "move"})
+
 
 class _Delegation(msgspec.Struct):
     subagent_type: str | None = None
@@ -90,6 +94,7 @@ class TurnScribe:
             now_ms = self._journal.now_ms
             call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent))
             call.delegates_to = _subagent(tool_name, input_json)
+            call.kind = kind
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
@@ -124,6 +129,10 @@ class TurnScribe:
             if call is None or self._finished:
                 return
             self._closed_calls.add(invocation_id)
+            if status == "ok" and self._journal.state.access != "rw" and call.kind in WRITING and not call.asked:
+                # Held to reading are only those tools that the agent asks about: what it did all the same is said.
+                await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
+                                f"session that may only read its workspace ({call.kind}).")
             await self._tell(self._blocks.close())
             await self._journal.write(*self._result(call, status, output_type, clean(output)))
 
@@ -146,9 +155,12 @@ class TurnScribe:
                                  None, question.kind)
         if self._finished:
             return Answer(False, None, "The turn has ended.")
+        call = self._calls.get(question.invocation_id or "")
+        if call is not None:
+            call.asked = True
         answer = await self._refused(question) or await self._interactions.ask(question)
-        if not answer.allow and question.invocation_id in self._calls:
-            self._calls[question.invocation_id].denied = True
+        if not answer.allow and question.wants == "PERMISSION" and call is not None:
+            call.denied = True
         return answer
 
     async def _refused(self, question: Question) -> Answer | None:
@@ -156,6 +168,11 @@ class TurnScribe:
         if bounded_input(question.input_json)[1]:
             code = Code.FRAME_TOO_LARGE
             reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
+        elif question.wants == "QUESTION":
+            return None
+        elif self._journal.state.access != "rw" and question.kind not in READING:
+            code = Code.WORKSPACE_REFUSED
+            reason = f"The session may only read its workspace; {question.tool_name} was denied."
         elif once(question.options, "allow_once") is None:
             code = Code.UNSUPPORTED_CAPABILITY
             reason = f"The agent offers no way to allow {question.tool_name} once; it was denied."

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 
-from interlock.agents.registry import make_agent
 from interlock.ports.agent import (
     Agent,
-    AgentSpec,
     AgentStartFailed,
     Compacts,
-    ModeRefused,
     Opening,
     Prompt,
+    SettingRefused,
     Started,
     SwitchesMode,
 )
@@ -29,25 +26,17 @@ from interlock.protocol.frames import FRAMES
 from interlock.runner import endings
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
-from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
+from interlock.runner.settling import settings_of, settle
+from interlock.runner.starting import OpenRefused, check_access, not_resumed, prepare
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
-from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
 
 NOTHING = p.Features(adapter_type="process")
 """What an agent offers that does not run."""
 
 log = structlog.get_logger()
-
-
-class _Refused(Exception):
-    """The open cannot be done: code and sentence."""
-
-    def __init__(self, code: Code, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
 
 
 class RunnerSession:
@@ -148,12 +137,13 @@ class RunnerSession:
             return
         state = self.state
         state.opening, state.agent_id, state.workspace = "opening", payload.agent_id, payload.workspace
+        state.access = payload.workspace_access
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
-            agent, opening = self._prepare(payload)
-            self._started = await self._start(agent, opening)
-        except (_Refused, AgentStartFailed) as error:
-            code = error.code if isinstance(error, _Refused) else Code.AGENT_START_FAILED
+            agent, opening = prepare(self._around, self.journal, payload, frame.metadata.get("agent_session"))
+            started = self._started = await self._start(agent, opening)
+        except (OpenRefused, AgentStartFailed) as error:
+            code = error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED
             self._handled(frame)
             await self.journal.write(
                 self.journal.session_error(code, str(error), True, frame.message_id),
@@ -161,33 +151,10 @@ class RunnerSession:
             )
             return
         self._agent = agent
-        await self._tell_capabilities(frame, self._started)
+        state.agent_session = started.agent_session or ""
+        await self._tell_capabilities(frame, started, *not_resumed(self.journal, opening, started))
         self._watching = asyncio.create_task(self._watch(agent))
         self._rest()
-
-    def _prepare(self, payload: p.SessionOpen) -> tuple[Agent, Opening]:
-        """The agent to start, and where. Raises _Refused and AgentStartFailed."""
-        around = self._around
-        spec = around.agents.get(payload.agent_id)
-        if spec is None:
-            known = ", ".join(sorted(around.agents))
-            raise AgentStartFailed(f"This runner has no agent {payload.agent_id!r}; it has: {known}.")
-        workspace = str(self._workspace(spec, payload.workspace))
-        self.state.workspace = workspace
-        variables = environment(
-            around.environment, session_id=self.session_id, workspace=workspace, runner_id=around.runner_id,
-            extra=spec.env,
-        )
-        opening = Opening(self.session_id, payload.agent_id, spec, workspace, variables, self.journal.relay,
-                          payload.resume)
-        return make_agent(spec, around.spawn), opening
-
-    def _workspace(self, spec: AgentSpec, asked: str) -> Path:
-        roots = spec.roots or self._around.roots
-        try:
-            return resolve_workspace(asked or roots[0], roots)
-        except WorkspaceRefused as error:
-            raise _Refused(Code.WORKSPACE_REFUSED, str(error)) from None
 
     async def _start(self, agent: Agent, opening: Opening) -> Started:
         starting = self._starting = asyncio.create_task(agent.open(opening))
@@ -201,9 +168,25 @@ class RunnerSession:
             self._starting = None
         if starting.cancelled():
             raise AgentStartFailed("The runner is stopping.")
-        return starting.result()
+        started = starting.result()
+        try:
+            check_access(opening, started)
+            await self._back_to_mode(agent, started)
+        except OpenRefused:
+            await agent.close()
+            raise
+        return started
 
-    async def _tell_capabilities(self, frame: Frame, started: Started) -> None:
+    async def _back_to_mode(self, agent: Agent, started: Started) -> None:
+        mode = self.state.mode
+        if mode is None or not started.features.plan_mode or not isinstance(agent, SwitchesMode):
+            return
+        try:
+            await agent.switch_mode(mode)
+        except SettingRefused as refused:
+            raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
+
+    async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         features: dict[str, Any] = msgspec.to_builtins(started.features)
         payload = p.Capabilities(
             dps_version=DPS_VERSION, features=features,
@@ -212,9 +195,11 @@ class RunnerSession:
             ),
         )
         self._handled(frame)
-        told = self.journal.frame("session.capabilities", payload, {"in_reply_to": frame.message_id})
+        # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
+        named = {"agent_session": started.agent_session} if started.agent_session else {}
+        told = self.journal.frame("session.capabilities", payload, {"in_reply_to": frame.message_id, **named})
         idle = self.journal.state_changed("idle") if not self.busy else []
-        await self.journal.write(told, *idle)
+        await self.journal.write(told, *idle, *more)
 
     # --- turns ---
     async def _prompt(self, frame: Frame, payload: p.PromptRequest) -> None:
@@ -227,9 +212,16 @@ class RunnerSession:
         if agent is None or started is None:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
+        settings = settings_of(payload)
+        try:
+            await settle(agent, started.features, settings)
+        except SettingRefused as refused:
+            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, str(refused))
+            return
         self._rest(cancel=True)
-        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content_of(payload), payload.timeout_ms)
-        turn, told = self._begin_turn(agent, prompt, payload.mode)
+        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content_of(payload), payload.timeout_ms,
+                        settings=settings)
+        turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode)
         self._handled(frame)
         written = asyncio.Event()
         self._working = asyncio.create_task(self._work(agent, turn, prompt, told, written),
@@ -287,7 +279,8 @@ class RunnerSession:
     async def _switch_mode(self, frame: Frame, mode: str, agent: SwitchesMode) -> None:
         try:
             await agent.switch_mode(mode)
-        except ModeRefused as refused:
+            self.state.mode = mode
+        except SettingRefused as refused:
             await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, str(refused))
 
     def _compacted(self, working: asyncio.Task[None]) -> None:
@@ -317,8 +310,7 @@ class RunnerSession:
             await self.journal.write(*self.journal.state_changed("paused"))
         else:
             await agent.resume()
-            state = "waiting_approval" if self._interactions.waiting else "running"
-            await self.journal.write(*self.journal.state_changed(state))
+            await self.journal.write(*self.journal.state_changed(self._interactions.standing))
 
     # --- ending ---
     async def close(self, reason: str, *, only_idle: bool = False) -> None:

@@ -29,6 +29,11 @@ class SessionState(msgspec.Struct, kw_only=True):
 
     agent_id: str = ""
     workspace: str = ""
+    agent_session: str = ""
+    """What the agent calls its own conversation: a later opening goes on with it."""
+    access: Literal["rw", "ro", "none"] = "rw"
+    mode: str | None = None
+    """The mode that the session was switched to; a later opening works in it too."""
     opening: Literal["closed", "opening", "open"] = "closed"
     state: p.AgentState = "idle"
     turn: TurnState | None = None

@@ -45,6 +45,8 @@ class ToolCall:
         self.delegates_to = ""
         self.started_ms = started_ms
         self.denied = False
+        self.asked = False
+        self.kind: str | None = None
         self._offsets: dict[p.Channel, int] = {}
         self._kept = Kept()
 

@@ -10,10 +10,22 @@ import msgspec
 
 import interlock
 from interlock.agents.acp import wire
+from interlock.agents.acp.choices import Call, Choices
 from interlock.agents.acp.outcome import answered, died, failed
 from interlock.agents.acp.rpc import METHOD_NOT_FOUND, REQUEST_CANCELLED, PeerLost, Request, Rpc, RpcError
 from interlock.agents.acp.updates import Updates
-from interlock.ports.agent import AgentStartFailed, Exit, Opening, Prompt, Question, Scribe, Started, TurnOutcome
+from interlock.ports.agent import (
+    AgentStartFailed,
+    Exit,
+    Opening,
+    Prompt,
+    Question,
+    Scribe,
+    SettingRefused,
+    Settings,
+    Started,
+    TurnOutcome,
+)
 from interlock.ports.process import Process, Spawn
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import CANCEL_GRACE_MS
@@ -21,6 +33,8 @@ from interlock.protocol.payloads import Features
 
 START_TIMEOUT_S = 60.0
 """`initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
+SET_TIMEOUT_S = 10.0
+"""One mode, model or option to be set."""
 MAX_OPEN_QUESTIONS = 64
 """Permissions asked at once; one more is answered no."""
 DRAIN_S = 5.0
@@ -38,6 +52,7 @@ class AcpAgent:
         self._rpc: Rpc | None = None
         self._updates: Updates | None = None
         self._acp_session = ""
+        self._choices = Choices(wire.LoadedSession())
         self._features = Features(adapter_type="process")
         self._cancelled = False
         self._prompting = False
@@ -80,19 +95,66 @@ class AcpAgent:
                 f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
                 f"{wire.PROTOCOL_VERSION}; update the older of the two."
             )
-        asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": []}
-        session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
-        self._acp_session = session.session_id
-        self._updates = Updates(session.session_id)
-        self._features = Features(
-            adapter_type="process", permission="asks", pause="signal", thinking=True,
-            images=told.agent_capabilities.prompt_capabilities.image,
-        )
+        said = await self._go_on(opening, told.agent_capabilities) if opening.resume else None
+        resumed = bool(self._acp_session)
+        if not resumed:
+            asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": []}
+            session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
+            self._acp_session, self._choices = session.session_id, Choices(session)
+        self._updates = Updates(self._acp_session, self._choices)
+        self._features = self._offered(told.agent_capabilities)
         info = told.agent_info or wire.Implementation()
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
-            session.models.current_model_id if session.models else None,
+            self._choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said,
         )
+
+    async def _go_on(self, opening: Opening, offered: wire.AgentCapabilities) -> str | None:
+        """Load the conversation of an earlier opening; what the agent tells of it again is heard by nobody. Returns
+        the agent's words where it does not."""
+        method = _resuming(offered)
+        if method is None or opening.agent_session is None:
+            return None
+        asked: dict[str, Any] = {"sessionId": opening.agent_session, "cwd": opening.workspace, "mcpServers": []}
+        try:
+            loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
+        except RpcError as error:
+            return str(error)
+        self._acp_session = opening.agent_session
+        self._choices = Choices(loaded or wire.LoadedSession())
+        return None
+
+    def _offered(self, told: wire.AgentCapabilities) -> Features:
+        choices = self._choices
+        return Features(
+            adapter_type="process", permission="asks" if choices.gated else "never", pause="signal", thinking=True,
+            images=told.prompt_capabilities.image, resume_session=_resuming(told) is not None,
+            plan_mode=choices.plans, model_switch=choices.offers("model"), prompt_options=choices.offers("thinking"),
+            read_only=choices.gated,
+        )
+
+    # --- how it is set ---
+    async def switch_mode(self, mode: str) -> None:
+        """Work in this mode from now on (A-6). Raises SettingRefused."""
+        await self._set(self._choices.switch(mode))
+        self._choices.switched(mode)
+
+    async def settle(self, settings: Settings) -> None:
+        """Be set for the next prompt. Raises SettingRefused."""
+        await self._set(self._choices.settle(settings))
+
+    async def _set(self, calls: list[Call]) -> None:
+        for call in calls:
+            try:
+                async with asyncio.timeout(SET_TIMEOUT_S):
+                    await self._connected().request(call.method, {"sessionId": self._acp_session, **call.params})
+            except TimeoutError:
+                raise SettingRefused(f"The agent did not answer {call.method} within {SET_TIMEOUT_S:.0f} s.") from None
+            except RpcError as error:
+                raise SettingRefused(f"The agent refused the {call.slot} {call.value!r}: {error}") from None
+            except PeerLost:
+                return  # Its end is told where the prompt meets it.
+            self._choices.made(call)
 
     def _why(self, error: BaseException) -> str | None:
         """The sentence for a start that failed; None for what is not the agent's doing."""
@@ -275,6 +337,13 @@ class AcpAgent:
     def _connected(self) -> Rpc:
         assert self._rpc is not None, "open comes first"
         return self._rpc
+
+
+def _resuming(offered: wire.AgentCapabilities) -> str | None:
+    """The method that brings back a conversation, where the agent has one."""
+    if offered.session_capabilities.resume is not None:
+        return "session/resume"
+    return "session/load" if offered.load_session else None
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import msgspec
 
 from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls
+from interlock.agents.acp.choices import Choices, ungated
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
+from interlock.protocol.codes import Code
 
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
@@ -16,8 +18,9 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 class Updates:
     """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, choices: Choices) -> None:
         self._session_id = session_id
+        self._choices = choices
         self._calls = Calls()
         self._scribe: Scribe | None = None
         self._cost = 0.0
@@ -47,8 +50,10 @@ class Updates:
                 await self._tool(wire.TOOL_CALL.decode(update.update))
             case "usage_update":
                 await self._usage(wire.USAGE_UPDATE.decode(update.update))
+            case "current_mode_update":
+                await self._mode(wire.CURRENT_MODE.decode(update.update).current_mode_id)
             case _:
-                # The user's own message, plans, modes, commands, and whatever a vendor adds: nothing for a turn.
+                # The user's own message, plans, commands, and whatever a vendor adds: nothing for a turn.
                 return
 
     async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
@@ -82,6 +87,12 @@ class Updates:
             await self._scribe.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
+
+    async def _mode(self, mode_id: str) -> None:
+        self._choices.heard_mode(mode_id)
+        if self._scribe is not None and ungated(mode_id):
+            await self._scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent has switched itself to its mode "
+                                    f"{mode_id!r}: from now on it may use tools without asking.")
 
     async def _usage(self, update: wire.UsageUpdate) -> None:
         if update.cost is not None and update.cost.currency == "USD":

@@ -23,8 +23,13 @@ class PromptCapabilities(msgspec.Struct):
     image: bool = False
 
 
+class SessionCapabilities(msgspec.Struct):
+    resume: dict[str, Any] | None = None
+
+
 class AgentCapabilities(msgspec.Struct, rename="camel"):
     load_session: bool = False
+    session_capabilities: SessionCapabilities = msgspec.field(default_factory=SessionCapabilities)
     prompt_capabilities: PromptCapabilities = msgspec.field(default_factory=PromptCapabilities)
 
 
@@ -36,15 +41,48 @@ class Initialized(msgspec.Struct, rename="camel"):
     agent_info: Implementation | None = None
 
 
+class Mode(msgspec.Struct):
+    id: str
+    name: str = ""
+
+
+class Modes(msgspec.Struct, rename="camel"):
+    current_mode_id: str | None = None
+    available_modes: list[Mode] = []
+
+
+class Model(msgspec.Struct, rename="camel"):
+    model_id: str
+    name: str = ""
+
+
 class Models(msgspec.Struct, rename="camel"):
     current_model_id: str | None = None
+    available_models: list[Model] = []
 
 
-class NewSession(msgspec.Struct, rename="camel"):
+class ConfigOption(msgspec.Struct, rename="camel"):
+    """One thing that a session lets be chosen; a select's options may stand in groups."""
+
+    id: str
+    category: str | None = None
+    type: str = ""
+    current_value: Any = None
+    options: list[dict[str, Any]] = []
+
+
+class LoadedSession(msgspec.Struct, rename="camel"):
+    """Result of `session/load` and `session/resume`."""
+
+    modes: Modes | None = None
+    models: Models | None = None
+    config_options: list[ConfigOption] = []
+
+
+class NewSession(LoadedSession, rename="camel", kw_only=True):
     """Result of `session/new`."""
 
     session_id: str
-    models: Models | None = None
 
 
 class Usage(msgspec.Struct, rename="camel"):
@@ -99,6 +137,12 @@ class UsageUpdate(msgspec.Struct):
     cost: Cost | None = None
 
 
+class CurrentMode(msgspec.Struct, rename="camel"):
+    """`current_mode_update`."""
+
+    current_mode_id: str
+
+
 class _Kind(msgspec.Struct, rename="camel"):
     session_update: str
 
@@ -132,6 +176,8 @@ class CancelRequest(msgspec.Struct, rename="camel"):
 
 INITIALIZED = msgspec.json.Decoder(Initialized)
 NEW_SESSION = msgspec.json.Decoder(NewSession)
+LOADED_SESSION = msgspec.json.Decoder(LoadedSession | None)
+CURRENT_MODE = msgspec.json.Decoder(CurrentMode)
 PROMPTED = msgspec.json.Decoder(Prompted)
 UPDATE = msgspec.json.Decoder(Update)
 KIND = msgspec.json.Decoder(_Kind)

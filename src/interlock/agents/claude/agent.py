@@ -11,10 +11,11 @@ from interlock.ports.agent import (
     AgentStartFailed,
     CompactionFailed,
     Exit,
-    ModeRefused,
     Opening,
     Prompt,
     Scribe,
+    SettingRefused,
+    Settings,
     Started,
     TurnOutcome,
 )
@@ -31,7 +32,8 @@ STDERR_SHOWN_CHARS = 2_000
 MISSING = "The Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'."
 FEATURES = Features(
     adapter_type="sdk", permission="asks", context_owner="agent", context_compaction=True, plan_mode=True,
-    pause="signal", resume_session=True, images=True, thinking=True,
+    pause="signal", resume_session=True, images=True, thinking=True, model_switch=True, read_only=True,
+    questions=True, updated_input=True,
 )
 
 
@@ -60,7 +62,7 @@ class ClaudeAgent:
                 raise
             raise AgentStartFailed(self._why(error)) from error
         return Started(FEATURES, opening.spec.name or "Claude Code", _text(told.get("claude_code_version")),
-                       _model(told, opening.spec.args))
+                       _model(told, opening.spec.args), agent_session=start.agent_session, resumed=start.resumes)
 
     def _why(self, error: Exception) -> str:
         said = f"did not answer within {START_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else f"said: {error}"
@@ -78,14 +80,20 @@ class ClaudeAgent:
             self._conversation.cancel()
 
     async def switch_mode(self, mode: str) -> None:
-        """`plan` or `default` (A-6). Raises ModeRefused for another, or where it is not heard."""
+        """`plan` or `default` (A-6). Raises SettingRefused for another, or where it is not heard."""
         try:
             async with asyncio.timeout(SWITCH_TIMEOUT_S):
-                known = await self._greeted().switch_mode(mode)
+                await self._greeted().switch_mode(mode)
         except TimeoutError:
-            raise ModeRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
-        if not known:
-            raise ModeRefused(f"Claude Code offers the modes plan and default, not {mode!r}.")
+            raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}.") from None
+
+    async def settle(self, settings: Settings) -> None:
+        """The mode and the model of the next prompt. Raises SettingRefused."""
+        try:
+            async with asyncio.timeout(SWITCH_TIMEOUT_S):
+                await self._greeted().settle(settings)
+        except TimeoutError:
+            raise SettingRefused("Claude Code did not take the prompt's mode or model.") from None
 
     async def compact(self, request: SessionCompact) -> Compacted:
         """Compact its context now (T-6). Raises CompactionFailed."""

@@ -24,7 +24,17 @@ from interlock.agents.claude.gate import Gate
 from interlock.agents.claude.results import answered, died, usage_of
 from interlock.agents.claude.transport import OVERFLOW, SupervisedTransport
 from interlock.agents.claude.updates import Updates
-from interlock.ports.agent import CompactionFailed, Exit, Opening, Prompt, Relay, Scribe, TurnOutcome
+from interlock.ports.agent import (
+    CompactionFailed,
+    Exit,
+    Opening,
+    Prompt,
+    Relay,
+    Scribe,
+    SettingRefused,
+    Settings,
+    TurnOutcome,
+)
 from interlock.ports.process import Process
 from interlock.protocol.codes import Code
 from interlock.protocol.limits import CANCEL_GRACE_MS
@@ -58,6 +68,8 @@ class Conversation:
         self._malformed = 0
         self._too_long: str | None = None
         self._cancelled = False
+        self._mode = self._mode_now = "default"
+        self._model_now: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
@@ -176,12 +188,32 @@ class Conversation:
             await self._process.terminate()
 
     # --- outside turns ---
-    async def switch_mode(self, mode: str) -> bool:
-        """False for a mode that we do not offer."""
+    async def switch_mode(self, mode: str) -> None:
+        """Work in this mode from now on. Raises SettingRefused."""
+        await self._set_mode(mode)
+        self._mode = mode
+
+    async def settle(self, settings: Settings) -> None:
+        """The mode and the model of the next prompt; None is the session's. Raises SettingRefused."""
+        await self._set_mode(settings.mode or self._mode)
+        if settings.model != self._model_now:
+            try:
+                await self._sdk.set_model(settings.model)
+            except Exception as error:  # noqa: BLE001 - the SDK raises plain Exceptions for a control that fails.
+                raise SettingRefused(f"Claude Code refused the model {settings.model!r}: {error}") from None
+            self._model_now = settings.model
+
+    async def _set_mode(self, mode: str) -> None:
         found = MODES.get(mode)
-        if found is not None:
+        if found is None:
+            raise SettingRefused(f"Claude Code offers the modes plan and default, not {mode!r} (plan_mode).")
+        if found == self._mode_now:
+            return
+        try:
             await self._sdk.set_permission_mode("plan" if found == "plan" else "default")
-        return found is not None
+        except Exception as error:  # noqa: BLE001 - the SDK raises plain Exceptions for a control that fails.
+            raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}: {error}") from None
+        self._mode_now = found
 
     async def compact(self, request: SessionCompact) -> Compacted:
         """Have it compact its context now. Raises CompactionFailed with what it said."""

@@ -9,7 +9,7 @@ the permission callback, which lets through exactly the input that was granted a
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from claude_agent_sdk import (
@@ -38,6 +38,9 @@ LEFT_TO_ITS_RULES = SUBAGENTS | {
 }  # fmt: skip
 """Tools that change nothing outside Claude Code, and subagents, whose own calls are asked about: its own rules
 say whether they need a yes (a file outside the workspace does). Every other tool is asked about, whatever they say."""
+ASKS_ITS_USER = "AskUserQuestion"
+"""The tool whose result is what a person says."""
+NO_ANSWER = "The user gave no answer."
 _OPTIONS = [Option("allow", "Allow once", "allow_once"), Option("deny", "Deny", "reject_once")]
 _DENIED = "The user does not allow this."
 _NO_TURN = Answer(False, None, "Interlock has no turn open that could ask for this.")
@@ -49,7 +52,8 @@ class Gate:
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
-        self._granted: dict[str, dict[str, Any]] = {}
+        self._granted: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        """tool_use_id → the input that was shown, and the one that was granted."""
         self._open = 0
 
     def hooks(self) -> dict[Any, list[HookMatcher]]:
@@ -66,24 +70,41 @@ class Gate:
         name, tool_input = str(called["tool_name"]), cast("dict[str, Any]", called["tool_input"])
         if name in LEFT_TO_ITS_RULES:
             return {}
+        if name == ASKS_ITS_USER:
+            return _decision("ask", "Interlock asks the user.")
         answer = await self._ask(tool_use_id, name, tool_input, None)
         if answer.allow and tool_use_id is not None:
-            self._granted[tool_use_id] = tool_input
+            self._granted[tool_use_id] = (tool_input, _taken(answer, tool_input))
             return _decision("ask", "Interlock confirms what was granted.")
         return _decision("deny", answer.message or _DENIED)
 
     async def can_use_tool(self, name: str, tool_input: dict[str, Any], about: ToolPermissionContext
                            ) -> PermissionResultAllow | PermissionResultDeny:
         """The SDK's permission callback. Rules that it suggests for always are never taken up (A-9)."""
+        if name == ASKS_ITS_USER:
+            return await self._ask_user(about.tool_use_id, tool_input)
         granted = self._granted.pop(about.tool_use_id, None) if about.tool_use_id is not None else None
-        if granted is not None and granted == tool_input:
-            return PermissionResultAllow(updated_input=tool_input)
+        if granted is not None and granted[0] == tool_input:
+            return PermissionResultAllow(updated_input=granted[1])
         answer = await self._ask(about.tool_use_id, name, tool_input, about.title)
         if answer.allow:
-            return PermissionResultAllow(updated_input=tool_input)
+            return PermissionResultAllow(updated_input=_taken(answer, tool_input))
         return PermissionResultDeny(message=answer.message or _DENIED)
 
-    async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None) -> Answer:
+    async def _ask_user(self, tool_use_id: str | None, tool_input: dict[str, Any]
+                        ) -> PermissionResultAllow | PermissionResultDeny:
+        """Each of its questions is put by itself; without an answer to every one the tool does not run."""
+        answers: dict[str, str] = {}
+        for one in _questions(tool_input):
+            asked = str(one["question"])
+            answer = await self._ask(tool_use_id, ASKS_ITS_USER, one, asked, "QUESTION")
+            if answer.text is None:
+                return PermissionResultDeny(message=f"{NO_ANSWER} {answer.message or ''}".strip())
+            answers[asked] = answer.text
+        return PermissionResultAllow(updated_input={**tool_input, "answers": answers})
+
+    async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None,
+                   wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION") -> Answer:
         if self._open >= MAX_OPEN_QUESTIONS:
             return _TOO_MANY
         self._open += 1
@@ -93,12 +114,22 @@ class Gate:
             if scribe is None:
                 return _NO_TURN
             question = Question(
-                invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input), _OPTIONS,
-                KINDS.get(name),
+                invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
+                _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants, takes_input=wants == "PERMISSION",
             )
             return await scribe.ask(question)
         finally:
             self._open -= 1
+
+
+def _taken(answer: Answer, shown: dict[str, Any]) -> dict[str, Any]:
+    return answer.updated_input if answer.updated_input is not None else shown
+
+
+def _questions(tool_input: dict[str, Any]) -> list[dict[str, Any]]:
+    told = cast("Any", tool_input.get("questions"))
+    found = cast("list[Any]", told) if isinstance(told, list) else []
+    return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict) and "question" in one]
 
 
 def _decision(decision: Any, reason: str) -> HookJSONOutput:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from interlock.ports.agent import AgentStartFailed, Opening
 
 DISALLOWED = (
-    "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
+    "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
     "RemoteTrigger", "ScheduleWakeup",
 )  # fmt: skip
-"""Tools that no turn of ours can carry: a question whose answer is no yes or no, work that begins without a prompt, a
-workspace other than the one that was opened."""
+"""Tools that no turn of ours can carry: work that begins without a prompt, a workspace other than the
+one that was opened."""
 OPENS_GATES = frozenset({
     "--allow-dangerously-skip-permissions", "--allowed-tools", "--allowedTools", "--bare",
     "--dangerously-skip-permissions", "--permission-mode", "--permission-prompt-tool", "--print", "--safe-mode",
@@ -41,6 +41,8 @@ class Launch(NamedTuple):
     argv: list[str]
     environment: dict[str, str]
     resumes: bool
+    agent_session: str
+    """What the conversation is called."""
 
 
 def launch(opening: Opening, bundled: Path) -> Launch:
@@ -54,14 +56,17 @@ def launch(opening: Opening, bundled: Path) -> Launch:
             )
     program = spec.command or (str(bundled) if bundled.is_file() else "claude")
     environment = {**opening.environment, **_VARIABLES, "PWD": opening.workspace}
-    kept = transcript(opening.session_id, environment)
-    if kept and opening.resume:
-        words = [f"--resume={opening.session_id}"]
+    named = opening.agent_session or opening.session_id
+    kept = transcript(named, environment)
+    resumes = kept and opening.resume
+    if resumes:
+        words = [f"--resume={named}"]
     else:
         # An id that is taken is refused: a fresh conversation of this session then goes by one of its own.
-        words = [] if kept else [f"--session-id={opening.session_id}"]
+        named = opening.session_id if not transcript(opening.session_id, environment) else opening.fresh_id
+        words = [f"--session-id={named}"]
     argv = [program, *_WORDS, f"--disallowedTools={','.join(DISALLOWED)}", *words, *spec.args]
-    return Launch(argv, environment, resumes=kept and opening.resume)
+    return Launch(argv, environment, resumes, named)
 
 
 def transcript(session_id: str, environment: Mapping[str, str]) -> bool:

@@ -98,7 +98,7 @@ class DpsAgent:
 
     async def _greet(self, opening: Opening, pipe: Pipe, greeted: asyncio.Future[p.Capabilities]) -> Started:
         wanted = p.SessionOpen(session_id=opening.session_id, agent_id=opening.agent_id, workspace=opening.workspace,
-                               workspace_access="rw")
+                               workspace_access=opening.workspace_access, resume=opening.resume)
         await pipe.send("control.session.open", wanted)
         over = asyncio.create_task(self._over.wait())
         try:
@@ -109,6 +109,8 @@ class DpsAgent:
             raise AgentStartFailed(f"The agent ended before it was ready ({ended(self._exit)}).")
         told = started(await greeted, opening)
         self._features = told.features
+        if self._questions is not None:
+            self._questions.features = told.features
         return told
 
     # --- what it says ---

@@ -22,6 +22,13 @@ class _Told(msgspec.Struct):
     pause: Literal["none", "boundary", "signal"] = "none"
     images: bool = False
     thinking: bool = False
+    resume_session: bool = False
+    model_switch: bool = False
+    prompt_options: bool = False
+    system_append: bool = False
+    questions: bool = False
+    updated_input: bool = False
+    read_only: bool = False
 
 
 def started(told: p.Capabilities, opening: Opening) -> Started:
@@ -46,12 +53,17 @@ def started(told: p.Capabilities, opening: Opening) -> Started:
         p.Features(
             adapter_type="process", permission="asks", context_compaction=features.context_compaction,
             plan_mode=features.plan_mode, images=features.images, thinking=features.thinking,
+            resume_session=features.resume_session, model_switch=features.model_switch,
+            prompt_options=features.prompt_options, system_append=features.system_append,
+            questions=features.questions, updated_input=features.updated_input, read_only=features.read_only,
             # An agent that pauses by itself is told to; any other is stopped by a signal, whatever it says of it.
             pause="boundary" if features.pause == "boundary" else "signal",
         ),
         opening.spec.name or (agent.name if agent is not None else "") or opening.agent_id,
         agent.version if agent is not None else None,
         agent.model if agent is not None else None,
+        # The session's own id names the conversation: what the agent keeps of it, it finds by that.
+        agent_session=opening.session_id, resumed=opening.resume and features.resume_session,
     )
 
 

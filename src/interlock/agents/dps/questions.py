@@ -24,15 +24,18 @@ class Questions:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
+        self.features = p.Features(adapter_type="process")
+        """What the agent said it can take."""
         self._open = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, telling: Telling, asked: p.InteractionRequest, *, cancelled: bool) -> None:
         """Put a question to the scribe, or answer no at once. Raises InvalidFrame."""
-        if asked.interaction_type != "PERMISSION":
-            raise InvalidFrame("$.payload.interaction_type", "is PERMISSION here; to ask a person something else, end "
-                               "the turn with awaiting_input", None, Code.UNSUPPORTED_CAPABILITY)
-        question = telling.question(asked)
+        if asked.interaction_type == "QUESTION" and not self.features.questions:
+            raise InvalidFrame("$.payload.interaction_type", "is QUESTION, and the agent's session.capabilities do not "
+                               "say `questions`", None, Code.UNSUPPORTED_CAPABILITY)
+        question = telling.question(asked)._replace(wants=asked.interaction_type,
+                                                    takes_input=self.features.updated_input)
         if cancelled or self._open >= MAX_OPEN_QUESTIONS:
             self.deny(asked.interaction_id, NOT_ASKED)
             return
@@ -54,12 +57,14 @@ class Questions:
             answer = await scribe.ask(question)
         finally:
             self._open -= 1
-        await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow)
+        await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow, answer=answer.text,
+                            updated_input=answer.updated_input)
 
-    async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool) -> None:
+    async def _respond(self, interaction_id: str, option_id: str | None, message: str | None, *, allow: bool,
+                       **more: Any) -> None:
         told = p.InteractionResponse(
             interaction_id=interaction_id, decision="allow" if allow else "deny", by=BY, option_id=option_id,
-            message=message,
+            message=message, **more,
         )
         await self._pipe.send("control.interaction.response", told)
 

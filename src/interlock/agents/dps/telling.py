@@ -191,9 +191,12 @@ def request_of(prompt: Prompt) -> p.PromptRequest:
     """The prompt as the agent gets it: text alone as text, anything else as blocks."""
     texts = [block.get("text") for block in prompt.content if block.get("type") == "text"]
     plain = len(texts) == len(prompt.content) == 1
+    asked = prompt.settings
     return p.PromptRequest(
         prompt_id=prompt.prompt_id, input_type="text" if plain else "blocks", origin="user",
         text=str(texts[0]) if plain else None, content=None if plain else prompt.content, timeout_ms=prompt.timeout_ms,
+        mode=asked.mode, model=asked.model, options=asked.options or None, system_append=asked.system_append,
+        silent=asked.silent, context=asked.context,
     )
 
 

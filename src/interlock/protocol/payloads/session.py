@@ -22,6 +22,17 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     single_turn_process: bool = False
     images: bool = False
     thinking: bool = False
+    model_switch: bool = False
+    """A prompt may name its model."""
+    prompt_options: bool = False
+    """A prompt may carry options of its own, such as `thinking`."""
+    system_append: bool = False
+    questions: bool = False
+    """It asks its user questions that are answered in words (QUESTION)."""
+    updated_input: bool = False
+    """It takes a tool's input as a person changed it (P-2)."""
+    read_only: bool = False
+    """It may be opened with `workspace_access` ro."""
 
 
 class AgentIdentity(Payload, frozen=True, kw_only=True):

@@ -1,0 +1,33 @@
+"""What a prompt asks for beside its words, and whether the agent can be set so (A-6)."""
+
+from __future__ import annotations
+
+from interlock.ports.agent import Agent, SettingRefused, Settings, TakesSettings
+from interlock.protocol import payloads as p
+
+
+def settings_of(payload: p.PromptRequest) -> Settings:
+    """A prompt's own settings."""
+    return Settings(payload.mode, payload.model, payload.options or {}, payload.system_append, payload.silent,
+                    payload.context)
+
+
+def missing(wanted: Settings, features: p.Features) -> str | None:
+    """The feature that the prompt needs and the agent does not have."""
+    needs = (
+        ("plan_mode", wanted.mode is not None and not features.plan_mode),
+        ("model_switch", wanted.model is not None and not features.model_switch),
+        ("prompt_options", bool(wanted.options) and not features.prompt_options),
+        ("system_append", wanted.system_append is not None and not features.system_append),
+        ("context_owner", wanted.context is not None and features.context_owner != "gateway"),
+    )
+    return next((name for name, lacks in needs if lacks), None)
+
+
+async def settle(agent: Agent, features: p.Features, wanted: Settings) -> None:
+    """Set the agent for a prompt. Raises SettingRefused, and then no turn begins."""
+    lacking = missing(wanted, features)
+    if lacking is not None:
+        raise SettingRefused(f"This agent does not offer {lacking}.")
+    if isinstance(agent, TakesSettings):
+        await agent.settle(wanted)

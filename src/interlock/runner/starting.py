@@ -1,0 +1,79 @@
+"""Which agent an open asks for, where it works, and whether it can go on with what it was at (A-1, A-6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.agents.registry import ADAPTERS, make_agent
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Started
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.runner.environment import environment
+from interlock.runner.journal import Journal
+from interlock.runner.surroundings import Surroundings
+from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+
+
+class OpenRefused(Exception):
+    """The open cannot be done: code and sentence."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: object) -> tuple[Agent, Opening]:
+    """The agent to start, and where. `remembered` is what the gateway keeps of the agent's own name of the
+    conversation, for a runner that has forgotten it. Raises OpenRefused and AgentStartFailed."""
+    spec = around.agents.get(asked.agent_id)
+    if spec is None:
+        known = ", ".join(sorted(around.agents))
+        raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
+    state = journal.state
+    workspace = state.workspace = str(_workspace(around, spec, asked))
+    variables = environment(
+        around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
+        extra=spec.env,
+    )
+    known = state.agent_session or (remembered if isinstance(remembered, str) else None)
+    opening = Opening(
+        journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
+        agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
+    )
+    return make_agent(spec, around.spawn), opening
+
+
+def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
+    adapter = ADAPTERS.get(spec.adapter)
+    if adapter is not None and asked.workspace_access not in adapter.access:
+        can = " or ".join(adapter.access)
+        raise OpenRefused(Code.WORKSPACE_REFUSED, f"An agent under the adapter {spec.adapter} cannot be held to the "
+                          f"workspace access {asked.workspace_access!r}; open it with {can}.")
+    roots = spec.roots or around.roots
+    try:
+        return resolve_workspace(asked.workspace or roots[0], roots)
+    except WorkspaceRefused as error:
+        raise OpenRefused(Code.WORKSPACE_REFUSED, str(error)) from None
+
+
+def check_access(opening: Opening, started: Started) -> None:
+    """An agent that only now says what it can be held to. Raises OpenRefused."""
+    if opening.workspace_access == "ro" and not started.features.read_only:
+        raise OpenRefused(Code.WORKSPACE_REFUSED, "The agent cannot be held to reading (read_only): it does not ask "
+                          "before its tools, or does not offer it; open it with rw.")
+
+
+def not_resumed(journal: Journal, opening: Opening, started: Started) -> list[Frame]:
+    """What is said, once an opening, of an agent that begins anew where it should have gone on."""
+    if not opening.resume or started.resumed:
+        return []
+    if started.fresh_because is not None:
+        sentence = ("The agent could not go on with its earlier conversation, and begins a new one: "
+                    f"{started.fresh_because}")
+    elif started.features.resume_session:
+        sentence = "The agent has kept nothing of its earlier conversation, and begins a new one."
+    else:
+        sentence = ("The agent cannot go on with an earlier conversation (resume_session), and begins a new one: it "
+                    "remembers nothing of what was said before.")
+    return [journal.agent_error("warning", Code.UNSUPPORTED_CAPABILITY, sentence)]
