@@ -15,14 +15,16 @@ import msgspec
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.terminal import is_terminal, one_line, printable, say, write
 from interlock.cli.trouble import Trouble
-from interlock.cli.values import until
-from interlock.protocol.resources import Approval, Decision, GrantBody
+from interlock.cli.values import rule_line, until
+from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
 """How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
 CARD_LINES = 60
 """An input of more lines is shown up to here, and in full on request."""
 LINE_BYTES = 4_096
+_CHOICES = {False: "y = yes, n = no, ? = show all",
+            True: "y = yes, s = always in this session, a = always, n = no, ? = show all"}
 
 
 class Answers(Protocol):
@@ -79,7 +81,6 @@ async def terminal_answers() -> AsyncGenerator[Answers | None]:
 
 def card(approval: Approval, *, whole: bool = False) -> str:
     """Write an approval as it is shown wherever it is decided; every text of others is printable."""
-    grants = sum(1 for vote in approval.votes if vote.decision == "grant")
     host = approval.runner_id or "a runner"
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     lines = [
@@ -90,10 +91,38 @@ def card(approval: Approval, *, whole: bool = False) -> str:
                                                      if approval.tool_name else ""),
         *(f"    {line}" for line in _input_lines(bytes(approval.input), whole)),
         f"  rule      {one_line(approval.rule)}",
-        f"  votes     {grants} of {approval.required} needed" + _left(approval),
+        f"  votes     {grants(approval)} of {approval.required} needed" + _quorum(approval) + _left(approval),
         f"  digest    sha256:{approval.digest}",
     ]
     return "\n".join(lines)
+
+
+def grants(approval: Approval) -> int:
+    """How many yeses count now: those that were taken back do not."""
+    return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
+
+
+async def say_remembered(link: GatewayLink, approval: Approval) -> None:
+    """Show the rule that a vote left behind, and how it is taken back (A-9)."""
+    if approval.remembered is None:
+        return
+    answer = msgspec.json.decode(await link.get("/v1/policy/rules"), type=_Remembered)
+    rule = next((one.rule for one in answer.rules if one.id == approval.remembered), dict[str, Any]())
+    say(f"remembered as {approval.remembered}: {rule_line(rule)}; take it back with: interlock policy forget "
+        f"{approval.remembered}", "dim")
+
+
+class _Remembered(msgspec.Struct):
+    rules: list[RememberedRule] = []
+
+
+class _Proposal(msgspec.Struct):
+    rule: dict[str, Any] = {}
+
+
+def _quorum(approval: Approval) -> str:
+    groups = "".join(f", {group.min} of them {group.role}" for group in approval.groups)
+    return groups + (", signed" if approval.signed else "")
 
 
 def elsewhere(approval: Approval) -> str:
@@ -152,10 +181,15 @@ def _prompt_of(payload: dict[str, Any]) -> str | None:
     return None
 
 
-async def vote(link: GatewayLink, approval: Approval, decision: Decision, comment: str | None = None) -> Approval:
-    """Cast a vote on exactly what was shown. Raises Trouble; after `Unreachable` the vote may not have counted."""
-    body = GrantBody(decision=decision, comment=comment or None, digest=approval.digest)
-    members = {key: value for key, value in msgspec.to_builtins(body).items() if value is not None}
+async def vote(
+    link: GatewayLink, approval: Approval, decision: Decision, comment: str | None = None,
+    more: dict[str, Any] | None = None,
+) -> Approval:
+    """Cast a vote on exactly what was shown; `more` are other members of its body (GrantBody). Raises Trouble; after
+    `Unreachable` the vote may not have counted."""
+    members: dict[str, Any] = {"decision": decision, "method": "acl", "digest": approval.digest, **(more or {})}
+    if comment:
+        members["comment"] = comment
     path = f"/v1/approvals/{approval.id}/grants"
     try:
         return msgspec.json.decode(await link.send(path, members), type=Approval)
@@ -193,7 +227,7 @@ class Asker:
         say(card(approval))
         say(elsewhere(approval), "dim")
         while True:
-            match await self._line("Allow it this once? y = yes, n = no, ? = show all: ", answers):
+            match await self._line(f"Allow it this once? {_CHOICES[self._may_always(approval)]}: ", answers):
                 case None:
                     say(f"left open; {elsewhere(approval)}", "yellow")
                     return False
@@ -202,10 +236,25 @@ class Asker:
                 case "n" | "no":
                     why = await self._line("Why not? (Enter for no reason): ", answers, lower=False)
                     return await self._vote(approval, "deny", why)
+                case "s" | "a" as always if self._may_always(approval):
+                    scope = "session" if always == "s" else "rule"
+                    if await self._agreed(approval, scope, answers):
+                        return await self._vote(approval, "grant", more={"remember": {"scope": scope}})
                 case "?":
                     say(card(approval, whole=True))
                 case _:
                     say("Please answer y or n.")
+
+    def _may_always(self, approval: Approval) -> bool:
+        """One person's always can stand for a plain yes of one person, and for nothing else (A-9)."""
+        plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
+        return plain and approval.kind == "permission"
+
+    async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> bool:
+        """Show the rule before it is saved."""
+        shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
+        say(f"this rule would be kept: {rule_line(shown.rule)}")
+        return await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers) in ("y", "yes")
 
     async def _line(self, question: str, answers: Answers, *, lower: bool = True) -> str | None:
         write(sys.stderr, question)
@@ -217,16 +266,18 @@ class Asker:
                 write(sys.stderr, "\n")
         return line.lower() if line is not None and lower else line
 
-    async def _vote(self, approval: Approval, decision: Decision, comment: str | None = None) -> bool:
+    async def _vote(
+        self, approval: Approval, decision: Decision, comment: str | None = None, more: dict[str, Any] | None = None
+    ) -> bool:
         try:
-            after = await vote(self._link, approval, decision, comment)
+            after = await vote(self._link, approval, decision, comment, more)
         except Trouble as trouble:
             if trouble.code != "Conflict":
                 raise
             return False  # Decided elsewhere meanwhile: the status says who did.
         if after.state == "pending":
-            grants = sum(1 for one in after.votes if one.decision == "grant")
-            say(f"your vote counts: {grants} of {after.required} needed", "green")
+            say(f"your vote counts: {grants(after)} of {after.required} needed", "green")
             return False
         say(decided(after), "green" if decision == "grant" else "yellow")
+        await say_remembered(self._link, after)
         return True

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import naming
-from interlock.cli.asking import card, decided, vote
+from interlock.cli.asking import card, decided, grants, say_remembered, vote
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.signing import Signer
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Decision
 
+Always = Annotated[
+    Literal["session", "rule"] | None,
+    Parameter(help="Decide the same call so from now on: in its session, or by a rule of the tenant."),
+]
+OnCommand = Annotated[
+    str | None, Parameter(name="--command", help="With --always: every command line that this expression covers.")
+]
+OnPath = Annotated[str | None, Parameter(name="--path", help="With --always: every path that this glob covers.")]
+AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always: whatever the tool is given.")]
+Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
+
 
 def approve(
     *ids: str,
-    comment: Annotated[str | None, Parameter(help="Kept with the vote.")] = None,
+    comment: Annotated[str | None, Parameter(name=("--comment", "--reason"), help="Kept with the vote.")] = None,
+    always: Always = None,
+    command: OnCommand = None,
+    path: OnPath = None,
+    any_input: AnyInput = False,
+    change: Annotated[str | None, Parameter(help="Allow it with this input instead, a JSON object.")] = None,
+    sign: Sign = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -31,13 +49,19 @@ def approve(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, json=json))
+    more = _remembering(always, command, path, any_input=any_input) | _changed(change, always, ids)
+    return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, json=json))
 
 
 def deny(
     *ids: str,
     comment: Annotated[str | None, Parameter(name=("--reason", "--comment"), help="Why not; whoever asked is told.")]
     = None,
+    always: Always = None,
+    command: OnCommand = None,
+    path: OnPath = None,
+    any_input: AnyInput = False,
+    sign: Sign = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -48,7 +72,23 @@ def deny(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, json=json))
+    more = _remembering(always, command, path, any_input=any_input)
+    return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, json=json))
+
+
+def withdraw(
+    *ids: str,
+    json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Take back your vote, while it has decided nothing.
+
+    Parameters
+    ----------
+    ids
+        Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
+    """
+    return asyncio.run(_withdraw(_some(ids, "approval"), where, json=json))
 
 
 def cancel(
@@ -75,8 +115,33 @@ def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-async def _decide(ids: tuple[str, ...], decision: Decision, comment: str | None, where: Where, *, json: bool) -> int:
+def _remembering(always: str | None, command: str | None, path: str | None, *, any_input: bool) -> dict[str, Any]:
+    given = {"command": command, "path": path, "any_input": any_input or None}
+    match = {name: value for name, value in given.items() if value is not None}
+    if always is None:
+        if match:
+            raise usage("--command, --path and --any-input say what --always covers.", "Add --always session or rule.")
+        return {}
+    return {"remember": {"scope": always, **({"match": match} if match else {})}}
+
+
+def _changed(change: str | None, always: str | None, ids: tuple[str, ...]) -> dict[str, Any]:
+    if change is None:
+        return {}
+    if always is not None or len(ids) > 1:
+        raise usage("--change is for one approval, this once.", "Leave --always out, and name one approval.")
+    try:
+        return {"updated_input": msgspec.json.decode(change, type=dict[str, Any])}
+    except msgspec.DecodeError as error:
+        raise usage(f"--change is not a JSON object: {error}.", 'Write it as \'{"command": "ls"}\'.') from None
+
+
+async def _decide(
+    ids: tuple[str, ...], decision: Decision, comment: str | None, where: Where, more: dict[str, Any], *,
+    sign: bool, json: bool,
+) -> int:
     async with GatewayLink(where) as link:
+        signer = Signer(where) if sign else None
         # All are found before any is decided: a mistyped id decides nothing.
         found = [await naming.approval(link, text) for text in ids]
         after: list[Approval] = []
@@ -85,9 +150,26 @@ async def _decide(ids: tuple[str, ...], decision: Decision, comment: str | None,
                 raise Trouble("Conflict", f"It is too late: {decided(approval)}.",
                               f"Look at it with: interlock approvals {approval.id}")
             say(card(approval))
-            after.append(await vote(link, approval, decision, comment))
+            signed = await signer.sign(link, approval, decision) if signer is not None else {}
+            after.append(await vote(link, approval, decision, comment, {**more, **signed}))
             if not json:
                 result(_said(after[-1]))
+                await say_remembered(link, after[-1])
+        if json:
+            print_json(msgspec.json.encode({"approvals": after}))
+    return Exit.DONE
+
+
+async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        found = [await naming.approval(link, text) for text in ids]
+        after: list[Approval] = []
+        for approval in found:
+            path = f"/v1/approvals/{approval.id}/withdrawals"
+            after.append(decoded(await link.send(path, {}), Approval, path))
+            if not json:
+                result(f"approval {approval.id}: your vote is taken back, {grants(after[-1])} of "
+                       f"{approval.required} needed")
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
     return Exit.DONE
@@ -96,8 +178,7 @@ async def _decide(ids: tuple[str, ...], decision: Decision, comment: str | None,
 def _said(approval: Approval) -> str:
     if approval.state != "pending":
         return decided(approval)
-    grants = sum(1 for one in approval.votes if one.decision == "grant")
-    return f"approval {approval.id}: your vote counts, {grants} of {approval.required} needed"
+    return f"approval {approval.id}: your vote counts, {grants(approval)} of {approval.required} needed"
 
 
 async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, json: bool) -> int:

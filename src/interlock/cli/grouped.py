@@ -1,4 +1,4 @@
-"""Verbs that do something by themselves and have verbs below them: `runner` and `runners`."""
+"""Verbs that do something by themselves and have verbs below them: `runner`, `runners`, `policy`, `signing-keys`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ from collections.abc import Callable
 
 from cyclopts import App
 
+from interlock.cli.policy_verbs import show as show_policy
 from interlock.cli.processes import runner as run_runner
 from interlock.cli.runners import runners as list_runners
-from interlock.cli.verbs import RUNNER, RUNNER_VERBS, RUNNERS, RUNNERS_VERBS, Verb, add, examples
+from interlock.cli.signing import signing_keys as list_signing_keys
+from interlock.cli.verbs import (
+    POLICY,
+    POLICY_VERBS,
+    RUNNER,
+    RUNNER_VERBS,
+    RUNNERS,
+    RUNNERS_VERBS,
+    SIGNING,
+    SIGNING_VERBS,
+    Verb,
+    add,
+    examples,
+)
 
 
 def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> App:
@@ -20,3 +34,5 @@ def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> A
 
 runner = _group(RUNNER, run_runner, RUNNER_VERBS)
 runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
+policy = _group(POLICY, show_policy, POLICY_VERBS)
+signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)

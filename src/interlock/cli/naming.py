@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeVar
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.trouble import Trouble, usage
-from interlock.protocol.resources import Approval, Command, Runner, Session
+from interlock.protocol.resources import Approval, Command, Session
 
-T = TypeVar("T", Command, Approval, Session, Runner)
+T = TypeVar("T")
 
 LAST = "@last"
 SHOWN = 5

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
+from typing import Any
 
+import msgspec
+
+from interlock.cli.terminal import one_line
 from interlock.cli.trouble import usage
 from interlock.protocol.clock import parse_iso
 
+RULE_CHARS = 400
+"""A rule's line is cut here."""
 _DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)?")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -60,3 +67,10 @@ def _seconds_from_now(moment: str) -> float:
         return parse_iso(moment) / 1000 - time.time()
     except ValueError:
         return 0.0
+
+
+def rule_line(rule: Mapping[str, Any]) -> str:
+    """A rule of policy in one line, as the config would say it, its name and where it comes from left out."""
+    left_out = {"name", "source", "effect"}
+    said = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in rule.items() if name not in left_out]
+    return one_line(f"{rule.get('effect', '?')} where " + (", ".join(said) or "anything"), RULE_CHARS)

@@ -32,9 +32,12 @@ DAILY_VERBS: tuple[Verb, ...] = (
     Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
          ("interlock attach", "interlock attach cmd_01K9 --from-start")),
     Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
-         ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"')),
+         ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"',
+          "interlock approve @last --always session", "interlock approve @last --sign")),
     Verb("deny", "interlock.cli.decide:deny", "Refuse what waits for a yes.",
          ('interlock deny @last --reason "not on this host"',)),
+    Verb("withdraw", "interlock.cli.decide:withdraw", "Take back your vote, while it has decided nothing.",
+         ("interlock withdraw @last",)),
     Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
     Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
          ("interlock status", "interlock status --json")),
@@ -92,6 +95,32 @@ RUNNERS_VERBS: tuple[Verb, ...] = (
          ("interlock runners revoke rnr_01K9",)),
 )
 
+POLICY = Verb("policy", "interlock.cli.grouped:policy", "Show the rules in force; try them; see what is remembered.",
+              ("interlock policy", 'interlock policy test goose "git push"'))
+POLICY_VERBS: tuple[Verb, ...] = (
+    Verb("show", "interlock.cli.policy_verbs:show", "Show the rules in force, in order.", ("interlock policy show",)),
+    Verb("test", "interlock.cli.policy_verbs:try_", "Say which rule decides a call; nothing is run.",
+         ('interlock policy test goose "git push" --tool shell', "interlock policy test claude --tool Write --path a")),
+    Verb("explain", "interlock.cli.policy_verbs:explain", "Say which rule decides an approval's call now.",
+         ("interlock policy explain @last",)),
+    Verb("replay", "interlock.cli.policy_verbs:replay", "Hold rules against the tool calls of recorded sessions.",
+         ("interlock policy replay --changed", "interlock policy replay --file new.toml")),
+    Verb("rules", "interlock.cli.policy_verbs:rules", "List what people said always or never to.",
+         ("interlock policy rules",)),
+    Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
+         ("interlock policy forget rul_01K9",)),
+)
+SIGNING = Verb("signing-keys", "interlock.cli.grouped:signing_keys", "List keys that sign votes; make or revoke one.",
+               ("interlock signing-keys", "interlock signing-keys create"))
+SIGNING_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.signing:signing_keys", "List the keys that sign votes.",
+         ("interlock signing-keys list",)),
+    Verb("create", "interlock.cli.signing:create", "Make a key here, and register it as yours.",
+         ("interlock signing-keys create --label laptop",)),
+    Verb("revoke", "interlock.cli.signing:revoke", "Refuse a key's signatures from now on.",
+         ("interlock signing-keys revoke sgk_0a1b",)),
+)
+
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
 8 not authorised, 9 conflict, 130 interrupted (the work goes on)."""
@@ -109,7 +138,7 @@ def build() -> App:
     add(app, DAILY_VERBS, DAILY)
     add(app, THING_VERBS, THINGS)
     add(app, SETUP_VERBS, SETUP)
-    for verb, group in ((RUNNERS, THINGS), (RUNNER, SETUP)):
+    for verb, group in ((RUNNERS, THINGS), (POLICY, THINGS), (SIGNING, THINGS), (RUNNER, SETUP)):
         # Each is an app that says the rest itself.
         app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
     for name, verbs, line in (("audit", AUDIT_VERBS, "Export or verify the audit log."),
@@ -126,7 +155,8 @@ def build() -> App:
 
 def names() -> list[str]:
     """The verbs of the first level."""
-    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, RUNNER, RUNNERS)] + ["audit", "config"]
+    verbs = (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, RUNNER, RUNNERS, POLICY, SIGNING)
+    return [verb.name for verb in verbs] + ["audit", "config"]
 
 
 def add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:

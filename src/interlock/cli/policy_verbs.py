@@ -1,0 +1,223 @@
+"""`interlock policy`: the rules in force, what they say of a call, of an approval, of what was recorded (P-1, A-9)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.replaying import Replayed, replay_sessions
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import Trouble, usage
+from interlock.cli.values import ago, rule_line
+from interlock.command.policy import Policy
+from interlock.protocol.resources import RememberedRule, Session
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+RULE = naming.Kind("remembered rule", "/v1/policy/rules", "rul_")
+SESSIONS_REPLAYED = 20
+"""Sessions that `policy replay` goes through unless --limit says otherwise, the newest."""
+
+
+class _Explained(msgspec.Struct):
+    """What the gateway says of a call."""
+
+    effect: str
+    rule: str
+    required: int = 1
+    reason: str | None = None
+    steps: list[dict[str, str | None]] = []
+
+
+def show(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """Show the rules in force, in the order in which they are asked."""
+    return asyncio.run(_show(where, json=json))
+
+
+def try_(
+    agent: Annotated[str, Parameter(help="The agent that the call is of.")],
+    command_line: Annotated[str | None, Parameter(name="COMMAND", help="The command line that it would run.")] = None,
+    /,
+    *,
+    tool: Annotated[str | None, Parameter(help="The tool's name, as the agent gives it.")] = None,
+    path: Annotated[str | None, Parameter(help="A path that it would touch.")] = None,
+    kind: Annotated[str | None, Parameter(help="The agent's own word for it: read, edit, execute, …")] = None,
+    input_: Annotated[str | None, Parameter(name="--input", help="The tool's whole input, a JSON object.")] = None,
+    door: Annotated[Literal["tool", "command"], Parameter(help="A tool call, or the start of a command.")] = "tool",
+    origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="Who set it off.")] = "user",
+    permission: Annotated[Literal["asks", "never"], Parameter(help="Whether the agent asks before its tools.")]
+    = "asks",
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Say which rule decides a call, and why the rules before it do not. Nothing is run."""
+    asked = {"agent": agent, "door": door, "origin": origin, "permission": permission, "tool": tool, "path": path,
+             "kind": kind, "input": input_, "command": command_line}
+    if input_ is not None and (command_line is not None or path is not None):
+        raise usage("--input is the whole input.", "Give it, or a command line and --path.")
+    params = {name: value for name, value in asked.items() if value is not None}
+    return asyncio.run(_explain(where, "/v1/policy/decision", params, json=json))
+
+
+def explain(
+    id_: Annotated[str, Parameter(name="ID", help="The approval: its id, a unique beginning, or @last.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Say which rule decides an approval's call as the rules are now, and why the ones before it do not."""
+    return asyncio.run(_explain_approval(id_, where, json=json))
+
+
+def replay(
+    *,
+    file: Annotated[Path | None, Parameter(help="A config file whose rules are tried; else those in force.")] = None,
+    session: Annotated[str | None, Parameter(help="Only this session: an id, a unique beginning, a key.")] = None,
+    limit: Annotated[int, Parameter(help="How many sessions, the newest.")] = SESSIONS_REPLAYED,
+    changed: Annotated[bool, Parameter(help="Show only calls that would be decided otherwise.")] = False,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Hold the rules against the tool calls of recorded sessions: what was decided, and what they would say now."""
+    if limit < 1:
+        raise usage("--limit is a number of sessions, 1 or more.")
+    policy = _candidate(file) if file is not None else None
+    return asyncio.run(_replay(policy, session, limit, where, changed=changed, json=json))
+
+
+def rules(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List what people said always or never to."""
+    return asyncio.run(_rules(where, json=json))
+
+
+def forget(
+    id_: Annotated[str, Parameter(name="ID", help="The rule: its id, a unique beginning, or @last.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Revoke a remembered rule: the next such call is asked for again."""
+    return asyncio.run(_forget(id_, where, json=json))
+
+
+async def _show(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/policy")
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[dict[str, Any]]], "/v1/policy").get("rules", [])
+    print_table([[str(number), str(rule.get("source")), one_line(str(rule.get("name"))), rule_line(rule)]
+                 for number, rule in enumerate(found, 1)], ("", "FROM", "RULE", "SAYS"))
+    say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"", "dim")
+    return Exit.DONE
+
+
+async def _explain(where: Where, path: str, params: dict[str, str], *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(path, params)
+    return _tell(raw, path, json=json)
+
+
+async def _explain_approval(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        approval = await naming.approval(link, id_)
+        path = f"/v1/approvals/{approval.id}/explain"
+        raw = await link.get(path)
+        if not json:
+            say(f"approval {approval.id} was opened by the rule: {one_line(approval.rule)}", "dim")
+    return _tell(raw, path, json=json)
+
+
+def _tell(raw: bytes, path: str, *, json: bool) -> int:
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    said = decoded(raw, _Explained, path)
+    more = f", {said.required} must say yes" if said.effect == "ask" and said.required > 1 else ""
+    why = f": {one_line(said.reason)}" if said.reason else ""
+    result(f"{said.effect}{more} · by the rule {one_line(said.rule)}{why}")
+    for step in said.steps:
+        missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
+        say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
+    return Exit.DONE
+
+
+def _candidate(file: Path) -> Policy:
+    from interlock import config
+
+    if not file.is_file():
+        raise usage(f"There is no file {file}.", "Name a config file with [[policy.rules]].")
+    try:
+        return Policy(config.load(file).policy.rules)
+    except config.ConfigError as error:
+        raise usage(error.sentences[0], f"See all with: interlock config check --state {file.parent}") from None
+
+
+async def _replay(
+    policy: Policy | None, session: str | None, limit: int, where: Where, *, changed: bool, json: bool
+) -> int:
+    async with GatewayLink(where) as link:
+        if session is not None:
+            chosen = [await naming.session(link, session)]
+        else:
+            chosen = await link.list("/v1/sessions", Session, None, limit)
+        calls = [call async for call in replay_sessions(link, chosen, policy)]
+    shown = [call for call in calls if call.changed] if changed else calls
+    if json:
+        print_json(msgspec.json.encode({"calls": shown}))
+        return Exit.DONE
+    for call in shown:
+        result(_replayed_line(call))
+    differ = sum(call.changed for call in calls)
+    say(f"{len(calls)} tool calls in {len(chosen)} sessions; {differ} would be decided otherwise", "dim")
+    return Exit.DONE
+
+
+def _replayed_line(call: Replayed) -> str:
+    what = one_line(f"{call.tool} {call.what}", 80)
+    was = f"was {call.was} ({one_line(call.was_rule, 40)})"
+    now = f"now {call.now} ({one_line(call.now_rule, 40)})"
+    return f"{'≠' if call.changed else '='} {call.session_id[:8]} {what} · {was} · {now}"
+
+
+async def _rules(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(RULE.path)
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
+    if not found:
+        say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
+        return Exit.DONE
+    print_table([[one.id, "revoked" if one.revoked_at else "in force", one.created_by, ago(one.created_at),
+                  rule_line(one.rule)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"))
+    return Exit.DONE
+
+
+async def _forget(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(RULE.path)
+        found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
+        if id_ == naming.LAST:
+            found = [one for one in found if one.revoked_at is None]
+        rule = naming.pick(id_, found, RULE, lambda one: one.id, lambda one: one.created_at)
+        if rule.revoked_at is not None:
+            raise Trouble("Conflict", f"{rule.id} was revoked already, by {rule.revoked_by}.",
+                          "See: interlock policy rules")
+        raw = await link.send(f"{RULE.path}/{rule.id}/revoke", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{rule.id} is revoked; such a call is asked for again")
+    return Exit.DONE

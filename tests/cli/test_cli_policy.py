@@ -1,0 +1,106 @@
+"""Policy at the terminal: always, with the rule shown first; recorded sessions held against other rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli.scripted import Script, answer, link_to
+from cli.test_cli_following import AT, approval
+from interlock.cli.asking import Asker
+from interlock.cli.replaying import replay_sessions
+from interlock.command.policy import Policy, Rule
+from interlock.protocol.resources import Approval, Session
+
+pytestmark = pytest.mark.anyio
+GRANTS, RULE = "/v1/approvals/apr_a/grants", "/v1/approvals/apr_a/rule"
+KEPT = {"name": "Bash of claude in one session", "effect": "allow", "tool": "Bash", "command_line": "rm -rf build"}
+
+
+class Says:
+    """A person who gives these answers, and then no more."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+
+    async def line(self) -> str | None:
+        return self._lines.pop(0) if self._lines else None
+
+
+def shown(**more: Any) -> Approval:
+    return msgspec.json.decode(msgspec.json.encode(approval(**more)), type=Approval)
+
+
+@pytest.mark.req("A-9", "G-7")
+@pytest.mark.parametrize(("key", "scope"), [("s", "session"), ("a", "rule")])
+async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_back(
+    key: str, scope: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({
+        f"GET {RULE}": [answer({"rule": KEPT})],
+        f"POST {GRANTS}": [answer(approval("granted", remembered="rul_1", decided_by="user:me"))],
+        "GET /v1/policy/rules": [answer({"rules": [{
+            "id": "rul_1", "tenant_id": "t", "created_at": AT, "created_by": "user:me", "approval_id": "apr_a",
+            "rule": KEPT}]})],
+    })
+    async with link_to(script, tmp_path) as link:
+        assert await Asker(link, "ask", Says(key, "y")).answer(shown())
+    assert [(one.method, one.url.path) for one in script.asked] == [
+        ("GET", RULE), ("POST", GRANTS), ("GET", "/v1/policy/rules")]
+    assert json.loads(script.asked[1].content)["remember"] == {"scope": scope}
+    said = capsys.readouterr().err
+    assert 'this rule would be kept: allow where tool = "Bash", command_line = "rm -rf build"' in said
+    assert "interlock policy forget rul_1" in said
+
+
+@pytest.mark.req("A-9")
+async def test_a_rule_that_is_not_agreed_to_is_not_kept_and_the_question_stands(tmp_path: Path) -> None:
+    script = Script({f"GET {RULE}": [answer({"rule": KEPT})], f"POST {GRANTS}": [answer(approval("denied"))]})
+    async with link_to(script, tmp_path) as link:
+        await Asker(link, "ask", Says("a", "hm", "n", "")).answer(shown())
+    assert "remember" not in json.loads(script.asked[-1].content)
+
+
+@pytest.mark.req("A-9", "P-3")
+@pytest.mark.parametrize("more", [{"required": 2}, {"signed": True}, {"self_approval": False}])
+async def test_where_more_than_a_plain_yes_is_wanted_always_is_not_offered(
+    more: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with link_to(Script({}), tmp_path) as link:
+        await Asker(link, "ask", Says("s")).answer(shown(**more))
+    said = capsys.readouterr().err
+    assert "always" not in said
+    assert "Please answer" in said
+
+
+def frame(name: str, **payload: Any) -> dict[str, Any]:
+    return {"n": 1, "kind": "C", "frame": {"type": name, "timestamp": AT, "payload": payload}}
+
+
+def called(name: str, line: str, *decided: dict[str, Any]) -> list[dict[str, Any]]:
+    return [frame("tool.invoke.request", invocation_id=f"i{name}", tool_name="shell", input={"command": line}),
+            frame("agent.interaction.request", interaction_id=name, interaction_type="PERMISSION", title=line,
+                  context={"tool_name": "shell", "invocation_id": f"i{name}"}, options=[]), *decided]
+
+
+@pytest.mark.req("P-1")
+async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Path) -> None:
+    events = [
+        *called("x1", "git log", frame("x-interlock.interaction.held", interaction_id="x1", approval_id="a")),
+        *called("x2", "rm -r /", frame("control.interaction.response", interaction_id="x2", decision="allow",
+                                       by="policy:all")),
+    ]
+    pages = [answer({"events": events[:3], "next_cursor": "c1", "has_more": True}),
+             answer({"events": events[3:], "next_cursor": "c2", "has_more": False})]
+    session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
+                      updated_at=AT)
+    policy = Policy([Rule(name="git", effect="allow", command="git .*"), Rule(name="no", effect="deny", command="rm .*")])
+    script = Script({"GET /v1/sessions/s/frames": pages})
+    async with link_to(script, tmp_path) as link:
+        calls = [call async for call in replay_sessions(link, [session], policy)]
+    assert [(call.what, call.was, call.was_rule, call.now, call.now_rule) for call in calls] == [
+        ("git log", "ask", "a person was asked", "allow", "git"), ("rm -r /", "allow", "all", "deny", "no")]
