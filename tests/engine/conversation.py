@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy import Policy
 from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane
@@ -88,6 +89,7 @@ class Table:
     ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
+        self.objects = MemoryObjects()
         self.entropy = counting_entropy()
         self.policy = policy or Policy()
         self.permission = permission
@@ -99,7 +101,7 @@ class Table:
     def begin(self) -> None:
         """Start a gateway on the ledger; call again for a restart after kill -9."""
         self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, self.entropy, self.policy, self.limits,
-                             self.transcripts)
+                             self.transcripts, self.objects)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner="agent")  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
+from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.outbox import Outbox
 from interlock.protocol import payloads as p
@@ -159,8 +160,8 @@ class Runner:
         self.hold.set()
         self.failure: Exception | None = None
         self.features: list[str] = []
-        self.link = Link(url=url, token=TOKEN, outbox=outbox, outflow=self.outflow, hello=self._hello,
-                         control=self._control, vouch=self._vouch, clock=self.clock, entropy=entropy,
+        self.link = Link(url=url, token=TOKEN, outbox=outbox, objects=MemoryObjects(), outflow=self.outflow,
+                         hello=self._hello, control=self._control, vouch=self._vouch, clock=self.clock, entropy=entropy,
                          on_state=self.states.put_nowait, pace=pace)
         self.running: asyncio.Task[None] | None = None
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.registry import with_builtin
+from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
 from interlock.ports.outbox import StoreControl, Stored
@@ -29,6 +30,7 @@ from interlock.runner.process import AgentProcess
 from interlock.runner.sessions import Sessions
 from interlock.runner.surroundings import Graces, Surroundings
 from interlock.runner.uplink import Delta, Offer
+from interlock.runner.uploads import shelve
 from interlock.session.turn import TurnMachine
 
 MISBEHAVING = Path(__file__).parent.parent / "agents" / "misbehaving.py"
@@ -61,10 +63,11 @@ def program(code: str, *arguments: str) -> AgentSpec:
 class Stage:
     """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
 
-    def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, waits: Waits,
-                 graces: Graces, outbox_bytes: int) -> None:
+    def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, objects: MemoryObjects,
+                 waits: Waits, graces: Graces, outbox_bytes: int) -> None:
         self.workspace = workspace
         self.outbox = outbox
+        self.objects = objects
         self.heard: list[Frame] = []
         self.presence = Presence(live=True)
         self.machine = TurnMachine()
@@ -77,8 +80,9 @@ class Stage:
         self.outflow.attach(self)
         self.sessions = Sessions(
             Surroundings(
-                flow=self.outflow, clock=StillClock(), entropy=secrets.token_bytes, presence=self.presence,
-                spawn=AgentProcess.start, agents=with_builtin(agents), roots=[str(workspace)], runner_id="stage",
+                flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
+                presence=self.presence, spawn=AgentProcess.start,
+                agents=with_builtin(agents), roots=[str(workspace)], runner_id="stage",
                 environment=os.environ, waits=waits, graces=graces,
             ),
             outbox,
@@ -132,6 +136,8 @@ class Stage:
         frame = Frame(type=kind, payload=payload, message_id=f"m-{self._control_seq}", session_id=self.session_id,
                       seq=self._control_seq, timestamp="2026-11-21T00:00:00.000Z", metadata=metadata or {})
         frame = decode(encode(frame), Direction.M)
+        if isinstance(frame.payload, p.FileTransfer):
+            frame, _ = await shelve(self.objects, frame, encode(frame))
         record = ControlRecord(session_id=self.session_id, seq=self._control_seq, message_id=frame.message_id,
                                body=encode(frame))
         await self.outbox.write([StoreControl(record, NOW_MS)])
@@ -172,9 +178,10 @@ class Stage:
 @asynccontextmanager
 async def stage(workspace: Path, agents: dict[str, AgentSpec] | None = None, *, outbox: MemoryOutbox | None = None,
                 waits: Waits = PATIENT, graces: Graces = USUAL, machine: TurnMachine | None = None,
-                outbox_bytes: int = OUTBOX_BYTES) -> AsyncIterator[Stage]:
+                outbox_bytes: int = OUTBOX_BYTES, objects: MemoryObjects | None = None) -> AsyncIterator[Stage]:
     """A stage whose agents are gone when the test is."""
-    made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), waits, graces, outbox_bytes)
+    made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), objects or MemoryObjects(),
+                 waits, graces, outbox_bytes)
     made.machine = machine or made.machine
     flowing = asyncio.create_task(made.outflow.run())
     try:

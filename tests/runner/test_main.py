@@ -23,6 +23,7 @@ PATIENCE_S = 20.0
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
+from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.agent import AgentSpec
 from interlock.runner.main import RunnerConfig, run_runner
@@ -33,7 +34,8 @@ async def main():
     outbox = SqliteOutbox(Path(state) / "outbox.db")
     try:
         await run_runner(RunnerConfig(url=url, token="t", runner_id="main-" + state, state_dir=Path(state),
-                                      roots=[root], agents={"bad": spec}, device_name="here"), outbox)
+                                      roots=[root], agents={"bad": spec}, device_name="here"), outbox,
+                         DirectoryObjects(Path(state) / "objects"))
     finally:
         await outbox.close()
 asyncio.run(main())

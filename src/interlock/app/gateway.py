@@ -16,6 +16,7 @@ import structlog
 from interlock import __version__
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import head_line
@@ -36,6 +37,8 @@ from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
 PRUNE_INTERVAL_S = 600
+OBJECTS_NAME = "objects"
+"""Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
 
 log = structlog.get_logger()
 
@@ -96,7 +99,7 @@ class _Gateway:
         self._viewers = Viewers(ledger)
         self._transcripts = JsonlTranscripts(state, clock)
         self._engine = Engine(ledger, self._viewers, clock, entropy, Policy(config.policy.rules), _limits(config),
-                              self._transcripts)
+                              self._transcripts, DirectoryObjects(state / OBJECTS_NAME))
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)

@@ -54,6 +54,7 @@ def gateway(
     from interlock.gateway.signing import KeyUnusable
     from interlock.log import configure
     from interlock.ports.ledger import LedgerError
+    from interlock.ports.objects import ObjectsError
 
     configure()
     state = writable(where.directory())
@@ -82,7 +83,7 @@ def gateway(
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
     except (BindRefused, KeyUnusable) as error:
         raise usage(str(error)) from None
-    except LedgerError as error:
+    except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
     return Exit.DONE
 
@@ -101,6 +102,7 @@ def runner(
     from interlock import log
     from interlock.app.runner import run_runner
     from interlock.log import configure
+    from interlock.ports.objects import ObjectsError
     from interlock.ports.outbox import OutboxError
     from interlock.runner.link import TokenRefused
     from interlock.runner.reconnect import UnsafeUrl
@@ -127,7 +129,7 @@ def runner(
         raise Trouble("Unauthorized", str(error)) from None
     except UnsafeUrl as error:
         raise usage(str(error)) from None
-    except OutboxError as error:
+    except (OutboxError, ObjectsError) as error:
         raise Trouble("OutboxUnusable", str(error), "Is another runner at work on this state directory?") from None
     return Exit.DONE
 

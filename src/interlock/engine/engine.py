@@ -24,6 +24,7 @@ from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner
+from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
@@ -49,8 +50,11 @@ class Engine:
         policy: Policy,
         limits: Limits,
         transcripts: Transcripts | None = None,
+        objects: Objects | None = None,
     ) -> None:
-        """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept."""
+        """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
+        files stay in their frames, and cannot be fetched by name."""
+        self.objects = objects
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
@@ -58,7 +62,7 @@ class Engine:
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
         self.presence = Presence()
-        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts)
+        self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
         self.lanes.link_of = self.presence.link_of
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,13 +19,14 @@ from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
+from interlock.engine.refolding import digests, refold
 from interlock.engine.viewers import Durable, Viewers, durable
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
+from interlock.ports.objects import Objects, ObjectsError
 from interlock.ports.transcripts import Transcripts
-from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
-from interlock.protocol.limits import ACK_FRAMES, MIB, PAGE_MAX, RECENT_MESSAGE_IDS
+from interlock.protocol.limits import ACK_FRAMES, MIB, RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
 from interlock.session.transcript import TranscriptFold
 
@@ -110,7 +111,7 @@ class LaneShell:
             except asyncio.CancelledError:
                 self._refuse(group, "the gateway is stopping")
                 raise
-            except LedgerError as error:
+            except (LedgerError, ObjectsError) as error:
                 self._break(group, f"the ledger could not take it: {error}")
                 return
             except Exception as error:
@@ -147,6 +148,8 @@ class LaneShell:
                 replies.append((job.reply, answer))
         dispatch_next(lane)
         numbers: list[int] = []
+        if lane.out.objects:
+            await self._lanes.keep_objects(lane.out.objects)
         if lane.out.writes:
             lane.out.writes.append(lane.snapshot())
             epochs = ((lane.state.session_id, self._epoch),)
@@ -246,8 +249,10 @@ class Lanes:
         entropy: Entropy,
         limits: Limits,
         transcripts: Transcripts | None = None,
+        objects: Objects | None = None,
     ) -> None:
         self.limits = limits
+        self.objects = objects
         self.transcripts = transcripts
         self.ledger = ledger
         self.viewers = viewers
@@ -295,6 +300,7 @@ class Lanes:
             if self.transcripts is not None:
                 transcriber = Transcriber(session_id, TranscriptFold(fresh.agent_id), None, set())
             lane = Lane(fresh, [], [], TurnFold(), self.entropy, self.limits, transcriber)
+            lane.keeps_objects = self.objects is not None
             begun = LaneShell(lane, RecentIds([]), epoch, self)
             begun.link = self.link_of(fresh.runner_id)
             fresh.attached = begun.link is not None
@@ -304,8 +310,10 @@ class Lanes:
         approvals = await self.ledger.live_approvals(session_id)
         recent = await self.ledger.recent_message_ids(session_stream(session_id), RECENT_MESSAGE_IDS)
         transcriber = await self._transcriber(state)
-        fold = await self._fold(state, transcriber)
+        fold = await refold(state, transcriber, self.ledger, self.objects)
         lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
+        lane.keeps_objects = self.objects is not None
+        lane.digests = await digests(state, self.objects)
         for control in await self.ledger.controls(session_id, state.control_acked):
             lane.unconfirmed[control.seq] = control.body
         # Asked last: from here on nothing waits, so a runner that attaches meanwhile finds this lane or is found by it.
@@ -333,24 +341,11 @@ class Lanes:
             log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
         return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids)
 
-    async def _fold(self, state: LaneState, transcriber: Transcriber | None) -> TurnFold:
-        """Feed the open turn's frames again: a snapshot plus its tail equals a fresh snapshot. The entries that they
-        finished are dropped: they were committed with them."""
-        fold = TurnFold()
-        if state.machine.phase not in ("turn", "usage"):
-            return fold
-        after = state.turn_start_n - 1
-        while events := await self.ledger.events(session_stream(state.session_id), after, PAGE_MAX):
-            for event in events:
-                if event.kind not in ("C", "M"):
-                    continue
-                frame = decode(event.body, Direction.C if event.kind == "C" else Direction.M)
-                if event.kind == "C":
-                    fold.feed(frame)
-                if transcriber is not None:
-                    transcriber.fold.feed(frame, event.at_ms)
-            after = events[-1].n
-        return fold
+    async def keep_objects(self, pieces: Iterable[bytes]) -> None:
+        """Make objects durable before the commit that names them. Raises ObjectsError."""
+        assert self.objects is not None, "a lane without a store keeps nothing apart"
+        for piece in pieces:
+            await self.objects.put([piece])
 
     def forget(self, shell: LaneShell) -> None:
         """Drop a lane from memory."""

@@ -15,6 +15,7 @@ from interlock.protocol.records import (
     ControlRecord,
     Event,
     EventKind,
+    FileRecord,
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
@@ -62,6 +63,12 @@ class PutControl(Write, frozen=True):
     """Insert or replace by (session_id, seq)."""
 
     record: ControlRecord
+
+
+class PutFile(Write, frozen=True):
+    """Insert; a transfer that the session has already stays as it is."""
+
+    record: FileRecord
 
 
 class DropControls(Write, frozen=True):
@@ -256,6 +263,12 @@ class Ledger(Protocol):
         ...
 
     async def controls(self, session_id: str, after: int) -> list[ControlRecord]: ...
+
+    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None: ...
+
+    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        """Files of a session with their places in the order in which they were kept, those after a place."""
+        ...
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None: ...
 

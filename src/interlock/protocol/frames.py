@@ -80,7 +80,7 @@ FRAMES: dict[str, FrameType] = {
         FrameType("agent.interaction.request", _C, _DURABLE, p.InteractionRequest, _S,
                   _from(_S, "interaction_type", "context.tool_name")),
         FrameType("agent.error", _C, _DURABLE, p.AgentError, _S, _from(_S, "severity", "error_code")),
-        FrameType("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer, _P, _from(_P), _needs("file_transfer")),
+        FrameType("agent.file.transfer", _BOTH, _DURABLE, p.FileTransfer),
         FrameType("agent.state.changed", _C, _DURABLE, p.StateChanged),
         FrameType("tool.invoke.request", _C, _DURABLE, p.ToolRequest, _R,
                   _from(_R, "invocation_id", "tool_name", "input")),

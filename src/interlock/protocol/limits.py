@@ -19,7 +19,21 @@ MAX_TOOL_INPUT_BYTES = 256 * KIB
 TOOL_INPUT_HEAD_BYTES = 64 * KIB
 """What is kept of a tool input above MAX_TOOL_INPUT_BYTES (E-5)."""
 MAX_PROMPT_BYTES = 256 * KIB
-"""A prompt's content above this is refused until file transfers carry it (E-5)."""
+"""A prompt's content above this, as encoded JSON, travels before it as file transfers (E-5)."""
+MAX_CONTENT_PARTS = 256
+"""Parts of a command's messages that are not all text; more is InvalidPayload."""
+FILE_CHUNK_BYTES = 256 * KIB
+"""Bytes of a file in one `agent.file.transfer`: as base64, a chunk with its names fits a frame with room to spare."""
+MAX_FILE_BYTES = 16 * MIB
+"""One file in either direction; a larger one is refused by whoever would send it, and told."""
+HELD_UPLOADS_BYTES = 32 * MIB
+"""Files that one session's runner holds for prompts to come; what goes beyond is refused."""
+MAX_OPEN_FILES = 16
+"""Transfers that are under way in one session at once; one more is refused."""
+MAX_OBJECT_BYTES = 64 * MIB
+"""One object of the object store; more is refused."""
+OBJECT_READ_BYTES = 256 * KIB
+"""An object is read in pieces of this."""
 MAX_CHILD_LINE_BYTES = 16 * MIB
 """A line from a child above this fails the turn with FRAME_TOO_LARGE (A-8)."""
 STDERR_TAIL_BYTES = 64 * KIB

@@ -131,6 +131,20 @@ class RunnerRecord(Record, frozen=True, kw_only=True):
     revoked: bool = False
 
 
+class FileRecord(Record, frozen=True, kw_only=True):
+    """A file that travelled in a session, either way (E-5). `objects` are its chunks in the object store, in order."""
+
+    session_id: str
+    transfer_id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    purpose: str
+    created_ms: int
+    objects: list[str]
+
+
 class PairingRecord(Record, frozen=True, kw_only=True):
     """A one-time code that pairs a runner: its SHA-256 only, and who made it (L-3)."""
 

@@ -68,6 +68,7 @@ class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
     data: str
     media_type: str | None = None
     sha256: str | None = None
+    name: str | None = None
 
 
 class NodeBuffer(Body, frozen=True, kw_only=True):

@@ -159,6 +159,16 @@ class Interactions:
                 pending.lapse()
         return pending.verdict
 
+    def take(self, payload: p.InteractionResponse | p.InteractionTimeout | p.InteractionHeld) -> bool:
+        """What the gateway says of a question. False where no such question waits."""
+        match payload:
+            case p.InteractionResponse():
+                return self.respond(payload)
+            case p.InteractionTimeout():
+                return self.timeout(payload)
+            case _:
+                return self.held(payload)
+
     def respond(self, payload: p.InteractionResponse) -> bool:
         """A person, or a rule, has decided. False where no such question waits."""
         pending = self._pending.get(payload.interaction_id)

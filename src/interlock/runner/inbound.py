@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from interlock.ports.clock import Clock, Entropy
+from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox, StoreControl
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
@@ -15,9 +16,10 @@ from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import LARGEST_SEQ
-from interlock.protocol.payloads import SessionError
+from interlock.protocol.payloads import FileTransfer, SessionError
 from interlock.protocol.records import ControlRecord
 from interlock.runner.outflow import Outflow
+from interlock.runner.uploads import shelve
 
 CONTROLS_WAITING = 256
 """Control frames of one session that wait to be acted on; one more closes the link, and is sent again later."""
@@ -47,8 +49,10 @@ class Stored(NamedTuple):
 class Inbound:
     """Takes frames from any link, one after another, and outlives them all: what is stored is given on."""
 
-    def __init__(self, outbox: Outbox, outflow: Outflow, clock: Clock, entropy: Entropy, control: Control) -> None:
+    def __init__(self, outbox: Outbox, objects: Objects, outflow: Outflow, clock: Clock, entropy: Entropy,
+                 control: Control) -> None:
         self._outbox = outbox
+        self._objects = objects
         self._outflow = outflow
         self._clock = clock
         self._entropy = entropy
@@ -85,6 +89,8 @@ class Inbound:
         if await self._is_next(stored):
             if len(self._waiting.get(stored.session_id, ())) >= CONTROLS_WAITING:
                 raise Overrun(f"More than {CONTROLS_WAITING} control frames wait in session {stored.session_id}.")
+            if isinstance(frame.payload, FileTransfer):
+                frame, raw = await shelve(self._objects, frame, raw)
             await self._outbox.write([self._record(wire, raw, stored)])
             self._give(frame, raw, stored.session_id)
         return stored

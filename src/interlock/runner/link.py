@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.typing import Subprotocol
 
 from interlock.ports.clock import Clock, Entropy
+from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
@@ -85,7 +86,7 @@ class Link:
     is stored (D-7); what it raises ends `run`. `on_state` hears of every change and must not block.
     """
 
-    def __init__(self, *, url: str, token: str, outbox: Outbox, outflow: Outflow,
+    def __init__(self, *, url: str, token: str, outbox: Outbox, objects: Objects, outflow: Outflow,
                  hello: Callable[[], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
                  pace: Pace = NORMAL_PACE, tls: ssl.SSLContext | None = None) -> None:
@@ -93,6 +94,7 @@ class Link:
         self._url = url
         self._token = token
         self._outbox = outbox
+        self._objects = objects
         self._outflow = outflow
         self._hello = hello
         self._control = control
@@ -111,7 +113,7 @@ class Link:
 
     async def run(self) -> None:
         """Stay attached until cancelled. Raises TokenRefused, and what `control` raised."""
-        inbound = Inbound(self._outbox, self._outflow, self._clock, self._entropy, self._control)
+        inbound = Inbound(self._outbox, self._objects, self._outflow, self._clock, self._entropy, self._control)
 
         async def failure() -> None:
             await asyncio.shield(inbound.failed)

@@ -16,6 +16,7 @@ import structlog
 
 from interlock.agents.registry import offers, with_builtin
 from interlock.ports.agent import AgentSpec
+from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION
@@ -63,7 +64,7 @@ class _Clock:
         return time.monotonic_ns() // 1_000_000
 
 
-async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
+async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> None:
     """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
 
     Raises TokenRefused (the gateway does not accept the token), UnsafeUrl, OutboxError, each with one sentence.
@@ -77,7 +78,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
     presence = Presence()
     agents = with_builtin(config.agents)
     around = Surroundings(
-        flow=outflow, clock=clock, entropy=secrets.token_bytes, presence=presence, spawn=AgentProcess.start,
+        flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
+        spawn=AgentProcess.start,
         agents=agents, roots=config.roots, runner_id=mark, environment=os.environ,
         graces=Graces(idle_s=config.agent_idle_ms / 1000),
     )
@@ -97,8 +99,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox) -> None:
         log.info("link", state=state.kind, sentence=state.sentence)
 
     link = Link(
-        url=config.url, token=config.token, outbox=outbox, outflow=outflow, hello=hello, control=sessions.control,
-        vouch=sessions.vouch, clock=clock, entropy=secrets.token_bytes, on_state=changed,
+        url=config.url, token=config.token, outbox=outbox, objects=objects, outflow=outflow, hello=hello,
+        control=sessions.control, vouch=sessions.vouch, clock=clock, entropy=secrets.token_bytes, on_state=changed,
         tls=config.tls,
     )
     flowing = asyncio.create_task(outflow.run(), name="outflow")

@@ -13,6 +13,8 @@ from interlock.runner.blocks import PREFIXES
 from interlock.runner.journal import Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall
+from interlock.runner.uploads import forget, take_chunk
+from interlock.session.transfers import content_of, named
 
 SENTENCE = "The runner was restarted while the agent worked."
 _CHANNELS: frozenset[str] = frozenset({"stdout", "stderr", "progress", "agent"})
@@ -22,7 +24,8 @@ async def recover(journal: Journal, outbox: Outbox) -> None:
     """Close one session's turn and opening, and answer every stored prompt that never started."""
     writes: list[Frame | CloseBlock] = []
     state = journal.state
-    unanswered = await _unanswered(journal, outbox)
+    unanswered, refused = await _unanswered(journal, outbox)
+    writes += refused
     if state.turn is not None:
         writes += await _end_turn(journal, outbox, state.turn)
     for frame in unanswered:
@@ -33,22 +36,32 @@ async def recover(journal: Journal, outbox: Outbox) -> None:
     opened = any(isinstance(frame.payload, p.SessionOpen) for frame in unanswered)
     if state.opening != "closed" or opened:
         writes += endings.closed(journal, "the runner was restarted", None)
-    if writes:
-        await journal.write(*writes)
+    # State that changed alone is written, too: a file that was taken is taken over this start.
+    await journal.write(*writes)
 
 
-async def _unanswered(journal: Journal, outbox: Outbox) -> list[Frame]:
-    """The prompts and opens among the stored control frames that nothing in the outbox answers."""
+async def _unanswered(journal: Journal, outbox: Outbox) -> tuple[list[Frame], list[Frame]]:
+    """The prompts and opens among the stored control frames that nothing in the outbox answers, and the answers to
+    files that are refused; the files of prompts to come are taken."""
     found: list[Frame] = []
+    refused: list[Frame] = []
     for record in await outbox.controls(journal.session_id, journal.state.control_seq):
         journal.state.control_seq = max(journal.state.control_seq, record.seq)
         try:
             frame = decode(record.body, Direction.M)
         except InvalidFrame:
             continue  # It was refused when it came.
+        if isinstance(frame.payload, p.FileTransfer):
+            sentence = take_chunk(journal.state, frame)
+            if sentence is not None:
+                refused.append(journal.session_error(Code.INVALID_FRAME, sentence, False, frame.message_id))
+        elif isinstance(frame.payload, p.PromptRequest):
+            forget(journal.state, named(content_of(frame.payload)))
+        elif isinstance(frame.payload, p.TurnCancel):
+            forget(journal.state, frame.metadata.get("transfers"))
         if isinstance(frame.payload, p.PromptRequest | p.SessionOpen):
             found.append(frame)
-    return found
+    return found, refused
 
 
 async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[Frame | CloseBlock]:

@@ -32,6 +32,8 @@ from interlock.runner.starting import OpenRefused, check_access, not_resumed, pr
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
+from interlock.runner.uploads import ContentRefused, Uploads
+from interlock.session.transfers import content_of
 
 NOTHING = p.Features(adapter_type="process")
 """What an agent offers that does not run."""
@@ -46,6 +48,7 @@ class RunnerSession:
         self.session_id = session_id
         self.journal = Journal(session_id, state, around.flow, around.clock, around.entropy)
         self._around = around
+        self._uploads = Uploads(state, around.objects)
         self._agent: Agent | None = None
         self._started: Started | None = None
         self._starting: asyncio.Task[Started] | None = None
@@ -93,16 +96,15 @@ class RunnerSession:
                 await self._open(frame, payload)
             case p.PromptRequest():
                 await self._prompt(frame, payload)
+            case p.FileTransfer():
+                if (sentence := self._uploads.take(frame)) is not None:
+                    await self._refuse(frame, Code.INVALID_FRAME, sentence)
             case p.TurnCancel():
                 await self._cancel(frame, payload)
             case p.TurnPause() | p.TurnResume():
                 await self._pause(frame, pause=isinstance(payload, p.TurnPause))
-            case p.InteractionResponse():
-                self._interactions.respond(payload)
-            case p.InteractionTimeout():
-                self._interactions.timeout(payload)
-            case p.InteractionHeld():
-                self._interactions.held(payload)
+            case p.InteractionResponse() | p.InteractionTimeout() | p.InteractionHeld():
+                self._interactions.take(payload)
             case p.SessionClose():
                 await self.close(payload.reason)
             case p.SessionError() if payload.fatal:
@@ -128,7 +130,10 @@ class RunnerSession:
 
     async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
         self._handled(frame)
+        if isinstance(frame.payload, p.PromptRequest):
+            self._uploads.forget(content_of(frame.payload))
         await self.journal.write(self.journal.session_error(code, sentence, fatal, frame.message_id))
+        await self._uploads.sweep()
 
     # --- opening ---
     async def _open(self, frame: Frame, payload: p.SessionOpen) -> None:
@@ -203,10 +208,7 @@ class RunnerSession:
 
     # --- turns ---
     async def _prompt(self, frame: Frame, payload: p.PromptRequest) -> None:
-        if self.busy or self._closing.locked():
-            # What was asked while the agent is being closed is refused after the close is told, and is sent again.
-            await self._closed_if_closing()
-            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
+        if await self._refused_as_busy(frame):
             return
         agent, started = self._agent, self._started
         if agent is None or started is None:
@@ -214,13 +216,15 @@ class RunnerSession:
             return
         settings = settings_of(payload)
         try:
+            content = await self._uploads.whole(content_of(payload), started.features)
             await settle(agent, started.features, settings)
-        except SettingRefused as refused:
-            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, str(refused))
+        except (ContentRefused, SettingRefused) as refused:
+            code = Code.UNSUPPORTED_CAPABILITY if isinstance(refused, SettingRefused) else refused.code
+            await self._refuse(frame, code, str(refused))
             return
+        self._uploads.forget(content_of(payload))
         self._rest(cancel=True)
-        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content_of(payload), payload.timeout_ms,
-                        settings=settings)
+        prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
         turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode)
         self._handled(frame)
         written = asyncio.Event()
@@ -241,10 +245,14 @@ class RunnerSession:
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),
         ]
 
-    async def _closed_if_closing(self) -> None:
+    async def _refused_as_busy(self, frame: Frame) -> bool:
+        if not self.busy and not self._closing.locked():
+            return False
         if not self.busy:
             async with self._closing:
-                return
+                pass  # What was asked while the agent is closed is refused after the close is told, and is sent again.
+        await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
+        return True
 
     async def _work(self, agent: Agent, turn: Turn, prompt: Prompt, told: list[Frame], written: asyncio.Event) -> None:
         # D-7: the start is in the outbox before the agent gets the prompt, so a prompt starts at most once.
@@ -253,6 +261,7 @@ class RunnerSession:
         finally:
             written.set()
         await self.journal.durable()
+        await self._uploads.sweep()
         over = await turn.run(prompt)
         while not over and turn.goes_on:
             # T-1: between a `tool_use` end and the next start the query is at work; a cancel that came there counts.
@@ -268,9 +277,7 @@ class RunnerSession:
             self._rest()
 
     async def _compact(self, frame: Frame, request: p.SessionCompact, agent: Compacts) -> None:
-        if self.busy or self._closing.locked():
-            await self._closed_if_closing()
-            await self._refuse(frame, Code.PROMPT_IN_PROGRESS, "The session already works on a prompt, or closes.")
+        if await self._refused_as_busy(frame):
             return
         self._rest(cancel=True)
         self._working = asyncio.create_task(compact(agent, self.journal, frame, request), name="compaction")
@@ -289,7 +296,10 @@ class RunnerSession:
 
     async def _cancel(self, frame: Frame, payload: p.TurnCancel) -> None:
         if "replaces" in frame.metadata:
-            return  # The no-op in the place of a prompt that never came (D-7).
+            # The no-op in the place of a prompt that never came (D-7): the files that were to go with it go.
+            self._uploads.discard(frame.metadata.get("transfers"))
+            await self._uploads.sweep()
+            return
         turn = self.state.turn
         if payload.turn_id is not None and (turn is None or turn.turn_id != payload.turn_id):
             await self._refuse(frame, Code.UNKNOWN_TURN, f"The turn {payload.turn_id} is not open.")
@@ -390,10 +400,3 @@ def _report(working: asyncio.Task[None]) -> None:
     """A turn that could not be written to its end: the outbox is gone, and the next start recovers it (D-6)."""
     if not working.cancelled() and (error := working.exception()) is not None:
         log.error("a turn could not be finished", exc_info=error)
-
-
-def content_of(payload: p.PromptRequest) -> list[dict[str, Any]]:
-    """The prompt as blocks."""
-    if payload.input_type == "blocks" and payload.content is not None:
-        return payload.content
-    return [{"type": "text", "text": payload.text or ""}]

@@ -6,14 +6,15 @@ import asyncio
 
 import structlog
 
-from interlock.ports.outbox import Outbox, SessionRow
+from interlock.ports.outbox import Outbox, PutState, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
-from interlock.runner.state import SessionState, decode_state
+from interlock.runner.state import SessionState, decode_state, encode_state
 from interlock.runner.surroundings import Surroundings
+from interlock.runner.uploads import held_by
 
 log = structlog.get_logger()
 
@@ -37,6 +38,9 @@ class Sessions:
             )
             await recover(session.journal, self._outbox)
         await self._around.flow.flushed()
+        needed = set[str]().union(*(held_by(session.state) for session in self.all.values()))
+        for name in set(await self._around.objects.names()) - needed:
+            await self._around.objects.drop(name)  # A chunk whose frame did not come to be stored, or whose turn began.
 
     async def control(self, frame: Frame, raw: bytes) -> None:
         """Act on one control frame. While the runner stops, none is acted on: what is stored is answered at its next
@@ -74,6 +78,7 @@ class Sessions:
             state = session.state if session is not None else decode_state(row.state)
             if _over(row, state):
                 self.all.pop(row.session_id, None)
+                await self._drop_files(row.session_id, state)
                 await self._outbox.forget(row.session_id)
                 continue
             turn = state.turn
@@ -84,6 +89,14 @@ class Sessions:
                 prompt_id=turn.prompt_id if turn else None,
             ))
         return told
+
+    async def _drop_files(self, session_id: str, state: SessionState) -> None:
+        """Files of prompts that never came go with their session."""
+        if state.uploads:
+            held, state.uploads = held_by(state), {}
+            await self._outbox.write([PutState(session_id, encode_state(state))])
+            for name in held:
+                await self._around.objects.drop(name)
 
     def vouch(self) -> list[p.LiveAgent]:
         """Every agent that is up (L-5)."""

@@ -24,6 +24,16 @@ class TurnState(msgspec.Struct):
     """The turn has ended and its usage has not been written."""
 
 
+class Upload(msgspec.Struct):
+    """A file that comes before a prompt (E-5). `first` is its first chunk without content."""
+
+    first: p.FileTransfer
+    frames: list[str] = []
+    """The objects that hold its chunks' frames, in order."""
+    broken: str = ""
+    """Why it was refused; what else comes of it is passed over."""
+
+
 class SessionState(msgspec.Struct, kw_only=True):
     """`PutState`'s bytes. `control_seq` is the last control frame whose outcome is in the outbox (D-7)."""
 
@@ -39,6 +49,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     turn: TurnState | None = None
     next_turn_index: int = 0
     control_seq: int = 0
+    uploads: dict[str, Upload] = {}
     messages: int = 0
     """Running total of prompts: `message_usage.used`."""
     cost_usd: float = 0.0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from interlock.ports.agent import AgentSpec
 from interlock.ports.clock import Clock, Entropy
+from interlock.ports.objects import Objects
 from interlock.ports.process import Spawn
 from interlock.protocol.limits import AGENT_IDLE_MS, CANCEL_GRACE_MS, TERMINATE_GRACE_MS
 from interlock.runner.asking import Presence, Waits
@@ -32,6 +33,7 @@ class Surroundings(NamedTuple):
     """The runner around its sessions. `environment` is the runner's own, of which agents get a part (A-1)."""
 
     flow: Flow
+    objects: Objects
     clock: Clock
     entropy: Entropy
     presence: Presence

@@ -24,6 +24,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutFile,
     PutIdempotency,
     PutKey,
     PutPairing,
@@ -46,6 +47,7 @@ from interlock.protocol.records import (
     CommandRecord,
     ControlRecord,
     Event,
+    FileRecord,
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
@@ -73,6 +75,7 @@ class MemoryLedger(Ledger):
         self._commands: dict[str, CommandRecord] = {}
         self._approvals: dict[str, ApprovalRecord] = {}
         self._controls: dict[tuple[str, int], ControlRecord] = {}
+        self._files: dict[tuple[str, str], FileRecord] = {}
         self._idempotency: dict[str, IdempotencyRecord] = {}
         self._rules: dict[str, RuleRecord] = {}
         self._signing_keys: dict[str, SigningKeyRecord] = {}
@@ -116,6 +119,9 @@ class MemoryLedger(Ledger):
                 _put(self._approvals, record.approval.id, record, undo)
             case PutControl(record):
                 _put(self._controls, (record.session_id, record.seq), record, undo)
+            case PutFile(record):
+                if (record.session_id, record.transfer_id) not in self._files:
+                    _put(self._files, (record.session_id, record.transfer_id), record, undo)
             case DropControls(session_id, seq):
                 _drop(self._controls, [key for key in self._controls if key[0] == session_id and key[1] <= seq], undo)
             case PutIdempotency(record):
@@ -249,6 +255,16 @@ class MemoryLedger(Ledger):
     async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
         found = [record for key, record in self._controls.items() if key[0] == session_id and key[1] > after]
         return sorted(found, key=lambda record: record.seq)
+
+    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None:
+        self._check_open()
+        return self._files.get((session_id, transfer_id))
+
+    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        self._check_open()
+        placed = [(place, record) for place, record in enumerate(self._files.values(), 1)
+                  if record.session_id == session_id and place > after]
+        return placed[:limit]
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None:
         self._check_open()

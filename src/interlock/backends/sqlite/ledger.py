@@ -20,6 +20,7 @@ from interlock.protocol.records import (
     CommandRecord,
     ControlRecord,
     Event,
+    FileRecord,
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
@@ -140,6 +141,14 @@ class SqliteLedger(Ledger):
             ControlRecord(session_id=session_id, seq=seq, message_id=message_id, body=body)
             for seq, message_id, body in found
         ]
+
+    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None:
+        found = await self._readers.row(queries.FILE, (session_id, transfer_id))
+        return rows.file_of(found[0]) if found else None
+
+    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        found = await self._readers.rows(queries.FILES, (session_id, after, limit))
+        return [(int(place), rows.file_of(body)) for place, body in found]
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None:
         found = await self._readers.row(queries.IDEMPOTENCY, (scope,))

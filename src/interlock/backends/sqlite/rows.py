@@ -12,6 +12,7 @@ from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
     CommandRecord,
+    FileRecord,
     IdempotencyRecord,
     KeyRecord,
     PairingRecord,
@@ -29,6 +30,7 @@ _approval = msgspec.json.Decoder(ApprovalRecord)
 _rule = msgspec.json.Decoder(RuleRecord)
 _runner = msgspec.json.Decoder(RunnerRecord)
 _signing_key = msgspec.json.Decoder(SigningKeyRecord)
+_file = msgspec.json.Decoder(FileRecord)
 _pairing = msgspec.json.Decoder(PairingRecord)
 _key = msgspec.json.Decoder(KeyRecord)
 
@@ -140,6 +142,16 @@ def runner_of(row: Row) -> RunnerRecord:
     """Read a runner's body, and when it was last seen; a row from before that column has 0 there."""
     record = _runner.decode(row[0])
     return msgspec.structs.replace(record, last_seen_ms=row[1]) if row[1] else record
+
+
+def file_row(record: FileRecord) -> Row:
+    """Columns of ADD_FILE."""
+    return record.session_id, record.transfer_id, _encode(record)
+
+
+def file_of(body: bytes) -> FileRecord:
+    """Read a file's body."""
+    return _file.decode(body)
 
 
 def pairing_row(record: PairingRecord) -> Row:

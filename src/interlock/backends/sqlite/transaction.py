@@ -21,6 +21,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutFile,
     PutIdempotency,
     PutKey,
     PutPairing,
@@ -168,6 +169,9 @@ class Transaction:
         record = write.record
         self._execute(queries.PUT_CONTROL, (record.session_id, record.seq, record.message_id, record.body))
 
+    def put_file(self, write: PutFile) -> None:
+        self._execute(queries.ADD_FILE, rows.file_row(write.record))
+
     def drop_controls(self, write: DropControls) -> None:
         self._execute(queries.DROP_CONTROLS, (write.session_id, write.seq))
 
@@ -220,6 +224,7 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     PutCommand: Transaction.put_command,
     PutApproval: Transaction.put_approval,
     PutControl: Transaction.put_control,
+    PutFile: Transaction.put_file,
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
     PutRule: Transaction.put_rule,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.records import CommandRecord
 from interlock.session.transcript import prompt_draft
+from interlock.session.transfers import carried
 
 
 def queued(lane: Lane) -> list[CommandRecord]:
@@ -62,7 +66,9 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     if command.attempt == 0:
         # what was asked is in the transcript before the agent can run; sent again, it is not asked again.
         lane.transcribe([prompt_draft(payload, lane.now)])
-    frame = lane.control("control.prompt.request", payload)
+    carried_payload, transfers = carried(payload, lane.new_uuid)
+    send_files(lane, transfers)
+    frame = lane.control("control.prompt.request", carried_payload)
     lane.state.prompt_message_id = frame.message_id
     lane.move(
         record, "dispatched", SYSTEM, {"attempt": command.attempt + 1},
@@ -78,12 +84,19 @@ def replace_prompt(lane: Lane, record: CommandRecord) -> None:
     seq = record.prompt_seq
     if seq is None:
         return
-    frame = Frame(type="control.turn.cancel", payload=p.TurnCancel(reason="canceled before it was delivered"),
-                  message_id=lane.new_uuid(), session_id=lane.state.session_id, seq=seq, timestamp=lane.at,
-                  metadata={"replaces": record.prompt_id})
-    lane.replace_control(frame)
+    state = lane.state
+    for upload_seq in range(max(state.upload_seq, state.control_acked + 1), seq) if state.uploads else ():
+        _replace(lane, upload_seq, {"replaces": record.prompt_id})
+    # Files that the runner has already are to go, too.
+    _replace(lane, seq, {"replaces": record.prompt_id, **({"transfers": state.uploads} if state.uploads else {})})
     lane.state.noop_seq = seq
     lane.state.noop_chosen = False
+
+
+def _replace(lane: Lane, seq: int, metadata: dict[str, Any]) -> None:
+    lane.replace_control(Frame(
+        type="control.turn.cancel", payload=p.TurnCancel(reason="canceled before it was delivered"),
+        message_id=lane.new_uuid(), session_id=lane.state.session_id, seq=seq, timestamp=lane.at, metadata=metadata))
 
 
 def start_detach_clock(lane: Lane) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from interlock.command.policy import Policy
 from interlock.engine.bridge.approving import open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
@@ -35,8 +36,18 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     except Refusal as refusal:
         refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
         return
-    lane.append("C", raw, frame.message_id, frame)
-    lane.hear(frame)
+    shown = frame
+    if isinstance(frame.payload, p.FileTransfer):
+        try:
+            shown, raw = take_file(lane, frame, raw)
+        except Refusal as refusal:
+            refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
+            return
+        except PassedOver:
+            lane.append("refused", passed_over(frame, raw), frame.message_id)
+            return
+    lane.append("C", raw, frame.message_id, shown)
+    lane.hear(shown)
     in_turn = lane.state.machine.phase in ("turn", "usage")
     if in_turn or lane.state.ended is not None:
         lane.fold.feed(frame)
@@ -265,6 +276,8 @@ def finish_turn(lane: Lane) -> None:
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
     state.opening = "closed"
+    state.incoming.clear()
+    lane.digests.clear()
     if state.ended is not None:
         finish_turn(lane)
     void_interactions(lane)

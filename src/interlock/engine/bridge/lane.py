@@ -7,12 +7,13 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
+from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
@@ -30,7 +31,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
-from interlock.protocol.payloads import Payload
+from interlock.protocol.payloads import FileTransfer, Payload
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -59,6 +60,14 @@ MAX_NOTICES = 50
 _encoder = msgspec.json.Encoder()
 
 
+class Digest(Protocol):
+    """A hash that grows, as hashlib makes them."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
+
+
 class Transient(NamedTuple):
     """A transient frame that goes to viewers and nowhere else (E-4)."""
 
@@ -74,7 +83,8 @@ class Told(NamedTuple):
 
 
 class Out(NamedTuple):
-    """What a decision asks for: writes in one transaction, then what is told, then control frames to the runner.
+    """What a decision asks for: objects that must be kept first, writes in one transaction, then what is told, then
+    control frames to the runner.
 
     `tells` holds what the writes append and the transient frames, in the order in which viewers see them.
     """
@@ -82,6 +92,7 @@ class Out(NamedTuple):
     writes: list[Write]
     tells: list[Told | Transient]
     sends: list[bytes]
+    objects: list[bytes]
 
 
 class Lane:
@@ -104,7 +115,11 @@ class Lane:
         self.unconfirmed: dict[int, bytes] = {}
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
-        self.out = Out([], [], [])
+        self.out = Out([], [], [], [])
+        self.keeps_objects = False
+        """Whether there is a store for what is kept apart from the stream (E-5)."""
+        self.digests: dict[str, Digest] = {}
+        """Of each file under way, over what came of it."""
         self.limits = limits
         self.transcriber = transcriber  # None where no transcripts are kept.
         self._entropy = entropy
@@ -114,7 +129,7 @@ class Lane:
     def begin(self, now_ms: int) -> None:
         """Start a decision at `now_ms`."""
         self.now = now_ms
-        self.out = Out([], [], [])
+        self.out = Out([], [], [], [])
 
     def new_id(self, prefix: str) -> str:
         """Make an id that sorts by time: `cmd_…`, `apr_…`."""
@@ -166,7 +181,8 @@ class Lane:
             PutControl(ControlRecord(session_id=self.state.session_id, seq=self.state.control_seq,
                                      message_id=frame.message_id, body=raw))
         )
-        self.append("M", raw, frame.message_id)
+        shown = kept_apart(self, frame, raw)[1] if isinstance(payload, FileTransfer) else raw
+        self.append("M", shown, frame.message_id)
         self.hear(frame)
         self.unconfirmed[self.state.control_seq] = raw
         self.out.sends.append(raw)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
-from interlock.protocol.payloads import StopReason
+from interlock.protocol.payloads import FileTransfer, StopReason
 from interlock.session.turn import TurnMachine
 
 
@@ -28,6 +28,19 @@ class Ended(msgspec.Struct):
     stop_reason: StopReason
     exit_code: int | None = None
     unanswered: bool = False
+
+
+class Incoming(msgspec.Struct):
+    """A file of the runner that is under way. `first` is its first chunk, without content."""
+
+    first: FileTransfer
+    seq: int = 0
+    """Of the last of its frames, or of the frame before the first: what was lost above it may be a part of it."""
+    chunks: int = 0
+    size: int = 0
+    objects: list[str] = []
+    over: bool = False
+    """It was refused or lost: what else comes of it is passed over."""
 
 
 class LaneState(msgspec.Struct, kw_only=True):
@@ -54,6 +67,12 @@ class LaneState(msgspec.Struct, kw_only=True):
     last_seq: int = 0
     n: int = 0
     """Events in the session's stream: the lane is its only writer."""
+    upload_seq: int = 0
+    """control seq of the first file frame before the last prompt."""
+    uploads: list[str] = []
+    """The transfers that the last prompt names."""
+    incoming: dict[str, Incoming] = {}
+    """Files of the runner that are under way."""
     prompt_message_id: str = ""
     """message_id of the prompt of the active command."""
     turn_start_n: int = 0

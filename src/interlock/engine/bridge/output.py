@@ -16,6 +16,12 @@ MAX_RESULT_BYTES = 256 * KIB
 """Text kept in a result; the rest stays in the session's frames, and the result says so."""
 
 
+OUTPUT = "output"
+"""Purpose of a file that is a part of the agent's answer."""
+MAX_FILE_NOTICES = 20
+"""Files that a result names as left out; the session's list has all of them."""
+
+
 class TurnFold:
     """A fold over one turn's durable frames. A snapshot and its tail give the same as all frames: on a restart the
     lane feeds it the turn's events again."""
@@ -29,6 +35,7 @@ class TurnFold:
         self._tool_calls: list[ToolCall] = []
         self._bytes = 0
         self._cut = False
+        self._left_out: list[p.FileTransfer] = []
         self._silent = False
         self.usage: p.Usage | None = None
         self.tools_run = 0
@@ -47,6 +54,8 @@ class TurnFold:
                     )
             case p.ToolResult():
                 self._tool(payload)
+            case p.FileTransfer():
+                self._file(payload)
             case p.Usage():
                 self.usage = payload
             case _:
@@ -57,12 +66,33 @@ class TurnFold:
             self._silent = judge(text, ended=True) == "silent"
         if self._silent or not text or not self._room(len(text)):
             return
-        part = {"contentType": "text", "value": text}
+        self._add_part({"contentType": "text", "value": text})
+
+    def _file(self, file: p.FileTransfer) -> None:
+        """A file in one piece is a part of the result where there is room for it; of another the result says so."""
+        if file.chunk is not None and file.chunk.index > 0:
+            return
+        if file.purpose != OUTPUT:
+            return
+        whole = file.chunk is None or file.chunk.count == 1
+        if not whole or (file.size and not file.content) or not self._fits(len(file.content)):
+            self._left_out.append(file)
+            return
+        self._bytes += len(file.content)
+        kind = file.media_type.partition("/")[0]
+        self._add_part({"contentType": kind if kind in ("image", "audio", "video") else "file", "value": {
+            "encoding": "base64", "data": file.content, "media_type": file.media_type, "sha256": file.sha256,
+            "name": file.name}})
+
+    def _add_part(self, part: dict[str, Any]) -> None:
         last = self._messages[-1] if self._messages else None
         if last is not None and last["role"] == "assistant":
             last["content"].append(part)
         else:
             self._messages.append({"role": "assistant", "content": [part]})
+
+    def _fits(self, size: int) -> bool:
+        return self._bytes + size <= MAX_RESULT_BYTES
 
     def _tool(self, result: p.ToolResult) -> None:
         text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
@@ -85,6 +115,9 @@ class TurnFold:
         if self._cut:
             said.append(Notice(code="Truncated", message="The result is longer than a result may be; "
                                "the session's frames hold all of it."))
+        said += [Notice(code="Truncated", message=f"The file {file.name[:80]} ({file.media_type}, {file.size} bytes) "
+                        f"is not in the result; fetch it at /v1/sessions/{session_id}/files/{file.transfer_id}.")
+                 for file in self._left_out[:MAX_FILE_NOTICES]]
         usage = None
         if self.usage is not None:
             tokens = self.usage.token_usage

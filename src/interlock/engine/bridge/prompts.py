@@ -11,12 +11,16 @@ import msgspec
 
 from interlock.protocol.limits import (
     MAX_COMMAND_BINARY_BYTES,
+    MAX_CONTENT_PARTS,
     MAX_INLINE_BINARY_BYTES,
-    MAX_PROMPT_BYTES,
 )
 from interlock.protocol.payloads import PromptRequest
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.resources import Binary, ContentPart, ExecutePayload, NodeBuffer
+from interlock.session.transfers import TransferRefused, carried
+
+NO_ID = "00000000-0000-4000-8000-000000000000"
+"""Stands for a transfer's id while it is only looked whether a prompt can travel."""
 
 _decoder = msgspec.json.Decoder(ExecutePayload)
 
@@ -44,6 +48,8 @@ def prompt_content(raw: bytes) -> PromptRequest:
     payload = read_payload(raw)
     parts = [(f"/payload/messages/{m}/content/{c}", part)
              for m, message in enumerate(payload.messages) for c, part in enumerate(message.content)]
+    if len(parts) > MAX_CONTENT_PARTS and any(part.contentType != "text" for _, part in parts):
+        raise _bad("/payload/messages", f"{len(parts)} parts, the limit is {MAX_CONTENT_PARTS}")
     total = 0
     blocks: list[dict[str, Any]] = []
     for pointer, part in parts:
@@ -57,10 +63,10 @@ def prompt_content(raw: bytes) -> PromptRequest:
         prompt = PromptRequest(prompt_id="", input_type="text", origin="user", text=text)
     else:
         prompt = PromptRequest(prompt_id="", input_type="blocks", origin="user", content=blocks)
-    size = len(msgspec.json.encode(prompt))
-    if size > MAX_PROMPT_BYTES:
-        raise _bad("/payload/messages", f"the prompt takes {size} bytes, the limit is {MAX_PROMPT_BYTES}; "
-                   "put what is long into a file in the workspace and name it")
+    try:
+        carried(prompt, lambda: NO_ID)
+    except TransferRefused as refused:
+        raise _bad("/payload/messages", str(refused)) from None
     return prompt
 
 
@@ -69,17 +75,18 @@ def _block(pointer: str, part: ContentPart) -> tuple[dict[str, Any], int]:
         if not isinstance(part.value, str):
             raise _bad(f"{pointer}/value", "a text part's value is a string")
         return {"type": "text", "text": part.value}, 0
-    data, media_type = _binary(f"{pointer}/value", part.value)
+    data, media_type, name = _binary(f"{pointer}/value", part.value)
     if len(data) > MAX_INLINE_BINARY_BYTES:
         raise _bad(f"{pointer}/value", f"{len(data)} bytes inline, the limit is {MAX_INLINE_BINARY_BYTES}")
     encoded = base64.b64encode(data).decode()
-    return {"type": part.contentType, "data": encoded, "media_type": media_type}, len(data)
+    named = {"name": name} if name else {}
+    return {"type": part.contentType, "data": encoded, "media_type": media_type, **named}, len(data)
 
 
-def _binary(pointer: str, value: Any) -> tuple[bytes, str]:
+def _binary(pointer: str, value: Any) -> tuple[bytes, str, str | None]:
     try:
         if isinstance(value, dict) and "type" in value:
-            return bytes(msgspec.convert(value, NodeBuffer).data), "application/octet-stream"
+            return bytes(msgspec.convert(value, NodeBuffer).data), "application/octet-stream", None
         binary = msgspec.convert(value, Binary)
         data = base64.b64decode(binary.data, validate=True)
     except msgspec.ValidationError as error:
@@ -90,7 +97,7 @@ def _binary(pointer: str, value: Any) -> tuple[bytes, str]:
         raise _bad(f"{pointer}/data", "holds a number that is not a byte") from None
     if binary.sha256 is not None and hashlib.sha256(data).hexdigest() != binary.sha256.lower():
         raise _bad(f"{pointer}/sha256", "does not match the data")
-    return data, binary.media_type or "application/octet-stream"
+    return data, binary.media_type or "application/octet-stream", binary.name
 
 
 def _bad(pointer: str, detail: str) -> Problem:

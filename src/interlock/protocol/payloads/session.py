@@ -21,6 +21,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     resume_session: bool = False
     single_turn_process: bool = False
     images: bool = False
+    audio: bool = False
+    files: bool = False
     thinking: bool = False
     model_switch: bool = False
     """A prompt may name its model."""

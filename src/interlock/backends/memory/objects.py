@@ -1,0 +1,49 @@
+"""Objects in a dict: they survive nothing, and are otherwise as on a disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable
+
+from interlock.ports.objects import Kept, ObjectMissing, ObjectTooLarge
+from interlock.protocol.limits import MAX_OBJECT_BYTES, OBJECT_READ_BYTES
+
+
+class MemoryObjects:
+    """See `ports.objects.Objects`."""
+
+    def __init__(self, *, limit_bytes: int = MAX_OBJECT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._objects: dict[str, bytes] = {}
+
+    async def put(self, parts: Iterable[bytes]) -> Kept:
+        """Keep them."""
+        whole = bytearray()
+        for part in parts:
+            whole += part
+            if len(whole) > self._limit_bytes:
+                raise ObjectTooLarge(f"An object has at most {self._limit_bytes} bytes.")
+        kept = Kept(hashlib.sha256(whole).hexdigest(), len(whole))
+        self._objects[kept.sha256] = bytes(whole)
+        return kept
+
+    async def read(self, sha256: str) -> AsyncIterator[bytes]:
+        """Give it in pieces, as a disk does."""
+        whole = self._objects.get(sha256)
+        if whole is None:
+            raise ObjectMissing(f"There is no object {sha256}.")
+        for at in range(0, len(whole), OBJECT_READ_BYTES):
+            yield whole[at : at + OBJECT_READ_BYTES]
+
+    async def size(self, sha256: str) -> int | None:
+        """Count."""
+        whole = self._objects.get(sha256)
+        return None if whole is None else len(whole)
+
+    async def drop(self, sha256: str) -> None:
+        """Forget."""
+        self._objects.pop(sha256, None)
+
+    async def names(self) -> list[str]:
+        """List."""
+        return list(self._objects)

@@ -1,0 +1,142 @@
+"""Files in a lane: what goes before a prompt, and what an agent gives (E-5). Their bytes go to the object store."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from interlock.engine.bridge.lane_state import Incoming
+from interlock.ports.ledger import PutFile
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.limits import MAX_OPEN_FILES
+from interlock.protocol.records import FileRecord
+from interlock.protocol.resources import Notice
+from interlock.session.transfers import TransferRefused, bytes_of, check_same, place_of
+from interlock.session.turn import Refusal
+
+if TYPE_CHECKING:
+    from interlock.engine.bridge.lane import Lane
+
+
+class _Lost(Exception):
+    """Chunks are missing that the runner said it lost (D-3): nobody's fault, and told once."""
+
+
+class PassedOver(Exception):
+    """A chunk of a file that was refused or lost already: it is recorded without its content, and changes nothing."""
+
+
+def kept_apart(lane: Lane, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
+    """A chunk as the session's stream has it: its bytes are an object, named in `metadata.object`. Without a store it
+    stays as it is."""
+    if not lane.keeps_objects:
+        return frame, raw
+    data = bytes_of(frame.payload)
+    lane.out.objects.append(data)
+    return _slim(frame, hashlib.sha256(data).hexdigest())
+
+
+def _slim(frame: Frame, name: str) -> tuple[Frame, bytes]:
+    payload = msgspec.structs.replace(frame.payload, content="")
+    slim = msgspec.structs.replace(frame, payload=payload, metadata={**frame.metadata, "object": name})
+    return slim, encode(slim)
+
+
+def send_files(lane: Lane, transfers: list[p.FileTransfer]) -> None:
+    """Send what a prompt names before the prompt, and remember it until the prompt is there (D-7)."""
+    state = lane.state
+    state.upload_seq = state.control_seq + 1
+    state.uploads = list(dict.fromkeys(transfer.transfer_id for transfer in transfers))
+    names: dict[str, list[str]] = {}
+    for transfer in transfers:
+        frame = lane.control("agent.file.transfer", transfer)
+        names.setdefault(transfer.transfer_id, []).append(hashlib.sha256(bytes_of(frame.payload)).hexdigest())
+    for transfer in transfers:
+        if transfer.transfer_id in names:
+            _keep(lane, transfer, names.pop(transfer.transfer_id))
+
+
+def take_file(lane: Lane, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
+    """Take a chunk of the runner; returns the frame as the stream has it. The whole is kept with its last chunk.
+
+    Raises Refusal once for a file that is not right, and PassedOver for what else comes of it.
+    """
+    transfer: p.FileTransfer = frame.payload
+    known = lane.state.incoming.get(transfer.transfer_id)
+    try:
+        if known is not None and known.over:
+            raise PassedOver
+        taken = _take(lane, frame, raw, known)
+    except _Lost:
+        _give_up(lane, transfer)
+        lane.notice(Notice(code="Truncated", message=f"The file {transfer.name[:80]} is not whole: parts of it were "
+                           "lost while the link was down."))
+        raise PassedOver from None
+    except TransferRefused as refused:
+        _give_up(lane, transfer)
+        raise Refusal(Code.INVALID_FRAME, f"the file {transfer.transfer_id[:80]} cannot be taken: {refused}") from None
+    finally:
+        chunk = transfer.chunk
+        if chunk is None or chunk.index >= chunk.count - 1:
+            lane.state.incoming.pop(transfer.transfer_id, None)
+            lane.digests.pop(transfer.transfer_id, None)
+    return taken
+
+
+def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple[Frame, bytes]:
+    transfer: p.FileTransfer = frame.payload
+    index, count = place_of(transfer)
+    if known is None:
+        if len(lane.state.incoming) >= MAX_OPEN_FILES:
+            raise TransferRefused(f"{MAX_OPEN_FILES} files are under way already")
+        known = Incoming(msgspec.structs.replace(transfer, content=""), (frame.seq or 0) - index - 1)
+        lane.state.incoming[transfer.transfer_id] = known
+        lane.digests[transfer.transfer_id] = hashlib.sha256()
+    check_same(known.first, transfer)
+    if index < known.chunks:
+        raise TransferRefused(f"chunk {index} came twice")
+    if index > known.chunks:
+        if lane.state.lost_told > known.seq:
+            raise _Lost
+        raise TransferRefused(f"chunk {known.chunks} is missing")
+    data = bytes_of(transfer)
+    digest = lane.digests[transfer.transfer_id]
+    digest.update(data)
+    known.seq = frame.seq or 0
+    known.chunks += 1
+    known.size += len(data)
+    known.objects.append(hashlib.sha256(data).hexdigest())
+    if known.size > transfer.size or (index == count - 1 and known.size != transfer.size):
+        raise TransferRefused(f"it has {known.size} bytes, {transfer.size} were announced")
+    if index == count - 1:
+        if digest.hexdigest() != transfer.sha256:
+            raise TransferRefused("its sha256 is not the one announced")
+        _keep(lane, transfer, known.objects)
+    return kept_apart(lane, frame, raw)
+
+
+def passed_over(frame: Frame, raw: bytes) -> bytes:
+    """What is recorded of a chunk that is passed over."""
+    return _slim(frame, "")[1] if frame.payload.content else raw
+
+
+def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:
+    if lane.keeps_objects:
+        lane.out.writes.append(PutFile(FileRecord(
+            session_id=lane.state.session_id, transfer_id=transfer.transfer_id, name=transfer.name,
+            media_type=transfer.media_type, size=transfer.size, sha256=transfer.sha256, purpose=transfer.purpose,
+            created_ms=lane.now, objects=objects)))
+
+
+def _give_up(lane: Lane, transfer: p.FileTransfer) -> None:
+    """Remember that no more is wanted of it; bounded, as what is under way is."""
+    known = lane.state.incoming.get(transfer.transfer_id)
+    if known is not None or len(lane.state.incoming) < 2 * MAX_OPEN_FILES:
+        first = msgspec.structs.replace(transfer, content="")
+        lane.state.incoming[transfer.transfer_id] = Incoming(first, over=True)
+    lane.digests.pop(transfer.transfer_id, None)

@@ -1,0 +1,166 @@
+"""Files that a gateway sends before the prompt that names them: kept, checked, given whole, forgotten (E-5).
+
+A chunk's frame lies in the object store; the session's state remembers which frames make up which transfer. A prompt is
+never begun twice (D-7), so what it names is forgotten with its beginning; what a refused prompt named comes again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.ports.objects import Objects, ObjectsError
+from interlock.ports.outbox import OutboxError
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
+from interlock.protocol.limits import HELD_UPLOADS_BYTES, MAX_CONTENT_PARTS
+from interlock.protocol.payloads import Features, FileTransfer
+from interlock.runner.state import SessionState, Upload
+from interlock.session.transfers import TransferRefused, check_same, named, place_of, restored
+
+FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
+"""What an agent must offer for a block of this type."""
+
+
+class ContentRefused(Exception):
+    """The prompt's content cannot be given to the agent: code and sentence."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
+    """Keep a chunk's frame as an object; returns what stands for it in the outbox. Raises OutboxError.
+
+    The message_id makes each frame's bytes its own, so that forgetting one transfer never takes another's chunk.
+    """
+    try:
+        kept = await objects.put([raw])
+    except ObjectsError as error:
+        raise OutboxError(str(error)) from error
+    payload = msgspec.structs.replace(frame.payload, content="")
+    slim = msgspec.structs.replace(frame, payload=payload, metadata={**frame.metadata, "object": kept.sha256})
+    return slim, encode(slim)
+
+
+def take_chunk(state: SessionState, frame: Frame) -> str | None:
+    """Note a chunk that was shelved. Gives the sentence where it is refused, once a transfer."""
+    transfer: FileTransfer = frame.payload
+    upload = state.uploads.get(transfer.transfer_id)
+    if upload is not None and upload.broken:
+        return None
+    try:
+        index, _ = place_of(transfer)
+        if upload is None:
+            upload = _begin(state, transfer)
+        check_same(upload.first, transfer)
+        if index != len(upload.frames):
+            come = len(upload.frames)
+            raise TransferRefused(f"chunk {index} came twice" if index < come else f"chunk {come} is missing")
+    except TransferRefused as refused:
+        sentence = f"The file {transfer.transfer_id[:80]} cannot be taken: {refused}."
+        if len(state.uploads) < MAX_CONTENT_PARTS or transfer.transfer_id in state.uploads:
+            empty = msgspec.structs.replace(transfer, content="", size=0)
+            state.uploads[transfer.transfer_id] = Upload(empty, broken=sentence)
+        return sentence
+    upload.frames.append(str(frame.metadata.get("object", "")))
+    return None
+
+
+def _begin(state: SessionState, transfer: FileTransfer) -> Upload:
+    held = sum(upload.first.size for upload in state.uploads.values())
+    if held + transfer.size > HELD_UPLOADS_BYTES or len(state.uploads) >= MAX_CONTENT_PARTS:
+        raise TransferRefused(f"the session holds {held} bytes in {len(state.uploads)} files already; "
+                              f"{HELD_UPLOADS_BYTES} bytes and {MAX_CONTENT_PARTS} files are the most")
+    upload = Upload(msgspec.structs.replace(transfer, content=""))
+    state.uploads[transfer.transfer_id] = upload
+    return upload
+
+
+def forget(state: SessionState, transfer_ids: object) -> None:
+    """The prompt that names them has begun, or will never come."""
+    for transfer_id in transfer_ids if isinstance(transfer_ids, list) else []:  # pyright: ignore[reportUnknownVariableType]
+        state.uploads.pop(str(transfer_id), None)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def lacking(content: list[dict[str, Any]], features: Features) -> str | None:
+    """The feature that the agent does not offer and the content needs; None where all is offered."""
+    for block in content:
+        feature = FEATURES.get(str(block.get("type")))
+        if feature is not None and not getattr(features, feature, False):
+            return feature
+    return None
+
+
+def held_by(state: SessionState) -> set[str]:
+    """The objects that a session's state names."""
+    return {name for upload in state.uploads.values() for name in upload.frames}
+
+
+class Uploads:
+    """One session's files on their way to a prompt."""
+
+    def __init__(self, state: SessionState, objects: Objects) -> None:
+        self._state = state
+        self._objects = objects
+        self._known: set[str] = set()
+        """Objects that were named once: what is no longer, is swept."""
+
+    def take(self, frame: Frame) -> str | None:
+        """`take_chunk`; what is refused is swept."""
+        self._known.add(str(frame.metadata.get("object", "")))
+        return take_chunk(self._state, frame)
+
+    async def whole(self, content: list[dict[str, Any]], features: Features) -> list[dict[str, Any]]:
+        """The content with every file in its place. Raises ContentRefused, naming what is wrong."""
+        feature = lacking(content, features)
+        if feature is not None:
+            raise ContentRefused(Code.UNSUPPORTED_CAPABILITY, f"This agent does not offer {feature}.")
+        try:
+            return [await self._restored(block) if "transfer_id" in block else block for block in content]
+        except TransferRefused as refused:
+            raise ContentRefused(Code.INVALID_FRAME, str(refused)) from None
+
+    async def _restored(self, block: dict[str, Any]) -> dict[str, Any]:
+        transfer_id = str(block["transfer_id"])
+        upload = self._state.uploads.get(transfer_id)
+        if upload is None:
+            raise TransferRefused(f"The prompt names the file {transfer_id[:80]}, which was not sent in this session.")
+        if upload.broken:
+            raise TransferRefused(upload.broken)
+        count = place_of(upload.first)[1]
+        try:
+            if len(upload.frames) < count:
+                raise TransferRefused(f"chunk {len(upload.frames)} of {count} is missing")
+            return restored(block, [await self._chunk(name) for name in upload.frames])
+        except TransferRefused as refused:
+            raise TransferRefused(f"The file {transfer_id[:80]} cannot be taken: {refused}.") from None
+        except (ObjectsError, InvalidFrame) as error:
+            raise TransferRefused(f"The file {transfer_id[:80]} cannot be read here any more: {error}") from None
+
+    async def _chunk(self, name: str) -> FileTransfer:
+        raw = b"".join([piece async for piece in self._objects.read(name)])
+        chunk: FileTransfer = decode(raw, Direction.M).payload
+        return chunk
+
+    def forget(self, content: list[dict[str, Any]]) -> None:
+        """The prompt of this content has begun or was refused."""
+        self.discard(named(content))
+
+    def discard(self, transfer_ids: object) -> None:
+        """Their prompt will never come."""
+        self._known |= held_by(self._state)
+        forget(self._state, transfer_ids)
+
+    async def sweep(self) -> None:
+        """Remove what no transfer needs any more; a store that fails is swept at the next start."""
+        gone = self._known - held_by(self._state)
+        self._known -= gone
+        for name in gone:
+            try:
+                await self._objects.drop(name)
+            except ObjectsError:
+                continue

@@ -1,0 +1,159 @@
+"""Pure: files cut into `agent.file.transfer` chunks and joined again, and prompts whose content travels so (E-5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.protocol.limits import FILE_CHUNK_BYTES, KIB, MAX_FILE_BYTES, MAX_PROMPT_BYTES
+from interlock.protocol.payloads import FileChunk, FileTransfer, PromptRequest
+from interlock.protocol.sizes import json_size
+
+SMALL_BLOCK_BYTES = 1 * KIB
+"""A block of a prompt below this stays in it: its name would take as much room as it does."""
+MAX_NAME_CHARS = 255
+"""A file's name is cut here."""
+MAX_MEDIA_TYPE_CHARS = 127
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TransferRefused(Exception):
+    """A transfer, or what names it, is not right; the text is one sentence."""
+
+
+class File(NamedTuple):
+    """A file on its way: what it is called, and its bytes. `purpose` says what it is for: prompt, output, tool_output.
+    """
+
+    name: str
+    media_type: str
+    data: bytes
+    purpose: str
+
+
+def chunks(transfer_id: str, file: File) -> list[FileTransfer]:
+    """Cut a file into frames, in order. Raises TransferRefused above MAX_FILE_BYTES."""
+    size = len(file.data)
+    if size > MAX_FILE_BYTES:
+        raise TransferRefused(f"{file.name} has {size} bytes; a file has at most {MAX_FILE_BYTES}.")
+    count = max(1, -(-size // FILE_CHUNK_BYTES))
+    sha256 = hashlib.sha256(file.data).hexdigest()
+    return [
+        FileTransfer(
+            transfer_id=transfer_id, name=file.name[:MAX_NAME_CHARS], media_type=file.media_type[:MAX_MEDIA_TYPE_CHARS],
+            size=size, sha256=sha256, purpose=file.purpose,
+            content=base64.b64encode(file.data[at : at + FILE_CHUNK_BYTES]).decode(),
+            chunk=FileChunk(index=index, count=count) if count > 1 else None,
+        )
+        for index, at in enumerate(range(0, max(size, 1), FILE_CHUNK_BYTES))
+    ]
+
+
+def place_of(transfer: FileTransfer) -> tuple[int, int]:
+    """Which chunk of how many. Raises TransferRefused for a place that cannot be."""
+    index, count = (transfer.chunk.index, transfer.chunk.count) if transfer.chunk is not None else (0, 1)
+    # An empty file is one empty chunk; no other chunk may be empty, so a size bounds its count.
+    if not 0 <= index < count <= max(1, transfer.size):
+        raise TransferRefused(f"chunk {index} of {count} is no place in a file of {transfer.size} bytes")
+    if not 0 <= transfer.size <= MAX_FILE_BYTES:
+        raise TransferRefused(f"{transfer.size} bytes are no size of a file; it has at most {MAX_FILE_BYTES}")
+    return index, count
+
+
+def bytes_of(transfer: FileTransfer) -> bytes:
+    """The bytes of one chunk. Raises TransferRefused for what is not base64."""
+    try:
+        return base64.b64decode(transfer.content, validate=True)
+    except (binascii.Error, ValueError):
+        raise TransferRefused("its content is not base64") from None
+
+
+def check_same(first: FileTransfer, other: FileTransfer) -> None:
+    """Raises TransferRefused where two chunks of one transfer describe different files."""
+    for name in ("name", "media_type", "size", "sha256", "purpose"):
+        if getattr(first, name) != getattr(other, name):
+            raise TransferRefused(f"its chunks disagree about `{name}`")
+    if place_of(first)[1] != place_of(other)[1]:
+        raise TransferRefused("its chunks disagree about their count")
+
+
+def join(parts: Sequence[FileTransfer]) -> bytes:
+    """All chunks of a transfer, in order, as one file. Raises TransferRefused where size or digest are wrong."""
+    first = parts[0]
+    whole = b"".join(bytes_of(part) for part in parts)
+    if len(whole) != first.size:
+        raise TransferRefused(f"it has {len(whole)} bytes, {first.size} were announced")
+    if hashlib.sha256(whole).hexdigest() != first.sha256:
+        raise TransferRefused("its sha256 is not the one announced")
+    return whole
+
+
+# --- prompts ---
+def content_size(prompt: PromptRequest) -> int:
+    """A prompt's content in bytes, as encoded JSON."""
+    return len(_encode(prompt.content)) if prompt.content is not None else json_size(prompt.text or "")
+
+
+def content_of(prompt: PromptRequest) -> list[dict[str, Any]]:
+    """The prompt as blocks."""
+    if prompt.input_type == "blocks" and prompt.content is not None:
+        return prompt.content
+    return [{"type": "text", "text": prompt.text or ""}]
+
+
+def carried(prompt: PromptRequest, new_id: Callable[[], str]) -> tuple[PromptRequest, list[FileTransfer]]:
+    """A prompt that fits a frame, and the transfers that go before it: its largest blocks, until the rest is within
+    MAX_PROMPT_BYTES. Raises TransferRefused where that cannot be."""
+    size = content_size(prompt)
+    if size <= MAX_PROMPT_BYTES:
+        return prompt, []
+    blocks = list(content_of(prompt))
+    sizes = {place: len(_encode(block)) for place, block in enumerate(blocks)}
+    size = len(_encode(blocks))
+    transfers: list[FileTransfer] = []
+    for place in sorted(sizes, key=lambda at: -sizes[at]):
+        if size <= MAX_PROMPT_BYTES:
+            break
+        if sizes[place] < SMALL_BLOCK_BYTES:
+            raise TransferRefused(f"its many small parts take {size} bytes, the limit is {MAX_PROMPT_BYTES}")
+        block = blocks[place]
+        sent = chunks(new_id(), _file_of(block))
+        transfers += sent
+        blocks[place] = {
+            **{name: value for name, value in block.items() if name not in ("text", "data")},
+            "transfer_id": sent[0].transfer_id, "media_type": sent[0].media_type, "sha256": sent[0].sha256,
+        }
+        size += len(_encode(blocks[place])) - sizes[place]
+    return msgspec.structs.replace(prompt, input_type="blocks", text=None, content=blocks), transfers
+
+
+def _file_of(block: dict[str, Any]) -> File:
+    if block.get("type") == "text":
+        return File("prompt.txt", "text/plain; charset=utf-8", str(block.get("text", "")).encode(), "prompt")
+    media_type = str(block.get("media_type") or "application/octet-stream")
+    return File(str(block.get("name") or block.get("type")), media_type, base64.b64decode(block["data"]), "prompt")
+
+
+def named(content: Iterable[dict[str, Any]]) -> list[str]:
+    """The transfers that a prompt's blocks name."""
+    return [str(block["transfer_id"]) for block in content if "transfer_id" in block]
+
+
+def restored(block: dict[str, Any], parts: Sequence[FileTransfer]) -> dict[str, Any]:
+    """A block with what its transfer brought in place of the name. Raises TransferRefused."""
+    if block.get("sha256") != parts[0].sha256 or block.get("media_type") != parts[0].media_type:
+        raise TransferRefused("the prompt names it with another sha256 or media_type")
+    whole = join(parts)
+    rest = {name: value for name, value in block.items() if name not in ("transfer_id", "sha256", "media_type")}
+    if block.get("type") != "text":
+        return {**rest, "data": base64.b64encode(whole).decode(), "media_type": parts[0].media_type}
+    try:
+        return {**rest, "text": whole.decode()}
+    except UnicodeDecodeError:
+        raise TransferRefused("it is not UTF-8 text") from None

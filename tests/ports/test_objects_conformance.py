@@ -1,0 +1,141 @@
+"""What every store of objects does, whichever it is; and what the one on a disk does besides."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.backends.objects.directory import DirectoryObjects
+from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError, ObjectTooLarge
+from interlock.protocol.limits import OBJECT_READ_BYTES
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("E-5")]
+Make = Callable[..., Objects]
+
+
+@pytest.fixture(params=["memory", "directory"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    if request.param == "memory":
+        return MemoryObjects
+    return lambda **words: DirectoryObjects(tmp_path / "objects", **words)
+
+
+async def whole(objects: Objects, sha256: str) -> bytes:
+    return b"".join([piece async for piece in objects.read(sha256)])
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+async def test_what_is_put_is_read_back_under_its_digest(make: Make) -> None:
+    objects = make()
+    kept = await objects.put([b"ab", b"", b"c"])
+    assert kept == (sha(b"abc"), 3)
+    assert await whole(objects, kept.sha256) == b"abc"
+    assert await objects.size(kept.sha256) == 3
+    assert await objects.names() == [kept.sha256]
+
+
+async def test_an_empty_object_is_an_object(make: Make) -> None:
+    objects = make()
+    kept = await objects.put([])
+    assert (kept.size, await whole(objects, kept.sha256), await objects.size(kept.sha256)) == (0, b"", 0)
+
+
+async def test_a_large_object_comes_in_pieces(make: Make) -> None:
+    objects = make()
+    data = os.urandom(2 * OBJECT_READ_BYTES + 1)
+    kept = await objects.put(data[at : at + 1000] for at in range(0, len(data), 1000))
+    pieces = [piece async for piece in objects.read(kept.sha256)]
+    assert max(map(len, pieces)) <= OBJECT_READ_BYTES
+    assert b"".join(pieces) == data
+
+
+async def test_the_same_bytes_put_at_the_same_time_are_one_object(make: Make) -> None:
+    objects = make()
+    kept = await asyncio.gather(*(objects.put([b"same"]) for _ in range(8)))
+    assert set(kept) == {(sha(b"same"), 4)}
+    assert await objects.names() == [sha(b"same")]
+    assert await whole(objects, sha(b"same")) == b"same"
+
+
+@pytest.mark.parametrize("name", [sha(b"never"), "", "../../etc/passwd", "AB" * 32])
+async def test_what_is_not_there_is_said(make: Make, name: str) -> None:
+    objects = make()
+    with pytest.raises(ObjectMissing, match="no object"):
+        await whole(objects, name)
+    assert await objects.size(name) is None
+    await objects.drop(name)
+
+
+async def test_a_dropped_object_is_gone(make: Make) -> None:
+    objects = make()
+    kept = await objects.put([b"x"])
+    await objects.drop(kept.sha256)
+    assert await objects.size(kept.sha256) is None
+    assert await objects.names() == []
+
+
+async def test_an_object_has_a_largest_size(make: Make) -> None:
+    objects = make(limit_bytes=10)
+    assert (await objects.put([b"12345", b"67890"])).size == 10
+    with pytest.raises(ObjectTooLarge, match="at most 10 bytes"):
+        await objects.put([b"12345", b"67890", b"1"])
+    assert await objects.names() == [sha(b"1234567890")]
+
+
+async def test_a_put_that_breaks_off_leaves_nothing(make: Make) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"half"
+        raise RuntimeError("the sender is gone")
+
+    objects = make()
+    with pytest.raises(RuntimeError):
+        await objects.put(parts())
+    assert await objects.names() == []
+
+
+# --- on a disk ---
+async def test_objects_outlive_the_store(tmp_path: Path) -> None:
+    kept = await DirectoryObjects(tmp_path).put([b"kept"])
+    assert await whole(DirectoryObjects(tmp_path), kept.sha256) == b"kept"
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o600}
+
+
+@pytest.mark.parametrize("damage", [b"kepT", b"kep", b"", b"kept and more"])
+async def test_a_damaged_object_is_never_given_as_whole(tmp_path: Path, damage: bytes) -> None:
+    objects = DirectoryObjects(tmp_path)
+    kept = await objects.put([b"kept"])
+    (tmp_path / kept.sha256[:2] / kept.sha256).write_bytes(damage)
+    with pytest.raises(ObjectDamaged, match="damaged"):
+        await whole(objects, kept.sha256)
+
+
+async def test_what_was_half_written_when_its_writer_died_is_swept(tmp_path: Path) -> None:
+    program = ("import os, sys; from pathlib import Path; from interlock.backends.objects.directory import "
+               "DirectoryObjects as D\ndef parts():\n yield b'half'\n print('half', flush=True)\n sys.stdin.read()\n"
+               "D(Path(sys.argv[1]))._put(parts())")
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        writer.send_signal(signal.SIGKILL)
+    assert [path.name[:6] for path in tmp_path.iterdir()] == ["draft-"]
+    assert await DirectoryObjects(tmp_path).names() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ObjectsError, match=r"cannot be used: .*\. Check who owns"):
+        DirectoryObjects(tmp_path / "file")
