@@ -70,10 +70,9 @@ def every_verb() -> Iterator[tuple[str, verbs.Verb]]:
     """Give each verb with the words that name it."""
     for verb in (*verbs.DAILY_VERBS, *verbs.THING_VERBS, *verbs.SETUP_VERBS):
         yield verb.name, verb
-    for verb in (verbs.RUNNER, verbs.RUNNERS, verbs.POLICY, verbs.SIGNING):
-        yield verb.name, verb
-    for group, members in (("runner", verbs.RUNNER_VERBS), ("runners", verbs.RUNNERS_VERBS),
-                           ("policy", verbs.POLICY_VERBS), ("signing-keys", verbs.SIGNING_VERBS),
+    for itself, _, _ in verbs.GROUPED:
+        yield itself.name, itself
+    for group, members in (*((itself.name, below) for itself, below, _ in verbs.GROUPED),
                            ("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS)):
         for verb in members:
             yield f"{group} {verb.name}", verb

@@ -241,10 +241,10 @@ async def test_a_vote_that_was_overtaken_is_told_so_and_not_that_it_decided() ->
     real = table.ledger.approval
     reads = 0
 
-    async def overtaken(wanted: str) -> Any:
+    async def overtaken(wanted: str, tenant_id: str | None = None) -> Any:
         nonlocal reads
         reads += 1
-        return stale if reads == 1 else await real(wanted)
+        return stale if reads == 1 else await real(wanted, tenant_id)
 
     await table.vote(approval_id, "deny")
     table.ledger.approval = overtaken  # type: ignore[method-assign]

@@ -90,3 +90,51 @@ async def test_what_is_remembered_is_bounded() -> None:
         await ledger.commit(Batch([PutKey(record)]))
         await credentials.principal(f"ilk_{number}")
     assert len(credentials._known) == CACHE_KEYS
+
+
+@pytest.mark.req("K-1", "K-2")
+async def test_the_old_owner_key_ends_when_the_file_was_remade(tmp_path: Path) -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    old = await ensure_owner_key(tmp_path, ledger, clock, entropy)
+    old_key = (tmp_path / OWNER_FILE).read_text().strip()
+    (tmp_path / OWNER_FILE).write_text("ilk_another\n")
+    fresh = await ensure_owner_key(tmp_path, ledger, clock, lambda count: bytes(reversed(range(count))))
+    credentials = Credentials(ledger, clock)
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal(old_key)
+    assert (await credentials.principal("ilk_another")).key_id == fresh.key_id
+    records = [msgspec.json.decode(record.body) for record in await ledger.audit("default", 0, 10)]
+    assert [(record["action"], record["meta"]) for record in records] == [
+        ("key_rotate", {"step": "owner_file", "key_id": fresh.key_id, "revoked": [old.key_id]})]
+    # The file put back is the old key still: it stays refused.
+    (tmp_path / OWNER_FILE).write_text(old_key + "\n")
+    assert (await ensure_owner_key(tmp_path, ledger, clock, entropy)).revoked
+
+
+@pytest.mark.req("K-1")
+async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    await ledger.commit(Batch([PutKey(KeyRecord(
+        key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        principal=Actor(type="user", id="someone")))]))
+    credentials, seen = Credentials(ledger, clock), []
+    for _ in range(4):
+        await credentials.principal("ilk_x")
+        record = await ledger.key_by_id("k")
+        assert record is not None
+        seen.append(record.last_used_ms)
+        clock.at += 30_000
+    assert seen == [1_000_000, 1_000_000, 1_060_000, 1_060_000]
+
+
+@pytest.mark.req("K-1")
+async def test_a_key_is_good_until_its_time_is_over() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    await ledger.commit(Batch([PutKey(KeyRecord(
+        key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        expires_ms=clock.at + CACHE_MS, principal=Actor(type="user", id="someone")))]))
+    credentials = Credentials(ledger, clock)
+    assert (await credentials.principal("ilk_x")).key_id == "k"
+    clock.at += CACHE_MS
+    with pytest.raises(Problem, match="no longer accepted"):
+        await credentials.principal("ilk_x")

@@ -35,11 +35,13 @@ from interlock.ports.ledger import (
     PutRunner,
     PutSession,
     PutSigningKey,
+    PutTenant,
     PutTranscript,
     SeeRunner,
     SpendPairing,
     Spent,
     Taken,
+    UseKey,
     Write,
 )
 from interlock.protocol.clock import iso
@@ -56,6 +58,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    TenantRecord,
     TranscriptLine,
 )
 from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey, Target, Vote
@@ -127,8 +130,8 @@ def runner(runner_id: str = "r1", token: str = "h1", **changes: Any) -> RunnerRe
 
 
 def key(key_id: str = "k1", secret: str = "h1", **changes: Any) -> KeyRecord:
-    return KeyRecord(key_sha256=secret, key_id=key_id, tenant_id="t1", principal=Actor(type="user", id="u"),
-                     role="owner", created_ms=1, **changes)
+    return KeyRecord(key_sha256=secret, key_id=key_id, tenant_id=changes.pop("tenant_id", "t1"), role="owner",
+                     principal=Actor(type="user", id="u"), created_ms=1, **changes)
 
 
 async def put(ledger: Ledger, *writes: Write) -> None:
@@ -482,6 +485,39 @@ async def test_keys_are_found_by_their_hash(ledger: Ledger) -> None:
     assert await ledger.key("h2") is None
     with pytest.raises(Taken):
         await put(ledger, PutKey(key("k2")))
+
+
+@pytest.mark.req("K-1")
+async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: Ledger) -> None:
+    await put(ledger, PutKey(key("k2", "h2")), PutKey(key("k1", "h1", label="laptop", expires_ms=9, origin="made")),
+              PutKey(key("k3", "h3", tenant_id="t2")))
+    await put(ledger, UseKey("k1", 77), UseKey("nothing", 78))
+    assert [(one.key_id, one.last_used_ms) for one in await ledger.keys("t1")] == [("k1", 77), ("k2", None)]
+    assert await ledger.key_by_id("k1", "t1") == key("k1", "h1", label="laptop", expires_ms=9, origin="made",
+                                                     last_used_ms=77)
+    assert await ledger.key_by_id("k3") is not None
+    assert await ledger.key_by_id("k3", "t1") is None
+
+
+@pytest.mark.req("K-1")
+async def test_tenants_are_kept(ledger: Ledger) -> None:
+    acme = TenantRecord(tenant_id="acme", name="Acme", created_ms=5)
+    await put(ledger, PutTenant(TenantRecord(tenant_id="b", name="", created_ms=4)), PutTenant(acme))
+    await put(ledger, PutTenant(msgspec.structs.replace(acme, suspended=True)))
+    assert await ledger.tenant("acme") == msgspec.structs.replace(acme, suspended=True)
+    assert await ledger.tenant("other") is None
+    assert [one.tenant_id for one in await ledger.tenants()] == ["acme", "b"]
+
+
+@pytest.mark.req("K-1")
+async def test_a_row_of_another_tenant_is_not_there(ledger: Ledger) -> None:
+    await put(ledger, PutSession(session("S1")), PutRunner(runner()))
+    assert await ledger.session("S1", "t1") is not None
+    assert await ledger.session("S1", "t2") is None
+    assert await ledger.runner("r1", "t1") is not None
+    assert await ledger.runner("r1", "t2") is None
+    for find in (ledger.command, ledger.approval):
+        assert await find("nothing", "t1") is None
 
 
 @pytest.mark.req("X-3")

@@ -9,12 +9,13 @@ from typing import Any
 import httpx2
 
 from interlock.config import GatewaySection
+from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, listen, make_server, port_of
-from interlock.ports.ledger import Batch, PutKey
-from interlock.protocol.records import KeyRecord
+from interlock.ports.ledger import Batch, PutKey, PutTenant
+from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from small_gateway.desk import NOW, SmallDesk
 
@@ -86,6 +87,7 @@ async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
     """Start a gateway's listener; end it with its streams."""
     desk = SmallDesk()
     for tenant in ("default", "other"):
+        await desk.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
         for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):
             await desk.ledger.commit(Batch([PutKey(KeyRecord(
                 key_sha256=digest(f"ilk_{tenant}_{role}"), key_id=f"{tenant}-{role}", tenant_id=tenant, role=role,
@@ -101,7 +103,8 @@ async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
         await send({"type": "websocket.close", "code": 4401})
 
     pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
-    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s, pairings)
+    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s, pairings,
+                  make_access(desk.ledger, desk, secrets.token_bytes))
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)
     server = make_server(app, desk.viewers.close)

@@ -25,6 +25,7 @@ from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
@@ -106,7 +107,8 @@ class _Gateway:
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=str(state / LEDGER_NAME))
         self._front = Front(desk=self._engine, clock=clock, facts=facts, signed_head=self._signed_head,
-                            heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings)
+                            heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
+                            access=make_access(ledger, clock, entropy))
 
     async def run(
         self,

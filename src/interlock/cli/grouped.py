@@ -1,4 +1,4 @@
-"""Verbs that do something by themselves and have verbs below them: `runner`, `runners`, `policy`, `signing-keys`."""
+"""Verbs that do something by themselves and have verbs below them, as `verbs.GROUPED` names them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 from cyclopts import App
 
+from interlock.cli.keys import keys as list_keys
 from interlock.cli.policy_verbs import show as show_policy
 from interlock.cli.processes import runner as run_runner
 from interlock.cli.runners import runners as list_runners
 from interlock.cli.signing import signing_keys as list_signing_keys
+from interlock.cli.tenants import tenants as list_tenants
 from interlock.cli.verbs import (
+    KEYS,
+    KEYS_VERBS,
     POLICY,
     POLICY_VERBS,
     RUNNER,
@@ -19,6 +23,8 @@ from interlock.cli.verbs import (
     RUNNERS_VERBS,
     SIGNING,
     SIGNING_VERBS,
+    TENANTS,
+    TENANTS_VERBS,
     Verb,
     add,
     examples,
@@ -36,3 +42,5 @@ runner = _group(RUNNER, run_runner, RUNNER_VERBS)
 runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
 policy = _group(POLICY, show_policy, POLICY_VERBS)
 signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
+keys = _group(KEYS, list_keys, KEYS_VERBS)
+tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)

@@ -29,6 +29,7 @@ COMMAND = Kind("command", "/v1/commands", "cmd_")
 APPROVAL = Kind("approval", "/v1/approvals", "apr_")
 SESSION = Kind("session", "/v1/sessions", "")
 RUNNER = Kind("runner", "/v1/runners", "rnr_")
+KEY = Kind("key", "/v1/keys", "key_")
 
 
 async def command(link: GatewayLink, text: str) -> Command:

@@ -60,6 +60,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock conformance", "interlock conformance --json",
           "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
           "interlock conformance --runner --port 7421 --agent shell")),
+    Verb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
+         ("interlock whoami",)),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
@@ -120,6 +122,34 @@ SIGNING_VERBS: tuple[Verb, ...] = (
     Verb("revoke", "interlock.cli.signing:revoke", "Refuse a key's signatures from now on.",
          ("interlock signing-keys revoke sgk_0a1b",)),
 )
+KEYS = Verb("keys", "interlock.cli.grouped:keys", "List keys; make, rotate or revoke one.",
+            ("interlock keys", "interlock keys create ann --role operator --role approver"))
+KEYS_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.keys:keys", "List the keys of a tenant.", ("interlock keys list --json",)),
+    Verb("create", "interlock.cli.keys:create", "Make a key, and show it once.",
+         ("interlock keys create ann --role operator --role approver --label laptop",
+          "interlock keys create nightly --agent --role operator --expires 90d",
+          "interlock keys create bob --role admin --tenant acme")),
+    Verb("rotate", "interlock.cli.keys:rotate", "Give a key another secret; the old one is refused at once.",
+         ("interlock keys rotate key_01K9",)),
+    Verb("revoke", "interlock.cli.keys:revoke", "Refuse a key for ever.", ("interlock keys revoke key_01K9",)),
+)
+TENANTS = Verb("tenants", "interlock.cli.grouped:tenants", "List tenants; make, suspend or restore one.",
+               ("interlock tenants", "interlock tenants create acme"))
+TENANTS_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.tenants:tenants", "List tenants.", ("interlock tenants list --json",)),
+    Verb("create", "interlock.cli.tenants:create", "Make a tenant.",
+         ('interlock tenants create acme --name "Acme Ltd"',)),
+    Verb("suspend", "interlock.cli.tenants:suspend", "Refuse every credential of a tenant.",
+         ("interlock tenants suspend acme",)),
+    Verb("restore", "interlock.cli.tenants:restore", "Accept a tenant's credentials again.",
+         ("interlock tenants restore acme",)),
+)
+GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
+    (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS), (SIGNING, SIGNING_VERBS, THINGS),
+    (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
+)
+"""Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
@@ -138,7 +168,7 @@ def build() -> App:
     add(app, DAILY_VERBS, DAILY)
     add(app, THING_VERBS, THINGS)
     add(app, SETUP_VERBS, SETUP)
-    for verb, group in ((RUNNERS, THINGS), (POLICY, THINGS), (SIGNING, THINGS), (RUNNER, SETUP)):
+    for verb, _, group in GROUPED:
         # Each is an app that says the rest itself.
         app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
     for name, verbs, line in (("audit", AUDIT_VERBS, "Export or verify the audit log."),
@@ -155,8 +185,8 @@ def build() -> App:
 
 def names() -> list[str]:
     """The verbs of the first level."""
-    verbs = (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, RUNNER, RUNNERS, POLICY, SIGNING)
-    return [verb.name for verb in verbs] + ["audit", "config"]
+    grouped = (itself for itself, _, _ in GROUPED)
+    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, *grouped)] + ["audit", "config"]
 
 
 def add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
+from interlock.protocol.access import named_roles
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, Approval, ApprovalState, Decision, Vote
 
@@ -98,7 +99,7 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
     if denials >= voted.deny_threshold:
         return Counted(_decided(voted, "denied", vote), "denied")
     if len(grants) >= voted.required and all(
-        sum(vote.role == group.role for vote in grants) >= group.min for group in voted.groups
+        sum(group.role in named_roles(vote.role) for vote in grants) >= group.min for group in voted.groups
     ):
         return Counted(_decided(voted, "granted", vote), "granted")
     return Counted(voted, "counted")

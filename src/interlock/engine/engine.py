@@ -133,7 +133,7 @@ class Engine:
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""
         shell = await self._approval_shell(principal, approval_id)
-        named = await self.ledger.signing_key(body.key_id) if body.key_id else None
+        named = await self.ledger.signing_key(body.key_id, principal.tenant_id) if body.key_id else None
         booth = voting.Booth(self.policy, named.key if named is not None else None,
                              self._remembered_counts[principal.tenant_id])
 
@@ -170,8 +170,8 @@ class Engine:
         return taken
 
     async def _approval_shell(self, principal: Principal, approval_id: str) -> LaneShell:
-        record = await self.ledger.approval(approval_id)
-        if record is None or record.approval.tenant_id != principal.tenant_id:
+        record = await self.ledger.approval(approval_id, principal.tenant_id)
+        if record is None:
             raise Problem("NotFound", f"there is no approval {approval_id}")
         return await self._shell(record.approval.session_id)
 
@@ -259,7 +259,7 @@ class Engine:
         return shell
 
     async def _session(self, principal: Principal, session_id: str) -> SessionRecord:
-        record = await self.ledger.session(session_id)
-        if record is None or record.tenant_id != principal.tenant_id:
+        record = await self.ledger.session(session_id, principal.tenant_id)
+        if record is None:
             raise Problem("NotFound", f"there is no session {session_id}")
         return record

@@ -36,8 +36,8 @@ class Router:
     async def existing(self, principal: Principal, target: Target) -> Route:
         """The session that a cancel is aimed at, by command, session id or key."""
         if target.command_id is not None:
-            record = await self._ledger.command(target.command_id)
-            if record is None or record.command.tenant_id != principal.tenant_id:
+            record = await self._ledger.command(target.command_id, principal.tenant_id)
+            if record is None:
                 raise Problem("NotFound", f"there is no command {target.command_id}")
             return Route(record.session_id, None)
         session = await self._named(principal, target)
@@ -77,8 +77,8 @@ class Router:
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | None:
         if target.session_id is not None:
-            record = await self._ledger.session(target.session_id)
-            if record is None or record.tenant_id != principal.tenant_id:
+            record = await self._ledger.session(target.session_id, principal.tenant_id)
+            if record is None:
                 raise Problem("NotFound", f"there is no session {target.session_id}")
             return record
         key = self._key(target, target.agent_id or DEFAULT_AGENT)

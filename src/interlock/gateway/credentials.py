@@ -1,4 +1,4 @@
-"""API keys: the owner's, made at the first start (K-2), and who a key stands for (K-1)."""
+"""Who a credential stands for: API keys, runners' tokens, tokens of issuers (K-1); and the owner's key (K-2)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,35 @@ import hashlib
 import os
 from collections import OrderedDict
 from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import structlog
 
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, PutKey
+from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutKey, PutTenant, UseKey, Write
+from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import KeyRecord, Principal
+from interlock.protocol.records import AuditDraft, KeyRecord, Principal, TenantRecord
 from interlock.protocol.resources import Actor
 
 KEY_PREFIX = "ilk_"
 KEY_BYTES = 32
+RUNNER_PREFIX = "ilr_"
 KEY_CHARS = 256
-"""A longer credential is refused unread."""
+"""A longer key is refused unread."""
+JWT_CHARS = 16_384
+"""A longer token of an issuer is refused unread."""
 OWNER_FILE = "owner.key"
 OWNER_TENANT = "default"
 CACHE_KEYS = 256
+USED_INTERVAL_MS = 60_000
+"""When a key was last used is written this often at most: the rest of its uses cost no write."""
 CACHE_MS = 1_000
-"""A revoked key is refused at the latest after this."""
+"""What another gateway on the same ledger revoked is refused at the latest after this; here it is at once."""
+
+log = structlog.get_logger("interlock.gateway")
 
 
 def digest(key: str) -> str:
@@ -45,21 +57,41 @@ def read_owner_key(state_dir: Path) -> str | None:
 
 
 async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entropy: Entropy) -> KeyRecord:
-    """Make the owner key at the first start, and have the ledger know its hash at every start (K-2)."""
+    """Make the owner key at the first start, and have the ledger know its hash at every start (K-2).
+
+    One key of the file is good at a time: after `owner.key` was removed or replaced the one before is revoked.
+    """
     key = read_owner_key(state_dir)
     if key is None:
         key = new_key(entropy)
         _write_private(state_dir / OWNER_FILE, key + "\n")
-    known = await ledger.key(digest(key))
-    if known is not None:
-        return known
     now = clock.now_ms()
-    record = KeyRecord(
-        key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT,
-        principal=Actor(type="user", id="owner"), role="owner", created_ms=now,
+    known = await ledger.key(digest(key))
+    writes: list[Write] = []
+    if await ledger.tenant(OWNER_TENANT) is None:
+        writes.append(PutTenant(TenantRecord(tenant_id=OWNER_TENANT, name="", created_ms=now)))
+    if known is None:
+        known = KeyRecord(
+            key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT, label=OWNER_FILE,
+            principal=Actor(type="user", id="owner"), role="owner", created_ms=now, origin="file",
+        )
+        writes += [PutKey(known), *await _revoke_earlier(ledger, known, now)]
+    elif known.revoked:
+        log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
+    if writes:
+        await ledger.commit(Batch(writes))
+    return known
+
+
+async def _revoke_earlier(ledger: Ledger, fresh: KeyRecord, now_ms: int) -> list[Write]:
+    earlier = [one for one in await ledger.keys(OWNER_TENANT) if one.origin == "file" and not one.revoked]
+    if not earlier:
+        return []
+    draft = AuditDraft(
+        tenant_id=OWNER_TENANT, at=iso(now_ms), who={"id": "gateway", "role": "system"}, action="key_rotate",
+        meta={"step": "owner_file", "key_id": fresh.key_id, "revoked": [one.key_id for one in earlier]},
     )
-    await ledger.commit(Batch([PutKey(record)]))
-    return record
+    return [*(PutKey(msgspec.structs.replace(one, revoked=True)) for one in earlier), Audit(draft)]
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -80,31 +112,85 @@ def _write_private(path: Path, text: str) -> None:
         os.close(directory)
 
 
-class Credentials:
-    """Tells who a bearer key stands for. Known keys are remembered for CACHE_MS, at most CACHE_KEYS of them."""
+def owns_all(principal: Principal) -> bool:
+    """Tell whether it is an owner of the gateway: of the tenant whose machine it is, and so over all the others."""
+    return principal.tenant_id == OWNER_TENANT and "owner" in principal.roles
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+
+class Issuers(Protocol):
+    """Reads the tokens of OIDC issuers."""
+
+    async def principal(self, token: str) -> Principal:
+        """Raises Problem Unauthorized, UpstreamError or Unavailable."""
+        ...
+
+
+class Credentials:
+    """Tells who a bearer token stands for. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of them."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None) -> None:
         self._ledger = ledger
         self._clock = clock
+        self._issuers = issuers
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
 
-    async def principal(self, key: str) -> Principal:
-        """Raises Problem Unauthorized."""
-        if not key.startswith(KEY_PREFIX) or len(key) > KEY_CHARS or not key.isascii():
-            raise Problem("Unauthorized", "This is not an API key of Interlock.")
-        hashed = digest(key)
+    async def principal(self, token: str) -> Principal:
+        """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
+        if len(token) > (JWT_CHARS if self._is_jwt(token) else KEY_CHARS) or not token.isascii():
+            raise Problem("Unauthorized", "This is not a credential of Interlock.")
+        hashed = digest(token)
         now = self._clock.monotonic_ms()
         known = self._known.get(hashed)
         if known is not None and now < known[0]:
             return known[1]
         self._known.pop(hashed, None)
-        record = await self._ledger.key(hashed)
-        if record is None or record.revoked:
-            raise Problem("Unauthorized", "This API key is not known here, or no longer accepted.")
-        principal = Principal(
-            tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id
-        )
+        principal = await self._find(token, hashed)
+        await self._check_tenant(principal.tenant_id)
         self._known[hashed] = (now + CACHE_MS, principal)
         if len(self._known) > CACHE_KEYS:
             self._known.popitem(last=False)
         return principal
+
+    def forget(self) -> None:
+        """Look everything up again: something was revoked."""
+        self._known.clear()
+
+    def _is_jwt(self, token: str) -> bool:
+        return self._issuers is not None and token.count(".") == 2
+
+    async def _find(self, token: str, hashed: str) -> Principal:
+        if token.startswith(KEY_PREFIX):
+            return await self._key(hashed)
+        if token.startswith(RUNNER_PREFIX):
+            return await self._runner(hashed)
+        if self._issuers is not None and self._is_jwt(token):
+            return await self._issuers.principal(token)
+        raise Problem("Unauthorized", "This is not a credential of Interlock.")
+
+    async def _key(self, hashed: str) -> Principal:
+        record = await self._ledger.key(hashed)
+        now = self._clock.now_ms()
+        if record is None or record.revoked or (record.expires_ms is not None and record.expires_ms <= now):
+            raise _unknown()
+        if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
+            # A store that cannot take it (a full disk) must not shut out who would mend it.
+            with contextlib.suppress(LedgerError):
+                await self._ledger.commit(Batch([UseKey(record.key_id, now)]))
+        return Principal(tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id)
+
+    async def _runner(self, hashed: str) -> Principal:
+        record = await self._ledger.runner_by_token(hashed)
+        if record is None or record.revoked:
+            raise _unknown()
+        return Principal(tenant_id=record.tenant_id, actor=Actor(type="agent", id=record.runner_id), role="runner",
+                         key_id=record.runner_id)
+
+    async def _check_tenant(self, tenant_id: str) -> None:
+        tenant = await self._ledger.tenant(tenant_id)
+        if tenant is not None and tenant.suspended:
+            raise _unknown()
+
+
+def _unknown() -> Problem:
+    """One answer for whatever is wrong with a key: a stranger learns nothing of keys that were."""
+    return Problem("Unauthorized", "This credential is not known here, or no longer accepted.")

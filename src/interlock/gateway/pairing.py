@@ -175,8 +175,8 @@ class Pairings:
         return True
 
     async def _runner(self, principal: Principal, runner_id: str) -> RunnerRecord:
-        record = await self._ledger.runner(runner_id)
-        if record is None or record.tenant_id != principal.tenant_id:
+        record = await self._ledger.runner(runner_id, principal.tenant_id)
+        if record is None:
             raise Problem("NotFound", f"There is no runner {runner_id}.")
         return record
 

@@ -13,7 +13,6 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.config import GatewaySection
-from interlock.gateway.credentials import Credentials
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Front
@@ -33,7 +32,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
     """Put the door before everything; `/rawp` stays a raw callable, all else is the API."""
     door = Door(config.hosts, config.origins)
     peers = Peers(config)
-    rest = RestApp(front, Credentials(front.desk.ledger, front.clock))
+    rest = RestApp(front)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -23,6 +23,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    TenantRecord,
     TranscriptLine,
 )
 
@@ -134,6 +135,19 @@ class PutSigningKey(Write, frozen=True):
     record: SigningKeyRecord
 
 
+class UseKey(Write, frozen=True):
+    """Note when a key was last used, and nothing else of it; one that is not there is passed over."""
+
+    key_id: str
+    at_ms: int
+
+
+class PutTenant(Write, frozen=True):
+    """Insert or replace by tenant_id."""
+
+    record: TenantRecord
+
+
 class Audit(Write, frozen=True):
     """Seal a draft into its tenant's chain (U-2): number, previous hash, own hash, in this transaction."""
 
@@ -202,7 +216,8 @@ class CommandQuery(NamedTuple):
 class Ledger(Protocol):
     """Guarantees: `commit` returns only when the batch survives kill -9 and power loss; all or nothing; batches take
     effect in the order of the calls; numbers of a stream are 1, 2, 3 … without gaps and are readable once given.
-    Reads see every batch whose commit returned. What is not there is None or an empty list.
+    Reads see every batch whose commit returned. What is not there is None or an empty list. With `tenant_id` a row of
+    another tenant is not there, and is found missing by the same query (K-1).
     """
 
     async def commit(self, batch: Batch) -> Receipt: ...
@@ -225,7 +240,7 @@ class Ledger(Protocol):
         """message_ids of the last `limit` events of kind C or refused."""
         ...
 
-    async def session(self, session_id: str) -> SessionRecord | None: ...
+    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None: ...
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
         """The newest session of a key."""
@@ -243,7 +258,7 @@ class Ledger(Protocol):
         """(session_id, deadline_ms) of every session that has a deadline, for the start."""
         ...
 
-    async def command(self, command_id: str) -> CommandRecord | None: ...
+    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None: ...
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
 
@@ -251,7 +266,7 @@ class Ledger(Protocol):
         """Commands of a session that are not in a terminal state, oldest first."""
         ...
 
-    async def approval(self, approval_id: str) -> ApprovalRecord | None: ...
+    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None: ...
 
     async def approvals(self, tenant_id: str, state: str | None, before: str | None, limit: int
                         ) -> list[ApprovalRecord]:
@@ -276,7 +291,7 @@ class Ledger(Protocol):
         """Forget answers older than this whose command has ended before it too (M-2). Returns how many."""
         ...
 
-    async def runner(self, runner_id: str) -> RunnerRecord | None: ...
+    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None: ...
 
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None: ...
 
@@ -294,12 +309,24 @@ class Ledger(Protocol):
         """Remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
         ...
 
-    async def rule(self, rule_id: str) -> RuleRecord | None: ...
+    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None: ...
 
-    async def signing_key(self, key_id: str) -> SigningKeyRecord | None: ...
+    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None: ...
 
     async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
         """Oldest first; revoked ones too."""
+        ...
+
+    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None: ...
+
+    async def keys(self, tenant_id: str) -> list[KeyRecord]:
+        """All keys of a tenant, revoked ones too, by their id."""
+        ...
+
+    async def tenant(self, tenant_id: str) -> TenantRecord | None: ...
+
+    async def tenants(self) -> list[TenantRecord]:
+        """All tenants, by their id."""
         ...
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...

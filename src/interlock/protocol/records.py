@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from interlock.protocol.access import named_roles
 from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey
 
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
@@ -109,14 +110,24 @@ class IdempotencyRecord(Record, frozen=True, kw_only=True):
 
 
 class Principal(Record, frozen=True, kw_only=True):
-    """Who asks, as the credential tells (K-1). `role` owner may do everything in its tenant."""
+    """Who asks, as the credential tells (K-1). `role` may be several, written as `approver+operator`."""
 
     tenant_id: str
     actor: Actor
-    role: Literal["viewer", "operator", "approver", "auditor", "admin", "owner"]
+    role: str
     key_id: str
     driver: Actor | None = None
     """The person who drives the agent that asks (P-3)."""
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles one by one."""
+        return named_roles(self.role)
+
+    @property
+    def who(self) -> dict[str, str]:
+        """As the audit log names it: {id, role}."""
+        return {"id": f"{self.actor.type}:{self.actor.id}", "role": self.role}
 
 
 class RunnerRecord(Record, frozen=True, kw_only=True):
@@ -158,15 +169,29 @@ class PairingRecord(Record, frozen=True, kw_only=True):
 
 
 class KeyRecord(Record, frozen=True, kw_only=True):
-    """An API key: its SHA-256 only (K-1)."""
+    """An API key: its SHA-256 only (K-1). `role` may be several, as a principal's."""
 
     key_sha256: str
     key_id: str
     tenant_id: str
     principal: Actor
-    role: Literal["viewer", "operator", "approver", "auditor", "admin", "owner"]
+    role: str
     created_ms: int
     revoked: bool = False
+    label: str = ""
+    expires_ms: int | None = None
+    origin: Literal["file", "made"] = "file"
+    """`file`: the owner's key in the state directory, of which one is good at a time."""
+    last_used_ms: int | None = None
+
+
+class TenantRecord(Record, frozen=True, kw_only=True):
+    """A tenant. The credentials of a suspended one are refused."""
+
+    tenant_id: str
+    name: str
+    created_ms: int
+    suspended: bool = False
 
 
 class TranscriptLine(Record, frozen=True, kw_only=True):

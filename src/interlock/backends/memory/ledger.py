@@ -32,12 +32,14 @@ from interlock.ports.ledger import (
     PutRunner,
     PutSession,
     PutSigningKey,
+    PutTenant,
     PutTranscript,
     Receipt,
     SeeRunner,
     SpendPairing,
     Spent,
     Taken,
+    UseKey,
     Write,
 )
 from interlock.protocol.clock import parse_iso
@@ -55,6 +57,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    TenantRecord,
     TranscriptLine,
 )
 
@@ -82,6 +85,7 @@ class MemoryLedger(Ledger):
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
+        self._tenants: dict[str, TenantRecord] = {}
         self._audit: dict[str, list[AuditRecord]] = {}
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
 
@@ -156,6 +160,11 @@ class MemoryLedger(Ledger):
                        for other in self._keys.values()):
                     raise Taken("Another key has this secret.")
                 _put(self._keys, record.key_id, record, undo)
+            case UseKey(key_id, at_ms):
+                if (used := self._keys.get(key_id)) is not None:
+                    _put(self._keys, key_id, msgspec.structs.replace(used, last_used_ms=at_ms), undo)
+            case PutTenant(record):
+                _put(self._tenants, record.tenant_id, record, undo)
             case PutTranscript(line):
                 _put(self._transcript, (line.session_id, line.entry_id), line, undo)
             case DropTranscript(session_id, entry_ids):
@@ -202,9 +211,10 @@ class MemoryLedger(Ledger):
                     if event.kind in ("C", "refused"))
         return list(islice(received, limit))[::-1]
 
-    async def session(self, session_id: str) -> SessionRecord | None:
+    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None:
         self._check_open()
-        return self._sessions.get(session_id)
+        record = self._sessions.get(session_id)
+        return record if record is not None and tenant_id in (None, record.tenant_id) else None
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
         found = [record for record in self._sessions.values()
@@ -225,9 +235,10 @@ class MemoryLedger(Ledger):
                if record.deadline_ms is not None]
         return sorted(due, key=lambda pair: pair[1])
 
-    async def command(self, command_id: str) -> CommandRecord | None:
+    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         self._check_open()
-        return self._commands.get(command_id)
+        record = self._commands.get(command_id)
+        return record if record is not None and tenant_id in (None, record.command.tenant_id) else None
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]:
         tenants = {key: record for key, record in self._commands.items()
@@ -238,9 +249,10 @@ class MemoryLedger(Ledger):
         return [record for record in self._commands.values()
                 if record.session_id == session_id and record.command.state not in TERMINAL]
 
-    async def approval(self, approval_id: str) -> ApprovalRecord | None:
+    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
         self._check_open()
-        return self._approvals.get(approval_id)
+        record = self._approvals.get(approval_id)
+        return record if record is not None and tenant_id in (None, record.approval.tenant_id) else None
 
     async def approvals(
         self, tenant_id: str, state: str | None, before: str | None, limit: int
@@ -287,18 +299,21 @@ class MemoryLedger(Ledger):
         return [record for record in self._rules.values() if tenant_id in (None, record.rule.tenant_id)
                 and (revoked or record.rule.revoked_at is None)]
 
-    async def rule(self, rule_id: str) -> RuleRecord | None:
-        return self._rules.get(rule_id)
+    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
+        record = self._rules.get(rule_id)
+        return record if record is not None and tenant_id in (None, record.rule.tenant_id) else None
 
-    async def signing_key(self, key_id: str) -> SigningKeyRecord | None:
-        return self._signing_keys.get(key_id)
+    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
+        record = self._signing_keys.get(key_id)
+        return record if record is not None and tenant_id in (None, record.key.tenant_id) else None
 
     async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
         return [record for record in self._signing_keys.values() if record.key.tenant_id == tenant_id]
 
-    async def runner(self, runner_id: str) -> RunnerRecord | None:
+    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
         self._check_open()
-        return self._runners.get(runner_id)
+        record = self._runners.get(runner_id)
+        return record if record is not None and tenant_id in (None, record.tenant_id) else None
 
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
         return next((record for record in self._runners.values() if record.token_sha256 == token_sha256), None)
@@ -314,6 +329,20 @@ class MemoryLedger(Ledger):
 
     async def key(self, key_sha256: str) -> KeyRecord | None:
         return next((record for record in self._keys.values() if record.key_sha256 == key_sha256), None)
+
+    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
+        record = self._keys.get(key_id)
+        return record if record is not None and tenant_id in (None, record.tenant_id) else None
+
+    async def keys(self, tenant_id: str) -> list[KeyRecord]:
+        found = [record for record in self._keys.values() if record.tenant_id == tenant_id]
+        return sorted(found, key=lambda record: record.key_id)
+
+    async def tenant(self, tenant_id: str) -> TenantRecord | None:
+        return self._tenants.get(tenant_id)
+
+    async def tenants(self) -> list[TenantRecord]:
+        return [self._tenants[tenant_id] for tenant_id in sorted(self._tenants)]
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         return self._audit.get(tenant_id, [])[after : after + limit]

@@ -28,6 +28,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    TenantRecord,
     TranscriptLine,
 )
 
@@ -84,8 +85,8 @@ class SqliteLedger(Ledger):
         found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, (stream, limit))
         return [row[0] for row in reversed(found)]
 
-    async def session(self, session_id: str) -> SessionRecord | None:
-        found = await self._readers.row(queries.SESSION, (session_id,))
+    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None:
+        found = await self._readers.row(queries.SESSION, (session_id, tenant_id))
         return rows.session_of(found) if found else None
 
     async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
@@ -103,8 +104,8 @@ class SqliteLedger(Ledger):
     async def due_sessions(self) -> list[tuple[str, int]]:
         return [(row[0], row[1]) for row in await self._readers.rows(queries.DUE_SESSIONS)]
 
-    async def command(self, command_id: str) -> CommandRecord | None:
-        found = await self._readers.row(queries.COMMAND, (command_id,))
+    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
+        found = await self._readers.row(queries.COMMAND, (command_id, tenant_id))
         return rows.command_of(found) if found else None
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]:
@@ -119,8 +120,8 @@ class SqliteLedger(Ledger):
     async def live_commands(self, session_id: str) -> list[CommandRecord]:
         return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, (session_id,))]
 
-    async def approval(self, approval_id: str) -> ApprovalRecord | None:
-        found = await self._readers.row(queries.APPROVAL, (approval_id,))
+    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
+        found = await self._readers.row(queries.APPROVAL, (approval_id, tenant_id))
         return rows.approval_of(found) if found else None
 
     async def approvals(
@@ -167,19 +168,19 @@ class SqliteLedger(Ledger):
         found = await self._readers.rows(query, () if tenant_id is None else (tenant_id,))
         return [rows.rule_of(row) for row in found]
 
-    async def rule(self, rule_id: str) -> RuleRecord | None:
-        found = await self._readers.row(queries.RULE, (rule_id,))
+    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
+        found = await self._readers.row(queries.RULE, (rule_id, tenant_id))
         return rows.rule_of(found) if found else None
 
-    async def signing_key(self, key_id: str) -> SigningKeyRecord | None:
-        found = await self._readers.row(queries.SIGNING_KEY, (key_id,))
+    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
+        found = await self._readers.row(queries.SIGNING_KEY, (key_id, tenant_id))
         return rows.signing_key_of(found) if found else None
 
     async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
         return [rows.signing_key_of(row) for row in await self._readers.rows(queries.SIGNING_KEYS, (tenant_id,))]
 
-    async def runner(self, runner_id: str) -> RunnerRecord | None:
-        found = await self._readers.row(queries.RUNNER, (runner_id,))
+    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
+        found = await self._readers.row(queries.RUNNER, (runner_id, tenant_id))
         return rows.runner_of(found) if found else None
 
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
@@ -200,6 +201,20 @@ class SqliteLedger(Ledger):
     async def key(self, key_sha256: str) -> KeyRecord | None:
         found = await self._readers.row(queries.KEY, (key_sha256,))
         return rows.key_of(found) if found else None
+
+    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
+        found = await self._readers.row(queries.KEY_BY_ID, (key_id, tenant_id))
+        return rows.key_of(found) if found else None
+
+    async def keys(self, tenant_id: str) -> list[KeyRecord]:
+        return [rows.key_of(row) for row in await self._readers.rows(queries.KEYS, (tenant_id,))]
+
+    async def tenant(self, tenant_id: str) -> TenantRecord | None:
+        found = await self._readers.row(queries.TENANT, (tenant_id,))
+        return rows.tenant_of(found) if found else None
+
+    async def tenants(self) -> list[TenantRecord]:
+        return [rows.tenant_of(row) for row in await self._readers.rows(queries.TENANTS)]
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, (tenant_id, after, limit))

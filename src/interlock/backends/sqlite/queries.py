@@ -64,7 +64,7 @@ WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND 
 """
 """A session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column that is
 named in SET, whether its value changes or not, and each such page would go through the log again."""
-SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?"
+SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 SESSION_BY_KEY = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
 ORDER BY created_ms DESC, place DESC LIMIT 1
@@ -83,7 +83,7 @@ ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
 """
-COMMAND = "SELECT body FROM command WHERE id = ?"
+COMMAND = "SELECT body FROM command WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND ended_ms IS NULL ORDER BY place"
 
 
@@ -101,7 +101,7 @@ INSERT INTO approval (id, tenant_id, session_id, state, body) VALUES (?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
 """
-APPROVAL = "SELECT body FROM approval WHERE id = ?"
+APPROVAL = "SELECT body FROM approval WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 LIVE_APPROVALS = """
 SELECT body FROM approval WHERE session_id = ? AND state IN ('pending', 'granted') ORDER BY place
 """
@@ -120,12 +120,12 @@ PUT_RULE = """
 INSERT INTO remembered_rule (id, tenant_id, revoked, body) VALUES (?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET revoked = excluded.revoked, body = excluded.body
 """
-RULE = "SELECT body FROM remembered_rule WHERE id = ?"
+RULE = "SELECT body FROM remembered_rule WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 PUT_SIGNING_KEY = """
 INSERT INTO signing_key (key_id, tenant_id, body) VALUES (?,?,?)
 ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
 """
-SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = ?"
+SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = ? ORDER BY place"
 
 
@@ -163,7 +163,7 @@ ON CONFLICT (runner_id) DO UPDATE SET
     body = excluded.body
 """
 SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?2 WHERE runner_id = ?1"
-RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?"
+RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = ?"
 RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = ? ORDER BY place"
 ADD_FILE = """
@@ -177,10 +177,20 @@ DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= ?"
 PAIRING = "SELECT body FROM pairing WHERE code_sha256 = ?"
 PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = ? AND expires_ms > ?"
 PUT_KEY = """
-INSERT INTO api_key (key_id, key_sha256, body) VALUES (?,?,?)
-ON CONFLICT (key_id) DO UPDATE SET key_sha256 = excluded.key_sha256, body = excluded.body
+INSERT INTO api_key (key_id, key_sha256, tenant_id, last_used_ms, body) VALUES (?,?,?,?,?)
+ON CONFLICT (key_id) DO UPDATE SET
+    key_sha256 = excluded.key_sha256, tenant_id = excluded.tenant_id, last_used_ms = excluded.last_used_ms,
+    body = excluded.body
 """
-KEY = "SELECT body FROM api_key WHERE key_sha256 = ?"
+USE_KEY = "UPDATE api_key SET last_used_ms = ?2 WHERE key_id = ?1"
+KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = ?"
+KEY_BY_ID = "SELECT body, last_used_ms FROM api_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
+KEYS = "SELECT body, last_used_ms FROM api_key WHERE tenant_id = ? ORDER BY key_id"
+PUT_TENANT = """
+INSERT INTO tenant (tenant_id, body) VALUES (?,?) ON CONFLICT (tenant_id) DO UPDATE SET body = excluded.body
+"""
+TENANT = "SELECT body FROM tenant WHERE tenant_id = ?"
+TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 
 # --- audit ---
 ADD_AUDIT = "INSERT INTO audit (tenant_id, seq, hash, body) VALUES (?,?,?,?)"

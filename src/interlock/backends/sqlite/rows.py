@@ -20,6 +20,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    TenantRecord,
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -33,6 +34,7 @@ _signing_key = msgspec.json.Decoder(SigningKeyRecord)
 _file = msgspec.json.Decoder(FileRecord)
 _pairing = msgspec.json.Decoder(PairingRecord)
 _key = msgspec.json.Decoder(KeyRecord)
+_tenant = msgspec.json.Decoder(TenantRecord)
 
 
 def session_row(record: SessionRecord) -> Row:
@@ -166,9 +168,19 @@ def pairing_of(row: Row) -> PairingRecord:
 
 def key_row(record: KeyRecord) -> Row:
     """Columns of PUT_KEY."""
-    return record.key_id, record.key_sha256, _encode(record)
+    return record.key_id, record.key_sha256, record.tenant_id, record.last_used_ms or 0, _encode(record)
 
 
 def key_of(row: Row) -> KeyRecord:
-    """Read a key's body."""
-    return _key.decode(row[0])
+    """Read a key's body, and when it was last used; 0 there is never."""
+    return msgspec.structs.replace(_key.decode(row[0]), last_used_ms=row[1] or None)
+
+
+def tenant_row(record: TenantRecord) -> Row:
+    """Columns of PUT_TENANT."""
+    return record.tenant_id, _encode(record)
+
+
+def tenant_of(row: Row) -> TenantRecord:
+    """Read a tenant's body."""
+    return _tenant.decode(row[0])

@@ -29,12 +29,14 @@ from interlock.ports.ledger import (
     PutRunner,
     PutSession,
     PutSigningKey,
+    PutTenant,
     PutTranscript,
     Receipt,
     SeeRunner,
     SpendPairing,
     Spent,
     Taken,
+    UseKey,
     Write,
 )
 from interlock.protocol.records import AuditDraft
@@ -210,6 +212,12 @@ class Transaction:
         except apsw.ConstraintError as error:
             raise Taken("Another key has this secret.") from error
 
+    def use_key(self, write: UseKey) -> None:
+        self._execute(queries.USE_KEY, (write.key_id, write.at_ms))
+
+    def put_tenant(self, write: PutTenant) -> None:
+        self._execute(queries.PUT_TENANT, rows.tenant_row(write.record))
+
     def put_transcript(self, write: PutTranscript) -> None:
         line = write.line
         self._execute(queries.PUT_TRANSCRIPT, (line.session_id, line.entry_id, line.line))
@@ -235,6 +243,8 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     SpendPairing: Transaction.spend_pairing,
     DropPairings: Transaction.drop_pairings,
     PutKey: Transaction.put_key,
+    UseKey: Transaction.use_key,
+    PutTenant: Transaction.put_tenant,
     PutTranscript: Transaction.put_transcript,
     DropTranscript: Transaction.drop_transcript,
 }

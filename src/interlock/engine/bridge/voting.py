@@ -153,7 +153,7 @@ def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> Non
 def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantBody, booth: Booth) -> Approval:
     """Keep a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
     assert body.remember is not None
-    if principal.role not in ("admin", "owner") and body.remember.scope == "rule":
+    if principal.roles.isdisjoint(("admin", "owner")) and body.remember.scope == "rule":
         raise Problem("Forbidden", f"the role {principal.role} decides for this session; a rule of the tenant is kept "
                       "by an admin", hint="Remember it for the session, or vote without remember.")
     if booth.remembered >= MAX_REMEMBERED_RULES:

@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.gateway.credentials import OWNER_TENANT, Credentials
-from interlock.gateway.rest import approvals, audit, commands, policy, runners, sessions, signing_keys, status
+from interlock.gateway.credentials import OWNER_TENANT
+from interlock.gateway.rest import approvals, audit, commands, keys, policy, runners, sessions, signing_keys, status
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials
 from interlock.gateway.rest.desk import Front
@@ -35,7 +35,7 @@ from interlock.protocol.resources import Actor
 
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
-    *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS,
+    *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
 )
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
@@ -50,9 +50,9 @@ log = structlog.get_logger("interlock.gateway")
 class RestApp:
     """Answers every HTTP request. The host and origin were checked before (K-2)."""
 
-    def __init__(self, front: Front, credentials: Credentials) -> None:
+    def __init__(self, front: Front) -> None:
         self._front = front
-        self._credentials = credentials
+        self._credentials = front.access.credentials
         self._table = Table(OPERATIONS)
         self._once = Once(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)

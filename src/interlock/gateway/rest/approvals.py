@@ -104,8 +104,8 @@ async def explain(call: Call) -> ASGIApp:
 
 async def _find(call: Call) -> Approval:
     approval_id = call.path["approval_id"]
-    record = await call.front.desk.ledger.approval(approval_id)
-    if record is None or record.approval.tenant_id != call.principal.tenant_id:
+    record = await call.front.desk.ledger.approval(approval_id, call.principal.tenant_id)
+    if record is None:
         raise Problem("NotFound", f"There is no approval {approval_id}.", hint="List them with `GET /v1/approvals`.")
     return record.approval
 

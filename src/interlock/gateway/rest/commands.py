@@ -46,8 +46,8 @@ class StatusPage(msgspec.Struct, frozen=True):
 async def find(call: Call) -> CommandRecord:
     """Find the command of the path; another tenant's and a missing one are the same NotFound (K-1)."""
     command_id = call.path["command_id"]
-    record = await call.front.desk.ledger.command(command_id)
-    if record is None or record.command.tenant_id != call.principal.tenant_id:
+    record = await call.front.desk.ledger.command(command_id, call.principal.tenant_id)
+    if record is None:
         raise Problem("NotFound", f"There is no command {command_id}.", hint="List them with `GET /v1/commands`.")
     return record
 

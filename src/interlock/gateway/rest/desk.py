@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
 from interlock.engine.viewers import Viewers
+from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
@@ -72,3 +73,4 @@ class Front(NamedTuple):
     signed_head: SignedHeadLine
     heartbeat_s: float
     pairings: Pairings
+    access: Access

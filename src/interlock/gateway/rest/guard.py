@@ -17,6 +17,8 @@ OPERATORS = frozenset({"operator", "admin", "owner"})
 APPROVERS = frozenset({"approver", "admin", "owner"})
 ADMINS = frozenset({"admin", "owner"})
 AUDITORS = frozenset({"auditor", "admin", "owner"})
+OWNERS = frozenset({"owner"})
+EVERYBODY = READERS | {"runner"}
 RAW_VIEWERS = frozenset({"operator", "auditor", "admin", "owner"})
 """Who may ask for the raw view (S-6)."""
 
@@ -63,5 +65,5 @@ def bearer(headers: Headers) -> str:
 
 def allow(principal: Principal, roles: frozenset[str]) -> None:
     """Raises Problem Forbidden when the principal's role is not among `roles`."""
-    if principal.role not in roles:
+    if principal.roles.isdisjoint(roles):
         raise Problem("Forbidden", f"The role {principal.role} may not do this; {', '.join(sorted(roles))} may.")

@@ -67,8 +67,8 @@ async def revoke(call: Call) -> ASGIApp:
     """POST /policy/rules/{id}/revoke: the rule decides nothing from now on; a revoked one stays so."""
     memory, desk, principal = call.memory, call.front.desk, call.principal
     assert memory is not None
-    record = await desk.ledger.rule(call.path["rule_id"])
-    if record is None or record.rule.tenant_id != principal.tenant_id:
+    record = await desk.ledger.rule(call.path["rule_id"], principal.tenant_id)
+    if record is None:
         raise Problem("NotFound", f"There is no remembered rule {call.path['rule_id']}.",
                       hint="List them with `GET /v1/policy/rules`.")
     at = iso(call.front.clock.now_ms())

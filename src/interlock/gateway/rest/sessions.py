@@ -147,8 +147,8 @@ def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:
 
 async def _find(call: Call) -> SessionRecord:
     session_id = call.path["session_id"]
-    record = await call.front.desk.ledger.session(session_id)
-    if record is None or record.tenant_id != call.principal.tenant_id:
+    record = await call.front.desk.ledger.session(session_id, call.principal.tenant_id)
+    if record is None:
         raise Problem("NotFound", f"There is no session {session_id}.", hint="List them with `GET /v1/sessions`.")
     return record
 

@@ -63,12 +63,12 @@ async def create(call: Call) -> ASGIApp:
 
 async def revoke(call: Call) -> ASGIApp:
     """POST /signing-keys/{key_id}/revoke: votes that it signs are refused from now on; its owner, or an admin."""
-    record = await call.front.desk.ledger.signing_key(call.path["key_id"])
     principal = call.principal
-    if record is None or record.key.tenant_id != principal.tenant_id:
+    record = await call.front.desk.ledger.signing_key(call.path["key_id"], principal.tenant_id)
+    if record is None:
         raise Problem("NotFound", f"There is no signing key {call.path['key_id']}.",
                       hint="List them with `GET /v1/signing-keys`.")
-    if record.key.owner != principal.actor and principal.role not in ADMINS:
+    if record.key.owner != principal.actor and principal.roles.isdisjoint(ADMINS):
         raise Problem("Forbidden", "A signing key is revoked by its owner or by an admin.")
     if record.key.revoked_at is not None:
         return await _keep(call, record.key, 200, None)

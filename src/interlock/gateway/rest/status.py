@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
@@ -45,8 +46,10 @@ async def show(call: Call) -> ASGIApp:
     for state in COUNTED:
         if found := len(await desk.ledger.commands(CommandQuery(tenant, state=state, limit=PAGE_MAX))):
             counts[state] = found
+    # The gateway's own paths are of the tenant whose machine it is.
+    shown = ("", "") if tenant != OWNER_TENANT else (facts.state_dir, facts.store_path)
     return json_answer(Status(
-        gateway_id=facts.gateway_id, version=facts.version, state_dir=facts.state_dir, store_path=facts.store_path,
+        gateway_id=facts.gateway_id, version=facts.version, state_dir=shown[0], store_path=shown[1],
         tenant_id=tenant, role=call.principal.role, commands=counts,
         approvals_pending=len(await desk.ledger.approvals(tenant, "pending", None, PAGE_MAX)),
         sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),

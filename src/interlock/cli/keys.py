@@ -1,0 +1,152 @@
+"""`interlock keys` and `interlock whoami`: who may ask the gateway, and as whom (K-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import usage
+from interlock.cli.values import ago, milliseconds, until
+from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+Id = Annotated[str, Parameter(name="ID", help="The key: its id, a unique beginning, or @last.")]
+Tenant = Annotated[str | None, Parameter(name="--tenant", help="Another tenant than one's own; for an owner alone.")]
+
+
+def keys(*, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the keys of a tenant."""
+    return asyncio.run(_list(tenant, where, json=json))
+
+
+def create(
+    person: Annotated[str, Parameter(name="WHO", help="The person, or with --agent the program, it stands for.")],
+    /,
+    *,
+    role: Annotated[list[str] | None, Parameter(name="--role", help=f"What it allows: {', '.join(GIVEN_ROLES)}; "
+                                                "may stand several times.")] = None,
+    label: Annotated[str, Parameter(help="A note for the list: which machine, what for.")] = "",
+    expires: Annotated[str | None, Parameter(help="How long it is good: 12h, 90d. Without it, until it is revoked.")]
+    = None,
+    agent: Annotated[bool, Parameter(help="It is a program's, not a person's.")] = False,
+    tenant: Tenant = None,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Make a key, and show it once."""
+    if not role:
+        raise usage("A key needs a role.", f"Give one with --role: {', '.join(GIVEN_ROLES)}.")
+    body: dict[str, Any] = {"principal": {"type": "agent" if agent else "user", "id": person}, "roles": role,
+                            "label": label}
+    if tenant is not None:
+        body["tenant_id"] = tenant
+    if expires is not None:
+        body["ttl_ms"] = milliseconds(expires, "--expires")
+    return asyncio.run(_create(body, where, json=json))
+
+
+def rotate(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
+    """Give a key another secret; the old one is refused at once."""
+    return asyncio.run(_rotate(id_, tenant, where, json=json))
+
+
+def revoke(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
+    """Refuse a key for ever."""
+    return asyncio.run(_revoke(id_, tenant, where, json=json))
+
+
+def whoami(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """Say who this key stands for, and what it allows."""
+    return asyncio.run(_whoami(where, json=json))
+
+
+async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/keys", _of(tenant))
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[Key]], "/v1/keys")["keys"]
+    if not found:
+        say("there is no key; make one with: interlock keys create WHO --role operator", "dim")
+        return Exit.DONE
+    print_table([[one.key_id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
+                  one_line(one.label), _state(one), ago(one.last_used_at) if one.last_used_at else "never",
+                  ago(one.created_at)] for one in sorted(found, key=lambda one: one.revoked)],
+                ("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"))
+    return Exit.DONE
+
+
+async def _create(body: dict[str, Any], where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send("/v1/keys", body)
+    _show_once(raw, "/v1/keys", json=json)
+    return Exit.DONE
+
+
+async def _rotate(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        key = await _named(link, id_, tenant)
+        raw = await link.send(f"/v1/keys/{key.key_id}/rotate", {})
+    _show_once(raw, "/v1/keys/rotate", json=json)
+    return Exit.DONE
+
+
+async def _revoke(id_: str, tenant: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        key = await _named(link, id_, tenant)
+        raw = await link.send(f"/v1/keys/{key.key_id}/revoke", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{key.key_id} ({one_line(key.principal.id)}) is revoked")
+    return Exit.DONE
+
+
+async def _whoami(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/whoami")
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    told = decoded(raw, Whoami, "/v1/whoami")
+    result(f"{told.principal.type}:{one_line(told.principal.id)} · tenant {told.tenant_id} · "
+           f"{', '.join(told.roles)} · {told.key_id}")
+    return Exit.DONE
+
+
+def _show_once(raw: bytes, path: str, *, json: bool) -> None:
+    if json:
+        print_json(raw)
+        return
+    made = decoded(raw, MadeKey, path)
+    result(made.key)
+    good = f"good for {until(made.expires_at)}" if made.expires_at else "good until it is revoked"
+    say(f"{made.key_id}, {good}; it is shown this once. Whoever has it sets $INTERLOCK_KEY")
+
+
+def _state(key: Key) -> str:
+    if key.revoked:
+        return "revoked"
+    if key.expires_at is None:
+        return "good"
+    left = until(key.expires_at)
+    return "expired" if left == "no time" else f"good for {left}"
+
+
+def _of(tenant: str | None) -> dict[str, str] | None:
+    return {"tenant": tenant} if tenant is not None else None
+
+
+async def _named(link: GatewayLink, text: str, tenant: str | None) -> Key:
+    found: dict[str, Any] = await link.read("/v1/keys", dict[str, Any], _of(tenant))
+    known = [msgspec.convert(one, Key) for one in found.get("keys", [])]
+    return naming.pick(text, known, naming.KEY, lambda one: one.key_id, lambda one: one.created_at)

@@ -1,0 +1,79 @@
+"""`interlock tenants`: what houses there are in this gateway (K-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+from urllib.parse import quote
+
+from cyclopts import Parameter
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.values import ago
+from interlock.protocol.access import Tenant
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+Id = Annotated[str, Parameter(name="TENANT", help="The tenant's id: a-z, 0-9 and -.")]
+
+
+def tenants(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List tenants."""
+    return asyncio.run(_list(where, json=json))
+
+
+def create(
+    tenant: Id,
+    /,
+    *,
+    name: Annotated[str, Parameter(help="A name for people.")] = "",
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Make a tenant."""
+    return asyncio.run(_create(tenant, name, where, json=json))
+
+
+def suspend(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Refuse every credential of a tenant."""
+    return asyncio.run(_change(tenant, "suspend", where, json=json))
+
+
+def restore(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Accept a tenant's credentials again."""
+    return asyncio.run(_change(tenant, "restore", where, json=json))
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/tenants")
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    print_table([[one.tenant_id, one_line(one.name), "suspended" if one.suspended else "good", ago(one.created_at)]
+                 for one in decoded(raw, dict[str, list[Tenant]], "/v1/tenants")["tenants"]],
+                ("TENANT", "NAME", "STATE", "MADE"))
+    return Exit.DONE
+
+
+async def _create(tenant: str, name: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send("/v1/tenants", {"tenant_id": tenant, "name": name})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{tenant} is made")
+        say(f"its first key: interlock keys create WHO --role admin --tenant {tenant}")
+    return Exit.DONE
+
+
+async def _change(tenant: str, verb: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send(f"/v1/tenants/{quote(tenant, safe='')}/{verb}", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{tenant} is {'suspended' if verb == 'suspend' else 'restored'}")
+    return Exit.DONE

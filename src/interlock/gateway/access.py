@@ -1,0 +1,25 @@
+"""All that decides who may ask, how often, and for what: joined once for REST and its composition."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock.gateway.credentials import Credentials, Issuers
+from interlock.gateway.keys import Keys
+from interlock.gateway.tenants import Tenants
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger
+
+
+class Access(NamedTuple):
+    """What REST asks of section 6 of the specification."""
+
+    credentials: Credentials
+    keys: Keys
+    tenants: Tenants
+
+
+def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None) -> Access:
+    """Join the parts over one ledger."""
+    credentials = Credentials(ledger, clock, issuers)
+    return Access(credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials))

@@ -1,0 +1,136 @@
+"""API keys are made, rotated and revoked, each with its audit record (K-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutKey
+from interlock.protocol.access import GIVEN_ROLES, MAX_KEYS, PERSON_ID, KeyBody, MadeKey, named_roles, written_roles
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import ulid
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import AuditDraft, IdempotencyRecord, KeyRecord, Principal
+
+Remember = Callable[[Any], IdempotencyRecord]
+
+
+class Keys:
+    """The keys of all tenants. Whatever is returned is durable and audited; refusals are `Problem`s."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, credentials: Credentials) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._entropy = entropy
+        self._credentials = credentials
+        self._changing = asyncio.Lock()
+        """Rotating and revoking read a key and write it back: one after the other, or one would undo the other."""
+
+    async def list(self, principal: Principal, tenant_id: str | None) -> list[KeyRecord]:
+        """All keys of a tenant, by their age. Raises Problem."""
+        return await self._ledger.keys(self._tenant(principal, tenant_id))
+
+    async def make(self, principal: Principal, body: KeyBody, remember: Remember) -> MadeKey:
+        """Make a key. Raises Problem InvalidPayload, Forbidden, NotFound or QuotaExceeded."""
+        tenant_id = self._tenant(principal, body.tenant_id)
+        roles = self._roles(principal, body.roles, tenant_id)
+        if PERSON_ID.fullmatch(body.principal.id) is None:
+            raise Problem("InvalidPayload", "The id that a key stands for has letters, digits and . _ @ - alone.",
+                          errors=(Place("/principal/id", "not of the form asked for"),))
+        async with self._changing:
+            known = await self._ledger.keys(tenant_id)
+            if not known and await self._ledger.tenant(tenant_id) is None:
+                raise Problem("NotFound", f"There is no tenant {tenant_id}.", hint="See `interlock tenants`.")
+            if sum(not one.revoked for one in known) >= MAX_KEYS:
+                raise Problem("QuotaExceeded", f"The tenant has {MAX_KEYS} keys that are not revoked already.",
+                              hint="Revoke those that nobody uses: `interlock keys` tells when each was last used.")
+            now = self._clock.now_ms()
+            secret = new_key(self._entropy)
+            record = KeyRecord(
+                key_sha256=digest(secret), key_id="key_" + ulid(now, self._entropy(10)), tenant_id=tenant_id,
+                principal=body.principal, role=roles, created_ms=now, label=body.label.strip(), origin="made",
+                expires_ms=now + body.ttl_ms if body.ttl_ms is not None else None,
+            )
+            made = _shown_once(record, secret)
+            await self._commit(record, self._draft(record, principal, "key_rotate", "made"), remember(made))
+        return made
+
+    async def rotate(self, principal: Principal, key_id: str, remember: Remember) -> MadeKey:
+        """Give a key another secret; the old one is refused at once. Raises Problem."""
+        async with self._changing:
+            record = await self._find(principal, key_id)
+            if record.revoked:
+                raise Problem("Conflict", f"The key {key_id} is revoked.",
+                              hint="Make another: `interlock keys create`.")
+            if record.origin == "file":
+                raise Problem("Conflict", f"The key {key_id} is the one in this gateway's state directory.",
+                              hint="End the gateway, remove owner.key there, and start it again: it makes another.")
+            secret = new_key(self._entropy)
+            changed = msgspec.structs.replace(record, key_sha256=digest(secret))
+            made = _shown_once(changed, secret)
+            await self._commit(changed, self._draft(record, principal, "key_rotate", "rotated"), remember(made))
+        self._credentials.forget()
+        return made
+
+    async def revoke(self, principal: Principal, key_id: str, remember: Remember) -> KeyRecord:
+        """Refuse a key for ever. One that is revoked already stays so. Raises Problem."""
+        async with self._changing:
+            record = await self._find(principal, key_id)
+            revoked = msgspec.structs.replace(record, revoked=True)
+            if record.revoked:
+                await self._ledger.commit(Batch([PutIdempotency(remember(revoked))]))
+            else:
+                await self._commit(revoked, self._draft(record, principal, "revoke", "key"), remember(revoked))
+        self._credentials.forget()
+        return revoked
+
+    async def _commit(self, record: KeyRecord, draft: AuditDraft, answer: IdempotencyRecord) -> None:
+        await self._ledger.commit(Batch([PutKey(record), Audit(draft), PutIdempotency(answer)]))
+
+    async def _find(self, principal: Principal, key_id: str) -> KeyRecord:
+        """Find a key of the principal's tenant, or any for an owner. What only an owner may touch is as good as his:
+        whoever could rotate an owner's key would be the owner."""
+        within = None if owns_all(principal) else principal.tenant_id
+        record = await self._ledger.key_by_id(key_id, within)
+        if record is None:
+            raise Problem("NotFound", f"There is no key {key_id}.", hint="List them with `GET /v1/keys`.")
+        if "owner" in named_roles(record.role) and not owns_all(principal):
+            raise Problem("Forbidden", "An owner's key is changed by an owner alone.")
+        return record
+
+    def _tenant(self, principal: Principal, named: str | None) -> str:
+        if named is None or named == principal.tenant_id:
+            return principal.tenant_id
+        if not owns_all(principal):
+            raise Problem("NotFound", f"There is no tenant {named}.")
+        return named
+
+    def _roles(self, principal: Principal, roles: list[str], tenant_id: str) -> str:
+        unknown = sorted(set(roles) - set(GIVEN_ROLES))
+        if unknown:
+            raise Problem("InvalidPayload", f"There is no role {unknown[0]!r} for a key; known: "
+                          f"{', '.join(GIVEN_ROLES)}.", errors=(Place("/roles", "not a known role"),),
+                          hint="A runner's token comes by pairing: `interlock runners code`.")
+        if "owner" in roles and tenant_id != OWNER_TENANT:
+            raise Problem("InvalidPayload", f"Only keys of the tenant {OWNER_TENANT} can be an owner's.",
+                          errors=(Place("/roles", "not for this tenant"),), hint="Give it the role admin.")
+        if "owner" in roles and not owns_all(principal):
+            raise Problem("Forbidden", "An owner's key is made by an owner alone.")
+        return written_roles(roles)
+
+    def _draft(self, record: KeyRecord, principal: Principal, action: str, step: str) -> AuditDraft:
+        # No label: it is free text, and the log cannot forget (U-4).
+        meta = {"step": step, "key_id": record.key_id, "role": record.role,
+                "principal": f"{record.principal.type}:{record.principal.id}"}
+        return AuditDraft(tenant_id=record.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
+                          meta=meta)
+
+
+def _shown_once(record: KeyRecord, secret: str) -> MadeKey:
+    return MadeKey(key=secret, key_id=record.key_id, tenant_id=record.tenant_id,
+                   expires_at=iso(record.expires_ms) if record.expires_ms is not None else None)

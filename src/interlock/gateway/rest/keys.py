@@ -1,0 +1,131 @@
+"""Operations on keys and tenants, and who a credential stands for (K-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import ADMINS, EVERYBODY, OWNERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.access import EmptyBody, Key, KeyBody, Tenant, TenantBody, Whoami, named_roles
+from interlock.protocol.clock import iso
+from interlock.protocol.records import IdempotencyRecord, KeyRecord, TenantRecord
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """`GET /v1/keys`: every key that was ever made in the tenant, oldest first."""
+
+    keys: list[Key]
+
+
+class TenantList(msgspec.Struct, frozen=True):
+    """`GET /v1/tenants`."""
+
+    tenants: list[Tenant]
+
+
+async def whoami(call: Call) -> ASGIApp:
+    """GET /whoami."""
+    asking = call.principal
+    return json_answer(Whoami(tenant_id=asking.tenant_id, principal=asking.actor, roles=sorted(asking.roles),
+                              key_id=asking.key_id))
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /keys: of one's own tenant; an owner may name another."""
+    records = await call.front.access.keys.list(call.principal, call.query("tenant"))
+    return json_answer(KeyList([_key(record) for record in records]))
+
+
+async def make(call: Call) -> ASGIApp:
+    """POST /keys: 201 and the key, shown once."""
+    return json_answer(await call.front.access.keys.make(call.principal, call.body, _keeping(call, 201)), 201)
+
+
+async def rotate(call: Call) -> ASGIApp:
+    """POST /keys/{key_id}/rotate: 200 and the new secret, shown once."""
+    rotated = await call.front.access.keys.rotate(call.principal, call.path["key_id"], _keeping(call, 200))
+    return json_answer(rotated)
+
+
+async def revoke(call: Call) -> ASGIApp:
+    """POST /keys/{key_id}/revoke: 200 and the key."""
+
+    def remember(record: KeyRecord) -> IdempotencyRecord:
+        return _keeping(call, 200)(_key(record))
+
+    record = await call.front.access.keys.revoke(call.principal, call.path["key_id"], remember)
+    return json_answer(_key(record))
+
+
+async def tenants(call: Call) -> ASGIApp:
+    """GET /tenants."""
+    return json_answer(TenantList([_tenant(record) for record in await call.front.access.tenants.list(call.principal)]))
+
+
+async def make_tenant(call: Call) -> ASGIApp:
+    """POST /tenants: 201 and the tenant."""
+    keeping = _keeping(call, 201)
+    record = await call.front.access.tenants.make(call.principal, call.body, lambda made: keeping(_tenant(made)))
+    return json_answer(_tenant(record), 201)
+
+
+async def suspend(call: Call) -> ASGIApp:
+    """POST /tenants/{tenant_id}/suspend: 200 and the tenant."""
+    return await _suspend(call, suspended=True)
+
+
+async def restore(call: Call) -> ASGIApp:
+    """POST /tenants/{tenant_id}/restore: 200 and the tenant."""
+    return await _suspend(call, suspended=False)
+
+
+async def _suspend(call: Call, *, suspended: bool) -> ASGIApp:
+    keeping = _keeping(call, 200)
+    record = await call.front.access.tenants.suspend(
+        call.principal, call.path["tenant_id"], lambda changed: keeping(_tenant(changed)), suspended=suspended)
+    return raw_answer(encode(_tenant(record)))
+
+
+def _keeping(call: Call, status: int) -> Callable[[Any], IdempotencyRecord]:
+    memory = call.memory
+    assert memory is not None
+
+    def keep(shown: Any) -> IdempotencyRecord:
+        return memory.keep(status, encode(shown), {})
+
+    return keep
+
+
+def _key(record: KeyRecord) -> Key:
+    return Key(
+        key_id=record.key_id, tenant_id=record.tenant_id, label=record.label, principal=record.principal,
+        roles=sorted(named_roles(record.role)), created_at=iso(record.created_ms), revoked=record.revoked,
+        last_used_at=iso(record.last_used_ms) if record.last_used_ms is not None else None,
+        expires_at=iso(record.expires_ms) if record.expires_ms is not None else None,
+    )
+
+
+def _tenant(record: TenantRecord) -> Tenant:
+    return Tenant(tenant_id=record.tenant_id, name=record.name, created_at=iso(record.created_ms),
+                  suspended=record.suspended)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/whoami", "whoami", whoami, EVERYBODY),
+    Operation("GET", "/keys", "listKeys", listing, ADMINS, ("tenant",)),
+    Operation("POST", "/keys", "makeKey", make, ADMINS, body=KeyBody, secret=True),
+    Operation("POST", "/keys/{key_id}/rotate", "rotateKey", rotate, ADMINS, body=EmptyBody, body_optional=True,
+              secret=True),
+    Operation("POST", "/keys/{key_id}/revoke", "revokeKey", revoke, ADMINS, body=EmptyBody, body_optional=True),
+    Operation("GET", "/tenants", "listTenants", tenants, OWNERS),
+    Operation("POST", "/tenants", "makeTenant", make_tenant, OWNERS, body=TenantBody),
+    Operation("POST", "/tenants/{tenant_id}/suspend", "suspendTenant", suspend, OWNERS, body=EmptyBody,
+              body_optional=True),
+    Operation("POST", "/tenants/{tenant_id}/restore", "restoreTenant", restore, OWNERS, body=EmptyBody,
+              body_optional=True),
+)

@@ -1,0 +1,79 @@
+"""Tenants are made, suspended and taken back, by an owner alone (K-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from interlock.gateway.credentials import OWNER_TENANT, Credentials, owns_all
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutTenant
+from interlock.protocol.access import MAX_TENANTS, TENANT_ID, TenantBody
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, TenantRecord
+
+Remember = Callable[[Any], IdempotencyRecord]
+
+
+class Tenants:
+    """The tenants of a gateway. Whatever is returned is durable and audited; refusals are `Problem`s."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, credentials: Credentials) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._credentials = credentials
+        self._changing = asyncio.Lock()
+
+    async def list(self, principal: Principal) -> list[TenantRecord]:
+        """All tenants, by their id. Raises Problem Forbidden."""
+        _check(principal)
+        return await self._ledger.tenants()
+
+    async def make(self, principal: Principal, body: TenantBody, remember: Remember) -> TenantRecord:
+        """Make a tenant. Raises Problem Forbidden, InvalidPayload, Conflict or QuotaExceeded."""
+        _check(principal)
+        if TENANT_ID.fullmatch(body.tenant_id) is None:
+            raise Problem("InvalidPayload", "A tenant's id has a-z, 0-9 and -, at most 63 of them.",
+                          errors=(Place("/tenant_id", "not of the form asked for"),))
+        async with self._changing:
+            known = await self._ledger.tenants()
+            if any(one.tenant_id == body.tenant_id for one in known):
+                raise Problem("Conflict", f"There is a tenant {body.tenant_id} already.",
+                              hint="See `interlock tenants`.")
+            if len(known) >= MAX_TENANTS:
+                raise Problem("QuotaExceeded", f"This gateway has {MAX_TENANTS} tenants already.")
+            record = TenantRecord(tenant_id=body.tenant_id, name=body.name.strip(), created_ms=self._clock.now_ms())
+            await self._commit(record, principal, "tenant_made", remember(record))
+        return record
+
+    async def suspend(self, principal: Principal, tenant_id: str, remember: Remember, *, suspended: bool
+                      ) -> TenantRecord:
+        """Refuse every credential of a tenant, or accept them again. Raises Problem Forbidden, NotFound or Conflict."""
+        _check(principal)
+        async with self._changing:
+            known = await self._ledger.tenant(tenant_id)
+            if known is None:
+                raise Problem("NotFound", f"There is no tenant {tenant_id}.", hint="See `interlock tenants`.")
+            if tenant_id == OWNER_TENANT and suspended:
+                raise Problem("Conflict", f"The tenant {OWNER_TENANT} is the owner's own.",
+                              hint="Nobody could take that back.")
+            record = msgspec.structs.replace(known, suspended=suspended)
+            await self._commit(record, principal, "tenant_suspended" if suspended else "tenant_restored",
+                               remember(record))
+        self._credentials.forget()
+        return record
+
+    async def _commit(self, record: TenantRecord, principal: Principal, step: str, answer: IdempotencyRecord) -> None:
+        """The owner did it, so his log has it; the tenant's own log begins with what it does itself."""
+        draft = AuditDraft(tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who,
+                           action="policy_change", meta={"step": step, "tenant_id": record.tenant_id})
+        await self._ledger.commit(Batch([PutTenant(record), Audit(draft), PutIdempotency(answer)]))
+
+
+def _check(principal: Principal) -> None:
+    if not owns_all(principal):
+        raise Problem("Forbidden", "Tenants are the business of the gateway's own owner.")

@@ -1,0 +1,118 @@
+"""Who may ask, and for whom: roles, and the resources of keys, tenants and tickets (K-1, K-2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Literal, get_args
+
+import msgspec
+
+from interlock.protocol.resources import Actor, Body, Resource
+
+Role = Literal["viewer", "operator", "approver", "auditor", "admin", "owner", "runner"]
+"""What a credential allows, within its tenant. `owner` also makes tenants; `runner` is a runner's own token."""
+GIVEN_ROLES: tuple[str, ...] = tuple(role for role in get_args(Role) if role != "runner")
+"""The roles that a key or a token of an issuer can have; a runner's comes by pairing alone (L-3)."""
+
+TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+PERSON_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
+"""Whom a key stands for. Without a colon: what stands before one is the name of an issuer."""
+
+MAX_KEYS = 1_000
+"""Keys of a tenant that are not revoked; one more is answered 429 QuotaExceeded."""
+MAX_TENANTS = 1_000
+KEY_LIFE_MAX_MS = 10 * 366 * 24 * 60 * 60 * 1000
+
+
+def written_roles(roles: Iterable[str]) -> str:
+    """Write several roles as the one word that records and audit carry: `approver+operator`."""
+    return "+".join(sorted(set(roles)))
+
+
+def named_roles(written: str | None) -> frozenset[str]:
+    """Read what `written_roles` wrote."""
+    return frozenset(written.split("+")) if written else frozenset()
+
+
+class Key(Resource, frozen=True, kw_only=True):
+    """An API key as it is listed; its secret is shown once, when it is made (K-1)."""
+
+    key_id: str
+    tenant_id: str
+    label: str
+    principal: Actor
+    roles: list[str]
+    created_at: str
+    last_used_at: str | None = None
+    """Written once a minute at most."""
+    expires_at: str | None = None
+    revoked: bool = False
+
+
+class MadeKey(Resource, frozen=True, kw_only=True):
+    """A key that was just made, with its secret: the only time it is shown."""
+
+    key: str
+    key_id: str
+    tenant_id: str
+    expires_at: str | None = None
+
+
+class KeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/keys`: whom the key stands for, and what it allows. Another tenant is the owner's to name."""
+
+    principal: Actor
+    roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)]
+    label: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    ttl_ms: Annotated[int, msgspec.Meta(ge=1_000, le=KEY_LIFE_MAX_MS)] | None = None
+    tenant_id: str | None = None
+    idempotency_key: str | None = None
+
+
+class EmptyBody(Body, frozen=True, kw_only=True):
+    """A request that says everything in its path."""
+
+    idempotency_key: str | None = None
+
+
+class Tenant(Resource, frozen=True, kw_only=True):
+    """A tenant: a house of its own for sessions, commands, runners, keys and audit."""
+
+    tenant_id: str
+    name: str
+    created_at: str
+    suspended: bool = False
+    """None of its credentials is accepted."""
+
+
+class TenantBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/tenants`."""
+
+    tenant_id: str
+    name: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    idempotency_key: str | None = None
+
+
+class Whoami(Resource, frozen=True, kw_only=True):
+    """`GET /v1/whoami`: who the credential of this request stands for."""
+
+    tenant_id: str
+    principal: Actor
+    roles: list[str]
+    key_id: str
+
+
+class TicketBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/stream-tickets`: the path that the ticket opens, without query."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+    idempotency_key: str | None = None
+
+
+class StreamTicket(Resource, frozen=True, kw_only=True):
+    """A ticket for one stream: good once, for that path alone, until `expires_at` (K-2)."""
+
+    ticket: str
+    path: str
+    expires_at: str
