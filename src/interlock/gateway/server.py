@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.config import GatewaySection
+from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Front
@@ -43,6 +44,9 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
             door.check(scope["headers"])
             # Behind a proxy every request comes from the same port; only the address tells one from another.
             scope["client"] = (source, 0) if source else None
+            if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:
+                await rest.socket(scope, receive, send)
+                return
             if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
                 raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
         except Problem as problem:

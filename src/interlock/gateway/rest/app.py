@@ -26,6 +26,7 @@ from interlock.gateway.rest.routes import (
     media_ranges,
     unversioned,
 )
+from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.strict import read_json, typed
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
@@ -81,18 +82,29 @@ class RestApp:
                 return  # The answer has begun: the connection's end is all that can still be said.
             await problem_answer(problem, scope["path"])(scope, receive, send)
 
+    async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve `/v1/stream` (section 4). Raises Problem before it is accepted."""
+        principal = await self._known(scope)
+        await Socket(self._operate_noted, principal, scope, receive, send).serve()
+
     async def _answer(self, request: Request) -> ASGIApp:
         path = request.scope["path"]
         if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
             return await self._health(path)
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
+        return await self._operate_noted(request, await self._known(request.scope))
+
+    async def _known(self, scope: Scope) -> Principal:
+        """Who asks, by the bearer key; who is not known is counted (U-1). Raises Problem."""
         try:
-            principal = await self._credentials.principal(bearer(request.scope["headers"]))
+            return await self._credentials.principal(bearer(scope["headers"]))
         except Problem as problem:
             if problem.code == "Unauthorized":
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code)
             raise
+
+    async def _operate_noted(self, request: Request, principal: Principal) -> ASGIApp:
         try:
             return await self._operate(request, principal)
         except Problem as problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -145,6 +145,8 @@ class EventStream:
         self._beat = beat
         self._interval_s = interval_s
         self._finished = finished
+        self.ended_by_gateway = False
+        """Whether it stopped since the gateway stops, and not since all was said."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
@@ -166,26 +168,30 @@ class EventStream:
                    (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
-        async with self._joining as viewer:
-            try:
-                await self._follow(viewer, send)
-            except Behind:
-                await _write(send, BEHIND)
+        try:
+            async for parts in self.bursts():
+                await _write(send, b"".join(parts))
+        except Behind:
+            await _write(send, BEHIND)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _follow(self, viewer: Viewer, send: Send) -> None:
+    async def bursts(self) -> AsyncGenerator[list[bytes]]:
+        """Give what is to be written, one list of server-sent events for each burst, until the stream is finished or
+        the gateway ends it. Raises Behind."""
         loop = asyncio.get_running_loop()
         beat_at = loop.time() + self._interval_s
-        while not viewer.ended:
-            burst = await viewer.next(max(0, beat_at - loop.time()))
-            data = b"".join([part for item in burst if (part := self._render(item)) is not None])
-            if loop.time() >= beat_at:
-                data += self._beat()
-                beat_at = loop.time() + self._interval_s
-            if data:
-                await _write(send, data)
-            if burst and await self._finished(burst):
-                return
+        async with self._joining as viewer:
+            while not viewer.ended:
+                burst = await viewer.next(max(0, beat_at - loop.time()))
+                parts = [part for item in burst if (part := self._render(item)) is not None]
+                if loop.time() >= beat_at:
+                    parts.append(self._beat())
+                    beat_at = loop.time() + self._interval_s
+                if parts:
+                    yield parts
+                if burst and await self._finished(burst):
+                    return
+            self.ended_by_gateway = True
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -1,0 +1,202 @@
+"""`/v1/stream`: any number of the API's streams over one WebSocket, each from its own cursor (section 4, S-1, S-6).
+
+A reader sends `{"op": "subscribe", "ref": "a", "path": "/v1/commands/ID/status", "since": CURSOR}` for any path that
+answers with server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. It is sent `{"ref": "a", "events": [{"event",
+"id", "data"}, …]}`, one message for each burst, whose ids and data are those of the server-sent events, byte for byte;
+and at the end of a stream `{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a",
+"problem": {…}}` where it cannot begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from interlock.engine.viewers import Behind
+from interlock.gateway.rest.answers import encode, problem_document
+from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, EventStream
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+
+PATHS = frozenset({"/v1/stream", "/stream"})
+MAX_STREAMS = 64
+"""Streams that one connection follows at a time."""
+MAX_REQUEST_CHARS = 16_384
+MAX_REF_CHARS = 64
+STALLED = 4408
+"""Close code: the reader took nothing for SEND_STALL_S; it resumes from its cursors."""
+BAD_REQUEST = 4400
+"""Close code: what came is no request, so that nobody could say which stream it meant."""
+STOPPING = 1012
+
+log = structlog.get_logger("interlock.gateway")
+
+Answer = Callable[[Request, Principal], Awaitable[ASGIApp]]
+"""Finds and checks an operation as for any request, and gives its answer. Raises Problem."""
+
+
+class _Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One message of a reader."""
+
+    op: Literal["subscribe", "unsubscribe"]
+    ref: str
+    path: str = ""
+    since: str | None = None
+
+
+_asked = msgspec.json.Decoder(_Asked, strict=True)
+
+
+class _Gone(Exception):
+    """The connection is over; `code` is what it is closed with, None where the reader left."""
+
+    def __init__(self, code: int | None = None, sentence: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class Socket:
+    """One connection: its subscriptions, each a task of its own, and one writer at a time."""
+
+    def __init__(self, answer: Answer, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        self._answer = answer
+        self._principal = principal
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._streams: dict[str, asyncio.Task[None]] = {}
+        self._writing = asyncio.Lock()
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def serve(self) -> None:
+        """Accept, then follow what is asked for until either side ends it."""
+        await self._send({"type": "websocket.accept"})
+        reading = asyncio.ensure_future(self._read_all())
+        try:
+            await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
+            gone = (self._gone.exception() if self._gone.done() else None) or reading.exception()
+            if isinstance(gone, _Gone) and gone.code is not None:
+                await self._send({"type": "websocket.close", "code": gone.code, "reason": gone.sentence})
+        finally:
+            tasks = [reading, *self._streams.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read_all(self) -> None:
+        await self._receive()  # websocket.connect, which was answered with the accept.
+        while True:
+            self._take(_text(await self._receive()))
+
+    def _take(self, text: str) -> None:
+        try:
+            asked = _asked.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise _Gone(BAD_REQUEST, f"no request: {str(error)[:80]}") from None
+        if not 0 < len(asked.ref) <= MAX_REF_CHARS:
+            raise _Gone(BAD_REQUEST, f"a ref has 1 to {MAX_REF_CHARS} characters")
+        running = self._streams.get(asked.ref)
+        if asked.op == "unsubscribe":
+            if running is not None:
+                running.cancel()
+            return
+        if running is not None:
+            raise _Gone(BAD_REQUEST, f"the ref {asked.ref[:40]!r} is in use")
+        task = asyncio.ensure_future(self._follow(asked))
+        self._streams[asked.ref] = task
+        task.add_done_callback(lambda _: self._streams.pop(asked.ref, None))
+
+    async def _follow(self, asked: _Asked) -> None:
+        try:
+            try:
+                if len(self._streams) > MAX_STREAMS:
+                    raise Problem("QuotaExceeded", f"One connection follows {MAX_STREAMS} streams at most.",
+                                  hint="Unsubscribe from one, or open another connection.")
+                stream = await self._answer(self._request(asked), self._principal)
+            except Problem as problem:
+                document = encode(problem_document(problem, urlsplit(asked.path).path))
+                await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), document))
+                return
+            await self._end(asked.ref, await self._pass_on(asked.ref, stream))
+        except asyncio.CancelledError:
+            if not self._gone.done():
+                await self._end(asked.ref, "unsubscribed")
+            raise
+        except _Gone as gone:
+            if not self._gone.done():
+                self._gone.set_exception(gone)
+        except Exception:
+            log.exception("stream_failed", path=asked.path)  # The boundary of one stream: the others go on.
+            problem = Problem("InternalError", "Something failed inside the gateway; its log has the details.")
+            await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), encode(problem_document(problem, ""))))
+
+    async def _pass_on(self, ref: str, stream: ASGIApp) -> str:
+        if not isinstance(stream, EventStream):
+            return "over"  # 204: nothing more will come (S-2).
+        lead = b'{"ref":%s,"events":[' % encode(ref)
+        ended = False
+        try:
+            async for parts in stream.bursts():
+                events = [written for part in parts if (written := as_json(part)) is not None]
+                if events:
+                    await self._write(lead + b",".join(events) + b"]}")
+            ended = stream.ended_by_gateway
+        except Behind:
+            return "behind"
+        return "stopping" if ended else "over"
+
+    def _request(self, asked: _Asked) -> Request:
+        """The request that the same stream would be opened with by itself."""
+        parts = urlsplit(asked.path)
+        headers = [(b"accept", b"text/event-stream")]
+        if asked.since is not None:
+            headers.append((b"last-event-id", asked.since.encode("latin-1", "replace")))
+        scope: dict[str, Any] = {**self._scope, "type": "http", "method": "GET", "path": parts.path,
+                                 "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
+                                 "headers": headers}
+        return Request(scope)
+
+    async def _end(self, ref: str, how: str) -> None:
+        await self._write(b'{"ref":%s,"end":"%s"}' % (encode(ref), how.encode()))
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            async with asyncio.timeout(SEND_STALL_S), self._writing:
+                await self._send({"type": "websocket.send", "text": data.decode()})
+        except TimeoutError:
+            raise _Gone(STALLED, "too slow to keep up; resume from your cursors") from None
+
+
+def as_json(part: bytes) -> bytes | None:
+    """Write one server-sent event as JSON, its data as they are; None for what only keeps a connection alive."""
+    if part == KEEP_ALIVE:
+        return None
+    members: dict[bytes, bytes] = {}
+    data: list[bytes] = []
+    for line in part.rstrip(b"\n").split(b"\n"):
+        name, _, value = line.partition(b": ")
+        if name == b"data":
+            data.append(value)
+        else:
+            members[name] = value
+    lead = b'"id":"%s",' % members[b"id"] if b"id" in members else b""
+    return b'{%s"event":"%s","data":%s}' % (lead, members[b"event"], b"\n".join(data))
+
+
+def _text(message: Message) -> str:
+    if message["type"] != "websocket.receive":
+        raise _Gone
+    text = message.get("text")
+    if text is None:
+        raise _Gone(BAD_REQUEST, "a request is a text message")
+    if len(text) > MAX_REQUEST_CHARS:
+        raise _Gone(BAD_REQUEST, f"a request has at most {MAX_REQUEST_CHARS} characters")
+    return text
