@@ -191,9 +191,9 @@ async def test_drop_refuses_the_newest_content_and_counts_it(outbox_of: Open, li
 
 @pytest.mark.req("D-3", "D-4")
 async def test_none_keeps_no_content_that_comes_while_nobody_is_attached(outbox: Outbox) -> None:
-    await outbox.write([PutPolicy(SESSION, "NONE")], detached=True)
+    await outbox.write([PutPolicy(SESSION, "NONE")], attached=frozenset())
     attached = await outbox.write([changed(), done("a")])
-    detached = await outbox.write([changed(), done("b"), done("c"), changed()], detached=True)
+    detached = await outbox.write([changed(), done("b"), done("c"), changed()], attached=frozenset())
     back = await outbox.write([done("d")])
     assert [s.seq for s in attached + detached + back] == [1, 2, 3, 4, 5, 6, 7]
     assert await outbox.frames(SESSION, 0, MIB) == [*attached, detached[0], detached[3], *back]
@@ -207,7 +207,7 @@ async def test_a_policy_needs_its_session_and_can_be_changed(outbox: Outbox) -> 
     with pytest.raises(UnknownSession):
         await outbox.write([PutPolicy(OTHER, "DROP")])
     await outbox.write([PutPolicy(SESSION, "NONE"), PutPolicy(SESSION, "RING")])
-    await outbox.write([done("a")], detached=True)
+    await outbox.write([done("a")], attached=frozenset())
     assert [s.seq for s in await outbox.frames(SESSION, 0, MIB)] == [1]
 
 
@@ -294,7 +294,7 @@ async def test_both_backends_agree(tmp_path_factory: pytest.TempPathFactory, ste
                     assert row is not None
                     await outbox.ack(SESSION, (row.acked_seq + row.last_seq + 1) // 2, "", number)
                 else:
-                    await outbox.write([write], detached=number % 2 == 0)
+                    await outbox.write([write], attached=frozenset() if number % 2 == 0 else None)
         assert await memory.session(SESSION) == await sqlite.session(SESSION)
         assert await memory.frames(SESSION, 0, MIB) == await sqlite.frames(SESSION, 0, MIB)
         assert await memory.pieces(SESSION) == await sqlite.pieces(SESSION)

@@ -165,13 +165,13 @@ class Runner:
                          on_state=self.states.put_nowait, pace=pace)
         self.running: asyncio.Task[None] | None = None
 
-    async def _hello(self) -> p.Hello:
+    async def _hello(self, gateway_id: str) -> p.Hello:
         sessions = [p.HelloSession(session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
-                                   state="idle") for row in await self.outbox.sessions()]
+                                   state="idle") for row in await self.outbox.sessions(gateway_id)]
         return p.Hello(versions=[DPS_VERSION], runner_id="r", boot_id="b", agents=[], sessions=sessions,
                        features=self.features)
 
-    async def _control(self, frame: Frame, raw: bytes) -> None:
+    async def _control(self, frame: Frame, raw: bytes, gateway_id: str) -> None:
         if self.failure is not None:
             raise self.failure
         self.controls.put_nowait((frame, raw))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Set
 
 import msgspec
 import pytest
@@ -55,12 +55,12 @@ class Counted(MemoryOutbox):
         self.open.set()
         self.failure: OutboxError | None = None
 
-    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
         await self.open.wait()
         if self.failure is not None:
             raise self.failure
         self.batches.append(list(writes))
-        return await super().write(writes, detached=detached)
+        return await super().write(writes, attached=attached)
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,8 @@ from cyclopts import Parameter
 
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
-from interlock.cli.place import LOGS, Where, paired, writable
+from interlock.cli.pairings import pairings
+from interlock.cli.place import LOGS, Where, writable
 from interlock.cli.processes import checked_roots
 from interlock.cli.terminal import result, say
 from interlock.cli.trouble import Trouble, usage
@@ -51,7 +52,7 @@ def install(
     if print_:
         _print(made, for_)
         return Exit.DONE
-    if paired(directory) is None:
+    if not pairings(directory):
         raise Trouble("NotPaired", f"No runner of {directory} is paired.", "Pair it first: interlock runner pair CODE "
                       "--url URL")
     kind: Kind = for_ or ("launchd" if sys.platform == "darwin" else "systemd")

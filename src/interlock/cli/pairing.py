@@ -9,13 +9,13 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import trust
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import CONNECT_TIMEOUT_S, LOOPBACK, checked_url, decoded, refusal
-from interlock.cli.place import PAIRED_FILE, PAIRED_TOKEN_FILE, Paired, paired, state_directory, writable, write_private
+from interlock.cli.pairings import Paired, keep, pairings
+from interlock.cli.place import state_directory, writable
 from interlock.cli.terminal import result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import RunnerToken
@@ -34,22 +34,22 @@ def pair(
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
     = None,
 ) -> int:
-    """Pair this host's runner with a gateway."""
+    """Pair this host's runner with a gateway; with another URL, with one more."""
     directory = writable(state_directory(state))
     address = checked_url(url)
     parts = urlsplit(address)
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise usage(f"The code and the token would go to {parts.hostname} in the clear.", "Use an https URL.")
-    before = paired(directory)
     context = trust.tls(address, directory, ca)
     told = asyncio.run(_trade(address, context, {"code": code, "device_name": name or os.uname().nodename}))
     certificates = str(ca.expanduser().absolute()) if ca is not None else ""
-    write_private(directory / PAIRED_TOKEN_FILE, told.token.encode() + b"\n")
-    write_private(directory / PAIRED_FILE,
-                  msgspec.json.encode(Paired(url=address, runner_id=told.runner_id, ca=certificates)))
+    before = keep(directory, Paired(url=address, runner_id=told.runner_id, ca=certificates), told.token)
     result(told.runner_id)
     if before is not None:
-        say(f"this host was {before.runner_id} before; revoke that one at its gateway", "yellow")
+        say(f"this host was {before.paired.runner_id} before; revoke that one at its gateway", "yellow")
+    others = [one.paired.url for one in pairings(directory) if one.paired.url != address]
+    if others:
+        say(f"it stays paired with {', '.join(others)}, and serves all of them; start it again", "dim")
     default = "" if state is None else f" --state {directory}"
     say(f"paired with {address}. Start it with: interlock runner{default}", "green")
     say(f"or have it started with the host: interlock runner install{default}", "dim")

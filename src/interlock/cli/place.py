@@ -17,9 +17,8 @@ OWNER_KEY_FILE = "owner.key"
 PUBLIC_KEY_FILE = "gateway.pub"
 RUNNER_TOKEN_FILE = "runner/token"
 """The token of the runner that `up` pairs itself."""
-PAIRED_FILE = "runner/runner.json"
-PAIRED_TOKEN_FILE = "runner/paired.token"
-"""What `runner pair` leaves for the runner of this host (L-3)."""
+RUNNER_DIRECTORY = LOCAL_HOME = "runner"
+"""Where runners keep their outboxes: that of `up` in this very directory, a paired one below it."""
 LOGS = "logs"
 CURSORS_FILE = "cursors.json"
 
@@ -31,15 +30,6 @@ class GatewayFile(msgspec.Struct, frozen=True):
     pid: int
     cert: str = ""
     """Path of the certificate that it shows, where it speaks TLS."""
-
-
-class Paired(msgspec.Struct, frozen=True):
-    """`<state>/runner/runner.json`: whose runner this host's is; the token stands apart."""
-
-    url: str
-    runner_id: str
-    ca: str = ""
-    """Path of the CA that was named when it was paired."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +86,6 @@ def gateway_file(state: Path) -> GatewayFile | None:
         return msgspec.json.decode(raw, type=GatewayFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def paired(state: Path) -> Paired | None:
-    """Read how this host is paired; None where it is not. Raises Trouble."""
-    path = state / PAIRED_FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Paired)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise usage(f"{path} cannot be read: {error}.", "Pair again with: interlock runner pair CODE --url URL") \
-            from None
 
 
 def write_private(path: Path, content: bytes) -> None:

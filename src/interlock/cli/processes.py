@@ -17,13 +17,12 @@ from interlock.cli import trust
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import checked_url
+from interlock.cli.pairings import home_of, pairings
 from interlock.cli.place import (
     NOWHERE,
-    PAIRED_TOKEN_FILE,
     RUNNER_TOKEN_FILE,
     Here,
     gateway_file,
-    paired,
     writable,
 )
 from interlock.cli.terminal import say
@@ -100,7 +99,7 @@ def runner(
 ) -> int:
     """Run the runner alone, in the foreground."""
     from interlock import log
-    from interlock.app.runner import run_runner
+    from interlock.app.runner import Dialled, run_runner
     from interlock.log import configure
     from interlock.ports.objects import ObjectsError
     from interlock.ports.outbox import OutboxError
@@ -111,20 +110,26 @@ def runner(
     state = writable(where.directory())
     config = load_config(where)
     roots = checked_roots(root)
-    known = paired(state) if token_file is None else None
+    known = pairings(state) if token_file is None else []
     named = where.url or os.environ.get("INTERLOCK_URL")
-    if known is not None:
-        token, url = _token(state / PAIRED_TOKEN_FILE), checked_url(where.url or known.url)
-        ca = ca or (Path(known.ca) if known.ca else None)
-    else:
-        token, url = _token(token_file or state / RUNNER_TOKEN_FILE), _gateway_url(state, named)
-    tls = trust.tls(url, state, ca)
+    if where.url and len(known) > 1:
+        raise usage(f"This host is paired with {len(known)} gateways, and --url names one.",
+                    "Leave it out: the runner serves all of them. One that has moved is paired anew.")
+    dialled = [
+        Dialled(url=(url := checked_url(where.url or one.paired.url)), token=_token(one.token_file),
+                runner_id=one.paired.runner_id,
+                tls=trust.tls(url, state, ca or (Path(one.paired.ca) if one.paired.ca else None)))
+        for one in known
+    ]
+    if not dialled:
+        url = _gateway_url(state, named)
+        token = _token(token_file or state / RUNNER_TOKEN_FILE)
+        dialled = [Dialled(url=url, token=token, tls=trust.tls(url, state, ca))]
     log.configure()
     if with_parent:
         end_with_parent()
     try:
-        asyncio.run(run_runner(state, config, url, token, roots=roots, tls=tls,
-                               runner_id=known.runner_id if known is not None else None))
+        asyncio.run(run_runner(state, config, dialled, roots=roots, home=home_of(known) if known else ""))
     except TokenRefused as error:
         raise Trouble("Unauthorized", str(error)) from None
     except UnsafeUrl as error:

@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from interlock.cli import naming
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.place import NOWHERE, PAIRED_TOKEN_FILE, Here, Where, paired, write_private
+from interlock.cli.pairings import PAIRED_TOKEN_FILE, pairings
+from interlock.cli.place import NOWHERE, Here, Where, write_private
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.values import ago, until
 from interlock.protocol.resources import PairingCode, Runner, RunnerToken
@@ -83,12 +84,13 @@ async def _rotate(id_: str, where: Where, *, json: bool) -> int:
         raw = await link.send(f"/v1/runners/{runner.runner_id}/rotate", {})
     told = decoded(raw, RunnerToken, "/v1/runners/rotate")
     state = where.directory()
-    here = paired(state)
-    if here is not None and here.runner_id == told.runner_id:
-        write_private(state / PAIRED_TOKEN_FILE, told.token.encode() + b"\n")
-        say(f"the new token is in {state / PAIRED_TOKEN_FILE}; start the runner again")
+    here = next((one for one in pairings(state) if one.paired.runner_id == told.runner_id), None)
+    if here is not None:
+        write_private(here.token_file, told.token.encode() + b"\n")
+        say(f"the new token is in {here.token_file}; start the runner again")
     else:
-        say(f"put it into {PAIRED_TOKEN_FILE} of the state directory on its host, and start the runner again")
+        say(f"put it into runner/{PAIRED_TOKEN_FILE} of the state directory on its host (with several "
+            f"gateways: the one beside the runner.json that names {told.runner_id}), and start the runner again")
     if json:
         print_json(raw)
     else:

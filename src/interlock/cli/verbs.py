@@ -81,6 +81,10 @@ RUNNER = Verb("runner", "interlock.cli.grouped:runner", "Run the runner alone, o
 RUNNER_VERBS: tuple[Verb, ...] = (
     Verb("pair", "interlock.cli.pairing:pair", "Pair this host's runner with a gateway, by a one-time code.",
          ("interlock runner pair K7Q2M-9XF4T --url https://gate.example.org",)),
+    Verb("unpair", "interlock.cli.taking:unpair", "Forget a gateway that this host's runner is paired with.",
+         ("interlock runner unpair https://gate.example.org",)),
+    Verb("take", "interlock.cli.taking:take", "Have another gateway control a session of the runner here.",
+         ("interlock runner take SESSION --to GATEWAY_ID",)),
     Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
          ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )

@@ -64,6 +64,8 @@ RECENT_MESSAGE_IDS = 4_096
 # --- buffering (D-3) ---
 OUTBOX_BYTES = 64 * MIB
 """Default RING buffer of one session's unacknowledged durable frames (D-3)."""
+OBSERVER_ABSENT_MS = 24 * 60 * 60 * 1000
+"""A gateway that only observes and is away for so long loses its place in the outbox (D-5)."""
 STOP_READING_SHARE = 0.75
 """The runner stops reading a process agent at this share of the buffer (D-3)."""
 

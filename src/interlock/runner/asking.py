@@ -28,15 +28,22 @@ class Waits(NamedTuple):
 
 
 class Presence:
-    """Whether a link to the gateway is live, and whoever wants to know that it changed."""
+    """Which gateways' links are live, and whoever wants to know that it changed."""
 
     def __init__(self, live: bool = False) -> None:
-        self.live = live
+        self._live = {""} if live else set[str]()
         self._told: set[Callable[[], None]] = set()
 
-    def set(self, live: bool) -> None:
-        """The link came up or went down."""
-        self.live = live
+    def live(self, gateway_id: str) -> bool:
+        """Whether the link to this gateway is up."""
+        return gateway_id in self._live
+
+    def set(self, live: bool, gateway_id: str = "") -> None:
+        """A link came up or went down."""
+        if live:
+            self._live.add(gateway_id)
+        else:
+            self._live.discard(gateway_id)
         for tell in list(self._told):
             tell()
 
@@ -63,7 +70,8 @@ class Verdict(NamedTuple):
 class _Pending:
     """One question that waits."""
 
-    def __init__(self, question: Question, live: bool, now: float) -> None:
+    def __init__(self, interaction_id: str, question: Question, live: bool, now: float) -> None:
+        self.interaction_id = interaction_id
         self.question = question
         self.verdict: Verdict | None = None
         self.voided = False
@@ -94,7 +102,10 @@ class Interactions:
     """The open questions of one session's turn. Every question that is asked is resolved exactly once, in the outbox,
     before the agent hears of it."""
 
-    def __init__(self, journal: Journal, presence: Presence, waits: Waits) -> None:
+    def __init__(self, journal: Journal, presence: Presence, waits: Waits,
+                 controller: Callable[[], str] = lambda: "") -> None:
+        """`controller` names the gateway that answers: its link is the one that counts (D-5)."""
+        self._controller = controller
         self._journal = journal
         self._presence = presence
         self._waits = waits
@@ -119,28 +130,23 @@ class Interactions:
 
     async def ask(self, question: Question) -> Answer:
         """Ask and wait. The yes is durable before it is returned (P-2)."""
-        interaction_id = self._journal.new_uuid()
-        pending = _Pending(question, self._presence.live, _now())
-        self._pending[interaction_id] = pending
-        request = self._journal.frame(
-            "agent.interaction.request", _request(interaction_id, question),
-            {"kind": question.kind[:MAX_NAME_CHARS]} if question.kind else None,
-        )
+        pending = _Pending(self._journal.new_uuid(), question, self._live, _now())
+        self._pending[pending.interaction_id] = pending
         try:
-            await self._journal.write(request, *self._journal.state_changed(self.standing))
+            await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
         except BaseException:
-            self._pending.pop(interaction_id, None)
+            self._pending.pop(pending.interaction_id, None)
             raise
         try:
             verdict = await self._wait(pending)
         except asyncio.CancelledError:
             # Whoever asked no longer waits: nothing that a person decides later can reach it.
             if not pending.voided:
-                await self._resolve(interaction_id, Verdict("void", BY_RUNNER, "The agent no longer asks."))
+                await self._resolve(pending.interaction_id, Verdict("void", BY_RUNNER, "The agent no longer asks."))
             raise
         if pending.voided:
             return Answer(False, None, verdict.message)
-        await self._resolve(interaction_id, verdict)
+        await self._resolve(pending.interaction_id, verdict)
         await self._journal.durable()
         return choose(verdict, question)
 
@@ -194,6 +200,31 @@ class Interactions:
         pending.changed.set()
         return True
 
+    @property
+    def _live(self) -> bool:
+        return self._presence.live(self._controller())
+
+    def _request(self, pending: _Pending) -> Frame:
+        kind = pending.question.kind
+        return self._journal.frame("agent.interaction.request", _request(pending.interaction_id, pending.question),
+                                   {"kind": kind[:MAX_NAME_CHARS]} if kind else None)
+
+    def ask_anew(self) -> list[Frame]:
+        """Control has passed: what the old gateway was asked is void, and the new one is asked under another id (D-5).
+        What is decided already stays so. Returns the frames that say it, to be written at once."""
+        frames: list[Frame] = []
+        for interaction_id, pending in list(self._pending.items()):
+            if pending.verdict is not None:
+                continue
+            del self._pending[interaction_id]
+            frames.append(self._resolved(interaction_id, Verdict("void", BY_RUNNER)))
+            pending.interaction_id = self._journal.new_uuid()
+            pending.expires_at, pending.live_since = None, _now() if self._live else None
+            pending.changed.set()
+            self._pending[pending.interaction_id] = pending
+            frames.append(self._request(pending))
+        return frames
+
     def void(self, reason: str) -> list[Frame]:
         """Give up all that waits: the agent hears no. Returns the frames that say so, to be written at once."""
         frames: list[Frame] = []
@@ -213,7 +244,8 @@ class Interactions:
 
     def _link_changed(self) -> None:
         for pending in self._pending.values():
-            pending.live_since = _now() if self._presence.live else None
+            if (pending.live_since is not None) != self._live:
+                pending.live_since = _now() if self._live else None
             pending.changed.set()
 
 

@@ -18,7 +18,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import ACK_FRAMES, MAX_MESSAGE_BYTES
-from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, Welcome
+from interlock.protocol.payloads import Ack, Heartbeat, LiveAgent, Payload, RefusedControl, Welcome
 from interlock.runner.history import encode_part, merged_deltas, plan_history
 from interlock.runner.inbound import Gap, Inbound, Overrun, Stored
 from interlock.runner.outflow import Outflow
@@ -42,10 +42,11 @@ class Broken(Exception):
 class Attachment:
     """Drives one link. `run` returns never: it raises Broken, ConnectionClosed, or what a task failed with."""
 
-    def __init__(self, socket: ClientConnection, *, outbox: Outbox, outflow: Outflow, inbound: Inbound,
+    def __init__(self, socket: ClientConnection, *, gateway_id: str, outbox: Outbox, outflow: Outflow, inbound: Inbound,
                  vouch: Callable[[], list[LiveAgent]], clock: Clock, entropy: Entropy, heartbeat_s: float,
                  ack_delay_s: float, note: Callable[[str], None], batch: bool = False) -> None:
         self._socket = socket
+        self._gateway_id = gateway_id
         self._outbox = outbox
         self._outflow = outflow
         self._inbound = inbound
@@ -63,6 +64,7 @@ class Attachment:
         self._acks_waiting = 0
         self._ack_due, self._acks_full = asyncio.Event(), asyncio.Event()
         self._acks_in: dict[str, int] = {}
+        self._confirmed: dict[str, list[str]] = {}
         self._acked = asyncio.Event()
 
     async def run(self, welcome: Welcome, session_ids: list[str]) -> None:
@@ -71,15 +73,15 @@ class Attachment:
         for session_id in session_ids:
             after = durable.get(session_id, 0)
             if await self._outbox.session(session_id) is not None:
-                await self._outbox.ack(session_id, after, "", self._clock.now_ms())
+                await self._outbox.ack(session_id, after, "", self._clock.now_ms(), self._gateway_id)
                 self._outflow.acked(session_id)
                 self._sending.expect(session_id, after)
-        self._outflow.attach(self._sending)
+        self._outflow.attach(self._sending, self._gateway_id)
         try:
             await first(self._send(), self._receive(), self._read_outbox(), self._acknowledge(), self._trim(),
                         self._heartbeat())
         finally:
-            self._outflow.detach()
+            self._outflow.detach(self._gateway_id)
 
     def _wake(self) -> None:
         self._to_send.set()
@@ -106,7 +108,7 @@ class Attachment:
         """Read a session's frames; the last of them while the outflow stands still, so that between what is read
         here and what is offered next nothing is missing and nothing comes twice."""
         if lane.seq is None:
-            row = await self._outbox.session(session_id)
+            row = await self._outbox.session(session_id, self._gateway_id)
             lane.seq = row.acked_seq if row else 0
         after, frames = lane.seq, list[StoredFrame]()
         while True:
@@ -124,7 +126,7 @@ class Attachment:
             await self._join(session_id, lane, frames)
 
     async def _join(self, session_id: str, lane: Lane, frames: list[StoredFrame]) -> None:
-        row = await self._outbox.session(session_id)
+        row = await self._outbox.session(session_id, self._gateway_id)
         if row is None:
             return
         now = iso(self._clock.now_ms())
@@ -179,7 +181,16 @@ class Attachment:
             case Frame():
                 self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
 
+    def refused(self, session_id: str, refusal: RefusedControl) -> None:
+        """Tell that a control frame of this gateway was stored and refused; hello repeats it until it is confirmed."""
+        self._sending.urge(encode(Frame(
+            type="x-interlock.control.refused", payload=refusal, message_id=self._new_id(), session_id=session_id,
+            timestamp=iso(self._clock.now_ms()))))
+
     def _take_ack(self, ack: Ack) -> None:
+        if ack.refused:
+            self._confirmed.setdefault(ack.session_id, []).extend(ack.refused)
+            self._acked.set()
         seq = min(ack.seq, self._sending.sent_seq(ack.session_id))
         if seq > self._acks_in.get(ack.session_id, 0):
             self._acks_in[ack.session_id] = seq
@@ -191,9 +202,13 @@ class Attachment:
             await self._acked.wait()
             self._acked.clear()
             acks, self._acks_in = self._acks_in, {}
+            confirmed, self._confirmed = self._confirmed, {}
             for session_id, seq in acks.items():
-                await self._outbox.ack(session_id, seq, "", self._clock.now_ms())
+                await self._outbox.ack(session_id, seq, "", self._clock.now_ms(), self._gateway_id)
                 self._outflow.acked(session_id)
+            for session_id, message_ids in confirmed.items():
+                if await self._outbox.session(session_id) is not None:
+                    await self._outbox.confirm(session_id, self._gateway_id, message_ids)
 
     def _owe_ack(self, stored: Stored) -> None:
         self._acks_out[stored.session_id] = max(stored.seq, self._acks_out.get(stored.session_id, 0))

@@ -94,6 +94,8 @@ def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> byt
     metadata: dict[str, Any] = {"part": number + 1, "parts": len(plan.parts)}
     if part.lost:
         metadata["lost_ranges"] = part.lost
+    if plan.lost and row.why_lost:
+        metadata["place_lost"] = row.why_lost
     return encode(Frame(
         type="session.history",
         session_id=row.session_id,

@@ -24,7 +24,8 @@ from interlock.runner.uploads import shelve
 CONTROLS_WAITING = 256
 """Control frames of one session that wait to be acted on; one more closes the link, and is sent again later."""
 
-Control = Callable[[Frame, bytes], Awaitable[None]]
+Control = Callable[[Frame, bytes, str], Awaitable[None]]
+"""Acts on a stored frame, its bytes, and the id of the gateway that sent it."""
 
 
 class Gap(Exception):
@@ -47,7 +48,10 @@ class Stored(NamedTuple):
 
 
 class Inbound:
-    """Takes frames from any link, one after another, and outlives them all: what is stored is given on."""
+    """Takes frames from any link to one gateway, one after another, and outlives them all: what is stored is given on.
+
+    `gateway_id` is set before the first frame is taken: the numbers of control frames are the gateway's own (D-7).
+    """
 
     def __init__(self, outbox: Outbox, objects: Objects, outflow: Outflow, clock: Clock, entropy: Entropy,
                  control: Control) -> None:
@@ -57,6 +61,7 @@ class Inbound:
         self._clock = clock
         self._entropy = entropy
         self._control = control
+        self.gateway_id = ""
         self._waiting: dict[str, deque[tuple[Frame, bytes]]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._gaps: dict[str, tuple[int, int]] = {}
@@ -106,8 +111,8 @@ class Inbound:
 
     async def _is_next(self, came: Stored) -> bool:
         """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
-        row = await self._outbox.session(came.session_id)
-        if row is None:
+        row = await self._outbox.session(came.session_id, self.gateway_id)
+        if row is None or (row.control_seq == 0 and row.controller not in ("", self.gateway_id)):
             # A runner that never knew the session, or lost its outbox, takes it up where the gateway is (D-6).
             self._gaps.pop(came.session_id, None)
             return True
@@ -149,7 +154,7 @@ class Inbound:
 
     def _record(self, wire: Wire, raw: bytes, stored: Stored) -> StoreControl:
         return StoreControl(ControlRecord(session_id=stored.session_id, seq=stored.seq, message_id=wire.message_id,
-                                          body=raw), self._clock.now_ms())
+                                          body=raw), self._clock.now_ms(), self.gateway_id)
 
     def _error(self, wire: Wire, sentence: str, code: Code = Code.INVALID_FRAME, *, fatal: bool = False) -> Frame:
         return Frame(
@@ -176,7 +181,7 @@ class Inbound:
         waiting = self._waiting[session_id]
         try:
             while waiting:
-                await self._control(*waiting[0])
+                await self._control(*waiting[0], self.gateway_id)
                 waiting.popleft()
         except Exception as error:  # noqa: BLE001 - handed to `failed`, which ends the link's run
             if not self.failed.done():

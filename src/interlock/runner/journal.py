@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.outbox import CloseBlock, OutboxWrite, Piece, PutPolicy, PutState
+from interlock.ports.outbox import CloseBlock, OutboxWrite, Piece, PutController, PutPolicy, PutState, RefuseControl
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
@@ -68,7 +68,7 @@ class Journal:
             metadata=metadata or {},
         )
 
-    async def write(self, *writes: Frame | CloseBlock | PutPolicy) -> None:
+    async def write(self, *writes: Frame | CloseBlock | PutPolicy | PutController | RefuseControl) -> None:
         """Write durable frames, and the state after them, in one step. The flow takes them before it waits, so state
         and frames go out in the order of the calls, also where it lets one caller wait."""
         for write in writes:

@@ -32,7 +32,7 @@ from interlock.protocol.limits import (
     RECONNECT_MAX_MS,
     RECONNECT_MIN_MS,
 )
-from interlock.protocol.payloads import Hello, LiveAgent, Welcome
+from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
 from interlock.runner.attachment import Attachment, Broken, first
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
@@ -82,14 +82,18 @@ class _Dial(connect):
 class Link:
     """Keeps the runner attached. Raises UnsafeUrl at construction (L-2).
 
-    `hello` is called at each attempt. `control` is called with each control frame once, in order per session, after it
-    is stored (D-7); what it raises ends `run`. `on_state` hears of every change and must not block.
+    `hello` is called at each attempt with the gateway's id, "" while it is not known. `name` is the pairing that
+    leads to the gateway, `gateway_id` what is remembered of it; a `primary` link's gateway is the one of the time
+    before gateways had names; `taken` tells whether another link is attached to the same one. `control` is called
+    with each control frame once, in order per session, after it is stored (D-7); what it raises ends `run`.
+    `on_state` hears of every change and must not block.
     """
 
     def __init__(self, *, url: str, token: str, outbox: Outbox, objects: Objects, outflow: Outflow,
-                 hello: Callable[[], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
+                 hello: Callable[[str], Awaitable[Hello]], control: Control, vouch: Callable[[], list[LiveAgent]],
                  clock: Clock, entropy: Entropy, on_state: Callable[[LinkState], None] | None = None,
-                 pace: Pace = NORMAL_PACE, tls: ssl.SSLContext | None = None) -> None:
+                 pace: Pace = NORMAL_PACE, tls: ssl.SSLContext | None = None, name: str = "",
+                 gateway_id: str = "", primary: bool = True, taken: Callable[[str], bool] = lambda _: False) -> None:
         self._host = check_url(url)
         self._url = url
         self._token = token
@@ -109,7 +113,16 @@ class Link:
             ceiling_ms = min(ceiling_ms, RECONNECT_LOOPBACK_MAX_MS)
         self._backoff = Backoff(entropy, pace.reconnect_min_ms, ceiling_ms)
         self.attached: bool = False
-        self.gateway_id: str | None = None
+        self.name = name
+        self.gateway_id: str = gateway_id
+        self._primary = primary
+        self._taken = taken
+        self._attachment: Attachment | None = None
+
+    def refused(self, session_id: str, refusal: RefusedControl) -> None:
+        """Tell the gateway that its control frame was refused, if it is there; else hello does (D-7)."""
+        if self._attachment is not None:
+            self._attachment.refused(session_id, refusal)
 
     async def run(self) -> None:
         """Stay attached until cancelled. Raises TokenRefused, and what `control` raised."""
@@ -179,22 +192,39 @@ class Link:
         if socket.subprotocol != DPS_VERSION:
             raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
         async with asyncio.timeout(self._pace.opening_s):
-            hello = await self._hello()
+            hello = await self._hello(self.gateway_id)
             await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
                                            message_id=uuid4(self._entropy(16)),
                                            timestamp=iso(self._clock.now_ms()))), text=True)
             welcome = _welcome(await socket.recv(decode=False))
+        await self._join(welcome.gateway_id, inbound)
         self._backoff.reset()
         self.attached = True
-        self.gateway_id = welcome.gateway_id
-        self._tell("attached", "The runner is attached to its gateway.")
-        attachment = Attachment(
-            socket, outbox=self._outbox, outflow=self._outflow, inbound=inbound, vouch=self._vouch, clock=self._clock,
-            entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s, ack_delay_s=self._pace.ack_delay_s,
+        self._tell("attached", f"The runner is attached to its gateway at {self._host}.")
+        attachment = self._attachment = Attachment(
+            socket, gateway_id=self.gateway_id, outbox=self._outbox, outflow=self._outflow, inbound=inbound,
+            vouch=self._vouch, clock=self._clock, entropy=self._entropy, heartbeat_s=self._pace.heartbeat_s,
+            ack_delay_s=self._pace.ack_delay_s,
             note=lambda sentence: self._tell("notice", sentence),
             batch=BATCH in hello.features and BATCH in welcome.features,
         )
-        await attachment.run(welcome, [session.session_id for session in hello.sessions])
+        try:
+            await attachment.run(welcome, [session.session_id for session in hello.sessions])
+        finally:
+            self._attachment = None
+            await asyncio.shield(self._outbox.leave(self.gateway_id, self._clock.now_ms()))
+
+    async def _join(self, gateway_id: str, inbound: Inbound) -> None:
+        """Take the gateway's cursors (D-5). Raises Broken where hello told another's: the next one is right."""
+        if self._taken(gateway_id):
+            self._backoff.yield_way(self._pace.reconnect_max_ms)
+            raise Broken(CloseCode.OPENING, f"Gateway {gateway_id} is attached by another pairing of this runner.")
+        known, self.gateway_id = self.gateway_id, gateway_id
+        inbound.gateway_id = gateway_id
+        rows = await self._outbox.sessions(gateway_id)
+        await self._outbox.join(gateway_id, self.name, adopt=self._primary)
+        if known != gateway_id and any(row.control_seq or row.acked_seq for row in rows):
+            raise Broken(CloseCode.OPENING, f"Gateway {gateway_id} answers in another's place; it is greeted anew.")
 
     def _ended(self, closed: ConnectionClosed) -> str:
         code = closed.rcvd.code if closed.rcvd else None

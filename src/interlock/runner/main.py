@@ -7,7 +7,6 @@ import contextlib
 import os
 import secrets
 import signal
-import ssl
 import time
 from pathlib import Path
 
@@ -24,7 +23,8 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
 from interlock.runner.asking import Presence
-from interlock.runner.link import Link, LinkState
+from interlock.runner.gateways import Gateways, Pairing
+from interlock.runner.local import listening
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
@@ -39,10 +39,10 @@ log = structlog.get_logger()
 
 
 class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runner needs. `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
+    """What a runner needs. `gateways` are at least one, the one that it was paired with first in front; `runner_id`
+    marks its agents. `roots` are absolute directories, at least one; `agents` as in `[agents]` (G-1)."""
 
-    url: str
-    token: str
+    gateways: list[Pairing]
     runner_id: str
     state_dir: Path
     roots: list[str]
@@ -52,8 +52,6 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     agent_idle_ms: int = AGENT_IDLE_MS
     drain_ms: int = 0
     """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
-    tls: ssl.SSLContext | None = None
-    """Certificates to trust on a wss:// link; None: the system's."""
 
 
 class _Clock:
@@ -67,7 +65,7 @@ class _Clock:
 async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> None:
     """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
 
-    Raises TokenRefused (the gateway does not accept the token), UnsafeUrl, OutboxError, each with one sentence.
+    Raises TokenRefused (no gateway accepts its token), UnsafeUrl, OutboxError, each with one sentence.
     """
     stopping = _stop_signals()
     # The outbox's lock is ours, so whatever still runs under this runner's mark is left over from its last life.
@@ -86,28 +84,21 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> 
     sessions = Sessions(around, outbox)
     boot_id = uuid4(secrets.token_bytes(16))
 
-    async def hello() -> Hello:
+    async def hello(pairing: Pairing, gateway_id: str) -> Hello:
         return Hello(
-            versions=[DPS_VERSION], runner_id=config.runner_id, boot_id=boot_id, agents=offers(agents),
-            features=[BATCH], sessions=await sessions.hello_sessions(), device_name=config.device_name,
+            versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id, agents=offers(agents),
+            features=[BATCH], sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=config.roots,
         )
 
-    def changed(state: LinkState) -> None:
-        if state.kind != "notice":
-            presence.set(state.kind == "attached")
-        log.info("link", state=state.kind, sentence=state.sentence)
-
-    link = Link(
-        url=config.url, token=config.token, outbox=outbox, objects=objects, outflow=outflow, hello=hello,
-        control=sessions.control, vouch=sessions.vouch, clock=clock, entropy=secrets.token_bytes, on_state=changed,
-        tls=config.tls,
-    )
+    gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,
+                        presence=presence, hello=hello, clock=clock, entropy=secrets.token_bytes)
     flowing = asyncio.create_task(outflow.run(), name="outflow")
     try:
         await sessions.recover()
-        await _until(stopping, asyncio.create_task(link.run(), name="link"), flowing, sessions,
-                     config.drain_ms / 1000)
+        async with listening(config.state_dir, sessions):
+            await _until(stopping, asyncio.create_task(gateways.run(), name="links"), flowing, sessions,
+                         config.drain_ms / 1000)
     finally:
         await _end(flowing)
 

@@ -10,7 +10,18 @@ from typing import cast
 import msgspec
 
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.outbox import CloseBlock, Outbox, OutboxWrite, Piece, PutPolicy, PutState, StoreControl, Stored
+from interlock.ports.outbox import (
+    CloseBlock,
+    Outbox,
+    OutboxWrite,
+    Piece,
+    PutController,
+    PutPolicy,
+    PutState,
+    RefuseControl,
+    StoreControl,
+    Stored,
+)
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
@@ -75,7 +86,8 @@ class Outflow:
         self._kept_waiting: defaultdict[str, int] = defaultdict(int)
         self._recount: set[str] = set()
         self._blocks: dict[tuple[str, str], Frame] = {}
-        self._uplink: Uplink | None = None
+        self._uplinks: dict[str, Uplink] = {}
+        """By gateway_id: each is offered everything, whoever controls (D-5)."""
         self._still = asyncio.Lock()
 
     # --- for the sessions ---
@@ -117,13 +129,13 @@ class Outflow:
         """While it is held nothing is written and nothing is offered: what the outbox shows is what was offered."""
         return self._still
 
-    def attach(self, uplink: Uplink) -> None:
+    def attach(self, uplink: Uplink, gateway_id: str = "") -> None:
         """Offer to `uplink` whatever is written from now on."""
-        self._uplink = uplink
+        self._uplinks[gateway_id] = uplink
 
-    def detach(self) -> None:
-        """Offer nothing: frames stay in the outbox, deltas only in their pieces."""
-        self._uplink = None
+    def detach(self, gateway_id: str = "") -> None:
+        """Offer this gateway nothing: frames stay in the outbox, deltas only in their pieces."""
+        self._uplinks.pop(gateway_id, None)
 
     def template(self, session_id: str, block: str) -> Frame | None:
         """The last delta written of an open block, which tells its type, turn and metadata."""
@@ -177,7 +189,7 @@ class Outflow:
             elif closed.get((entry.piece.session_id, entry.piece.block), -1) < place:
                 # A block that this very transaction closes needs no pieces: its `.done` replaces them (E-4).
                 writes.append(entry.piece._replace(text="".join(entry.texts)))
-        stored = await self._outbox.write(writes, detached=self._uplink is None)
+        stored = await self._outbox.write(writes, attached=frozenset(self._uplinks))
         for frame in stored:
             self._kept[frame.session_id] += len(frame.raw)
             if self._kept[frame.session_id] > self._stop_reading:
@@ -186,8 +198,8 @@ class Outflow:
             for session_id, size in entry.kept.items():
                 self._kept_waiting[session_id] -= size
         offers = self._offers(batch, stored)
-        if self._uplink is not None and offers:
-            self._uplink.offer(offers)
+        for uplink in self._uplinks.values() if offers else ():
+            uplink.offer(offers)
         self._flushed += len(batch)
 
     def _take(self) -> list[_Entry]:
@@ -213,7 +225,7 @@ class Outflow:
             if entry.delta is not None and entry.piece is not None:
                 frame = _with_text(entry.delta, entry.piece.offset, "".join(entry.texts))
                 self._blocks[entry.piece.session_id, entry.piece.block] = frame
-                if self._uplink is not None:
+                if self._uplinks:
                     offers.append(Delta(entry.piece.session_id, entry.piece.block, entry.end, encode(frame)))
             for write in entry.writes:
                 if isinstance(write, Frame):
@@ -293,7 +305,9 @@ def _size(write: OutboxWrite) -> int:
             return len(write.state)
         case StoreControl():
             return len(write.record.body)
-        case CloseBlock() | PutPolicy():
+        case RefuseControl():
+            return len(write.refusal.message)
+        case CloseBlock() | PutPolicy() | PutController():
             return 0
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from interlock.ports.agent import TurnOutcome, TurnUsage
-from interlock.ports.outbox import CloseBlock, Outbox, Piece
+from interlock.ports.outbox import CloseBlock, Outbox, Piece, RefuseControl
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.runner import endings
 from interlock.runner.blocks import PREFIXES
+from interlock.runner.controlling import refusal
 from interlock.runner.journal import Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall
@@ -21,11 +24,14 @@ _CHANNELS: frozenset[str] = frozenset({"stdout", "stderr", "progress", "agent"})
 
 
 async def recover(journal: Journal, outbox: Outbox) -> None:
-    """Close one session's turn and opening, and answer every stored prompt that never started."""
-    writes: list[Frame | CloseBlock] = []
+    """Close one session's turn and opening, answer every stored prompt that never started, and refuse what came from a
+    gateway that does not control it."""
+    writes: list[Frame | CloseBlock | RefuseControl] = []
     state = journal.state
-    unanswered, refused = await _unanswered(journal, outbox)
-    writes += refused
+    controller, *others = await outbox.controlling(journal.session_id)
+    stored = await _unhandled(journal, outbox, controller)
+    writes += _take_files(journal, stored)
+    unanswered = [frame for frame in stored if isinstance(frame.payload, p.PromptRequest | p.SessionOpen)]
     if state.turn is not None:
         writes += await _end_turn(journal, outbox, state.turn)
     for frame in unanswered:
@@ -36,21 +42,27 @@ async def recover(journal: Journal, outbox: Outbox) -> None:
     opened = any(isinstance(frame.payload, p.SessionOpen) for frame in unanswered)
     if state.opening != "closed" or opened:
         writes += endings.closed(journal, "the runner was restarted", None)
+    for gateway_id in others:
+        writes += [RefuseControl(journal.session_id, gateway_id, refusal(frame, controller))
+                   for frame in await _unhandled(journal, outbox, gateway_id)]
     # State that changed alone is written, too: a file that was taken is taken over this start.
     await journal.write(*writes)
 
 
-async def _unanswered(journal: Journal, outbox: Outbox) -> tuple[list[Frame], list[Frame]]:
-    """The prompts and opens among the stored control frames that nothing in the outbox answers, and the answers to
-    files that are refused; the files of prompts to come are taken."""
+async def _unhandled(journal: Journal, outbox: Outbox, gateway_id: str) -> list[Frame]:
+    """A gateway's stored control frames whose outcome is not in the outbox; with what is written next it is."""
     found: list[Frame] = []
+    for record in await outbox.controls(journal.session_id, journal.state.handled(gateway_id), gateway_id):
+        journal.state.note_handled(gateway_id, record.seq)
+        with contextlib.suppress(InvalidFrame):  # One that is invalid was refused when it came.
+            found.append(decode(record.body, Direction.M))
+    return found
+
+
+def _take_files(journal: Journal, stored: list[Frame]) -> list[Frame]:
+    """Take the files of prompts to come, and forget those of prompts that will not; returns what refuses a file."""
     refused: list[Frame] = []
-    for record in await outbox.controls(journal.session_id, journal.state.control_seq):
-        journal.state.control_seq = max(journal.state.control_seq, record.seq)
-        try:
-            frame = decode(record.body, Direction.M)
-        except InvalidFrame:
-            continue  # It was refused when it came.
+    for frame in stored:
         if isinstance(frame.payload, p.FileTransfer):
             sentence = take_chunk(journal.state, frame)
             if sentence is not None:
@@ -59,9 +71,7 @@ async def _unanswered(journal: Journal, outbox: Outbox) -> tuple[list[Frame], li
             forget(journal.state, named(content_of(frame.payload)))
         elif isinstance(frame.payload, p.TurnCancel):
             forget(journal.state, frame.metadata.get("transfers"))
-        if isinstance(frame.payload, p.PromptRequest | p.SessionOpen):
-            found.append(frame)
-    return found, refused
+    return refused
 
 
 async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[Frame | CloseBlock]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-import msgspec
 import structlog
 
 from interlock.ports.agent import (
@@ -21,14 +19,14 @@ from interlock.ports.agent import (
 from interlock.ports.outbox import PutPolicy
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
-from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
 from interlock.runner import endings
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
 from interlock.runner.settling import settings_of, settle
-from interlock.runner.starting import OpenRefused, check_access, not_resumed, prepare
+from interlock.runner.starting import OpenRefused, capabilities, check_access, not_resumed, prepare
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
@@ -52,7 +50,11 @@ class RunnerSession:
         self._agent: Agent | None = None
         self._started: Started | None = None
         self._starting: asyncio.Task[Started] | None = None
-        self._interactions = Interactions(self.journal, around.presence, around.waits)
+        self.controller = ""
+        """The gateway that is obeyed, as the outbox has it (D-5)."""
+        self.order = asyncio.Lock()
+        """Held by whoever acts on a control frame or passes control: one after another, whichever gateway it is."""
+        self._interactions = Interactions(self.journal, around.presence, around.waits, lambda: self.controller)
         self._turn: Turn | None = None
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -81,11 +83,20 @@ class RunnerSession:
         """Whether an agent is being started."""
         return self._starting is not None
 
+    def controlled_by(self, gateway_id: str) -> None:
+        """Learn from the outbox who controls the session."""
+        self.controller = gateway_id
+        self.state.name_first(gateway_id)
+
+    def ask_anew(self) -> list[Frame]:
+        """What says that the questions that wait are void, and are put to the controller again (D-5)."""
+        return self._interactions.ask_anew()
+
     async def control(self, frame: Frame) -> None:
         """Act on one stored control frame; returns when the next may be acted on. An unknown one changes nothing."""
         async with self._acting:
             await self._act(frame)
-        if self.state.control_seq < (frame.seq or 0):
+        if self.state.handled(self.controller) < (frame.seq or 0):
             self._handled(frame)
             await self.journal.keep()
 
@@ -126,7 +137,7 @@ class RunnerSession:
 
     def _handled(self, frame: Frame) -> None:
         """From the next write on, the frame counts as answered: a restart does not answer it again (D-7)."""
-        self.state.control_seq = max(self.state.control_seq, frame.seq or 0)
+        self.state.note_handled(self.controller, frame.seq or 0)
 
     async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
         self._handled(frame)
@@ -192,17 +203,8 @@ class RunnerSession:
             raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
 
     async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
-        features: dict[str, Any] = msgspec.to_builtins(started.features)
-        payload = p.Capabilities(
-            dps_version=DPS_VERSION, features=features,
-            agent=p.AgentIdentity(
-                agent_id=self.state.agent_id, name=started.name, version=started.version, model=started.model
-            ),
-        )
         self._handled(frame)
-        # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
-        named = {"agent_session": started.agent_session} if started.agent_session else {}
-        told = self.journal.frame("session.capabilities", payload, {"in_reply_to": frame.message_id, **named})
+        told = capabilities(self.journal, started, frame.message_id)
         idle = self.journal.state_changed("idle") if not self.busy else []
         await self.journal.write(told, *idle, *more)
 

@@ -6,10 +6,11 @@ import asyncio
 
 import structlog
 
-from interlock.ports.outbox import Outbox, PutState, SessionRow
+from interlock.ports.outbox import Outbox, PutState
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner.controlling import Control, TakeRefused, TellRefused
 from interlock.runner.recovery import recover
 from interlock.runner.session import RunnerSession
 from interlock.runner.state import SessionState, decode_state, encode_state
@@ -25,6 +26,7 @@ class Sessions:
     def __init__(self, around: Surroundings, outbox: Outbox) -> None:
         self._around = around
         self._outbox = outbox
+        self._control = Control(outbox)
         self.all: dict[str, RunnerSession] = {}
         """By session_id, those that the outbox still holds."""
         self._stopping = False
@@ -32,17 +34,30 @@ class Sessions:
 
     async def recover(self) -> None:
         """Close what the last life left open (D-6), in the outbox before this returns."""
+        for gateway in await self._outbox.gateways():
+            # One that was here when the last life ended is absent from now on, not since it once came.
+            await self._outbox.leave(gateway.gateway_id, self._around.clock.now_ms())
         for row in await self._outbox.sessions():
             session = self.all[row.session_id] = RunnerSession(
                 self._around, row.session_id, decode_state(row.state)
             )
+            session.controlled_by(row.controller)
             await recover(session.journal, self._outbox)
         await self._around.flow.flushed()
         needed = set[str]().union(*(held_by(session.state) for session in self.all.values()))
         for name in set(await self._around.objects.names()) - needed:
             await self._around.objects.drop(name)  # A chunk whose frame did not come to be stored, or whose turn began.
 
-    async def control(self, frame: Frame, raw: bytes) -> None:
+    def on_refused(self, tell: TellRefused) -> None:
+        """Have a gateway told at once of what it was refused; else its next welcome tells (D-7)."""
+        self._control.tell_refused = tell
+
+    def attached(self, gateway_id: str) -> None:
+        """A gateway took up the sessions that were made before gateways had names."""
+        for session in self.all.values():
+            session.controlled_by(session.controller or gateway_id)
+
+    async def control(self, frame: Frame, raw: bytes, gateway_id: str = "") -> None:
         """Act on one control frame. While the runner stops, none is acted on: what is stored is answered at its next
         start (D-7)."""
         if self._stopping or frame.session_id is None:
@@ -51,9 +66,28 @@ class Sessions:
             # Nothing of this session is acted on from here on, so that its order is kept for the next start (D-7).
             return
         session = await self._session(frame.session_id)
-        if isinstance(frame.payload, p.SessionOpen):
-            await self._number_on(frame.session_id, frame.metadata.get("last_durable_seq"))
-        await session.control(frame)
+        async with session.order:
+            if not await self._control.allows(session, frame, gateway_id):
+                return
+            match frame.payload:
+                case p.SessionRelease():
+                    await self._control.release(session, frame, frame.payload.to)
+                    return
+                case p.SessionOpen():
+                    await self._number_on(frame.session_id, frame.metadata.get("last_durable_seq"))
+                    await self._control.announce(session, frame.payload)
+                case _:
+                    pass
+            await session.control(frame)
+
+    async def take(self, session_id: str, to: str) -> None:
+        """Pass control of a session to a gateway, by the word of somebody on this host (D-5). Raises TakeRefused."""
+        session = self.all.get(session_id)
+        if session is None:
+            raise TakeRefused(f"This runner has no session {session_id}; list them at its gateway with: "
+                              "interlock sessions")
+        async with session.order:
+            await self._control.hand_over(session, to)
 
     async def _number_on(self, session_id: str, durable: object) -> None:
         """An outbox that is behind the gateway was lost: it numbers on from what the gateway has (D-6)."""
@@ -69,14 +103,14 @@ class Sessions:
             session = self.all.setdefault(session_id, RunnerSession(self._around, session_id, state))
         return session
 
-    async def hello_sessions(self) -> list[p.HelloSession]:
-        """Every session that the outbox holds, for hello (L-4). One that is closed and wholly told is forgotten here,
-        so that neither hello nor memory grows with what is over."""
+    async def hello_sessions(self, gateway_id: str = "") -> list[p.HelloSession]:
+        """Every session that the outbox holds, for hello to a gateway (L-4). One that is closed and wholly told is
+        forgotten here, so that neither hello nor memory grows with what is over."""
         told: list[p.HelloSession] = []
-        for row in await self._outbox.sessions():
+        for row in await self._outbox.sessions(gateway_id):
             session = self.all.get(row.session_id)
             state = session.state if session is not None else decode_state(row.state)
-            if _over(row, state):
+            if row.settled and state.opening == "closed" and await self._all_handled(row.session_id, state):
                 self.all.pop(row.session_id, None)
                 await self._drop_files(row.session_id, state)
                 await self._outbox.forget(row.session_id)
@@ -86,7 +120,8 @@ class Sessions:
                 session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
                 state=state.state if state.opening == "open" else "terminated",
                 turn_id=turn.turn_id if turn else None,
-                prompt_id=turn.prompt_id if turn else None,
+                prompt_id=turn.prompt_id if turn else None, refused=list(row.refused), controller=row.controller,
+                agent_id=state.agent_id, workspace=state.workspace,
             ))
         return told
 
@@ -97,6 +132,13 @@ class Sessions:
             await self._outbox.write([PutState(session_id, encode_state(state))])
             for name in held:
                 await self._around.objects.drop(name)
+
+    async def _all_handled(self, session_id: str, state: SessionState) -> bool:
+        for gateway_id in await self._outbox.controlling(session_id):
+            row = await self._outbox.session(session_id, gateway_id)
+            if row is not None and row.control_seq > state.handled(gateway_id):
+                return False
+        return True
 
     def vouch(self) -> list[p.LiveAgent]:
         """Every agent that is up (L-5)."""
@@ -133,7 +175,3 @@ class Sessions:
                 # Its agent is ended all the same; what could not be written, the next start tells (D-6).
                 log.error("a session could not be told of to its end", exc_info=failure)
         await self._around.flow.flushed()
-
-
-def _over(row: SessionRow, state: SessionState) -> bool:
-    return state.opening == "closed" and row.acked_seq == row.last_seq and row.control_seq <= state.control_seq

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from interlock.agents.registry import ADAPTERS, make_agent
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Started
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
-from interlock.protocol.envelope import Frame
+from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
 from interlock.runner.surroundings import Surroundings
@@ -55,6 +57,18 @@ def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> P
         return resolve_workspace(asked.workspace or roots[0], roots)
     except WorkspaceRefused as error:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(error)) from None
+
+
+def capabilities(journal: Journal, started: Started, reply_to: str) -> Frame:
+    """What the agent is and offers, in answer to the open."""
+    state = journal.state
+    payload = p.Capabilities(
+        dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
+        agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
+    )
+    # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
+    named = {"agent_session": started.agent_session} if started.agent_session else {}
+    return journal.frame("session.capabilities", payload, {"in_reply_to": reply_to, **named})
 
 
 def check_access(opening: Opening, started: Started) -> None:

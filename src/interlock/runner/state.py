@@ -35,7 +35,9 @@ class Upload(msgspec.Struct):
 
 
 class SessionState(msgspec.Struct, kw_only=True):
-    """`PutState`'s bytes. `control_seq` is the last control frame whose outcome is in the outbox (D-7)."""
+    """`PutState`'s bytes. `handled_seqs` names for each gateway its last control frame whose outcome is in the outbox
+    (D-7); "" stands for the one gateway of a state that was written when a runner had one, and `control_seq` was its
+    number."""
 
     agent_id: str = ""
     workspace: str = ""
@@ -50,10 +52,24 @@ class SessionState(msgspec.Struct, kw_only=True):
     next_turn_index: int = 0
     control_seq: int = 0
     uploads: dict[str, Upload] = {}
+    handled_seqs: dict[str, int] = {}
     messages: int = 0
     """Running total of prompts: `message_usage.used`."""
     cost_usd: float = 0.0
     """Running total: `cost_usage.used`."""
+
+    def handled(self, gateway_id: str) -> int:
+        """Up to here the gateway's control frames are answered."""
+        return self.handled_seqs.get(gateway_id, 0)
+
+    def note_handled(self, gateway_id: str, seq: int) -> None:
+        """The gateway's control frame `seq` has its outcome in the next write."""
+        self.handled_seqs[gateway_id] = max(self.handled(gateway_id), seq)
+
+    def name_first(self, controller: str) -> None:
+        """What is noted of the one gateway of earlier times is the controller's."""
+        if controller and "" in self.handled_seqs:
+            self.note_handled(controller, self.handled_seqs.pop(""))
 
     def take(self, frame: Frame) -> None:
         """Follow one durable frame that goes into the outbox in the same write."""
@@ -100,4 +116,8 @@ def encode_state(state: SessionState) -> bytes:
 
 def decode_state(raw: bytes) -> SessionState:
     """Read what `encode_state` wrote; an empty row is a session that was never open. Raises msgspec.DecodeError."""
-    return _decoder.decode(raw) if raw else SessionState()
+    state = _decoder.decode(raw) if raw else SessionState()
+    if state.control_seq:
+        state.note_handled("", state.control_seq)
+        state.control_seq = 0
+    return state

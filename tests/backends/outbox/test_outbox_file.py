@@ -11,12 +11,14 @@ import sys
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
-from interlock.backends.outbox.schema import MIGRATIONS, OutboxUnusable
+from interlock.backends.outbox.schema import APPLICATION_ID, MIGRATIONS, OutboxUnusable
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import OutboxError, Piece, PutPolicy
 from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
 from interlock.protocol.limits import MIB
 from interlock.protocol.payloads import StateChanged
 
@@ -188,4 +190,42 @@ async def test_a_store_that_fails_fails_the_call_and_nothing_of_it_is_there(tmp_
     other.execute("DROP TRIGGER no_more")
     other.close()
     assert [s.seq for s in await outbox.write([changed()])] == [1]
+    await outbox.close()
+
+
+@pytest.mark.req("D-5", "D-6")
+async def test_a_file_of_the_time_of_one_gateway_goes_on_with_its_numbers(tmp_path: Path) -> None:
+    """Written with the schema of before: its session, control frames and frames are its first gateway's."""
+    path = tmp_path / "outbox.db"
+    database = apsw.Connection(str(path))
+    for step in MIGRATIONS[:2]:
+        database.execute(step)
+    frame = encode(msgspec.structs.replace(changed("m"), seq=4))
+    database.execute("PRAGMA user_version = 2")
+    database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    database.execute("INSERT INTO session VALUES (1, ?, 4, 3, 7, ?, x'5b5d', 10, 'm3', 20, x'7b7d', 0, 'DROP')",
+                     (SESSION, len(frame)))
+    database.execute("INSERT INTO frame VALUES (1, 1, 4, 'm4', 'agent.state.changed', 0, ?, ?)", (len(frame), frame))
+    database.execute("INSERT INTO control VALUES (1, 7, 'c7', 30, x'7b7d')")
+    database.close()
+
+    outbox = SqliteOutbox(path)
+    row = await outbox.session(SESSION, "")
+    assert row is not None
+    assert (row.controller, row.acked_seq, row.control_seq, row.policy) == ("", 3, 7, "DROP")
+    await outbox.join("g1", "one", adopt=True)
+    await outbox.join("g2", "two", adopt=False)
+    await outbox.close()
+
+    outbox = SqliteOutbox(path)
+    one, two = await outbox.session(SESSION, "g1"), await outbox.session(SESSION, "g2")
+    assert one is not None
+    assert two is not None
+    assert (one.controller, one.acked_seq, one.control_seq, one.last_message_id) == ("g1", 3, 7, "m3")
+    assert (two.acked_seq, two.control_seq, two.why_lost) == (0, 0, "joined")
+    assert [record.message_id for record in await outbox.controls(SESSION, 0)] == ["c7"]
+    assert [(gateway.gateway_id, gateway.link) for gateway in await outbox.gateways()] == [("g1", "one"), ("g2", "two")]
+    assert [stored.seq for stored in await outbox.write([changed("n")])] == [5]
+    await outbox.ack(SESSION, 5, "", 40, "g1")
+    assert len(await outbox.frames(SESSION, 0, 1 << 20)) == 2
     await outbox.close()

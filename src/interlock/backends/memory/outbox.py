@@ -2,69 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from interlock.backends.outbox import bounds
-from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep, Ranges
+from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
 from interlock.backends.outbox.numbering import number_frames
+from interlock.backends.outbox.readers import Kept
 from interlock.ports.outbox import (
     CloseBlock,
+    GatewayRow,
     OutboxError,
     OutboxWrite,
     Piece,
-    Policy,
+    PutController,
     PutPolicy,
     PutState,
+    RefuseControl,
     SessionRow,
     StoreControl,
     Stored,
     UnknownSession,
 )
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import OUTBOX_BYTES
+from interlock.protocol.limits import OBSERVER_ABSENT_MS, OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.protocol.sizes import json_size
 
+Unnumbered = Piece | CloseBlock | PutState | PutPolicy | StoreControl | RefuseControl | PutController
 
-class _Session:
+
+class _Session(Kept):
     """All that is kept of one session."""
 
     def __init__(self, session_id: str, created_ms: int, state: bytes) -> None:
-        self.session_id = session_id
-        self.created_ms = created_ms
-        self.state = state
-        self.last_seq = self.acked_seq = self.control_seq = self.bytes_kept = self.last_sync_ms = 0
-        self.last_message_id = ""
-        self.lost_ranges: Ranges = []
-        self.policy: Policy = "RING"
-        self.forgotten = False
+        super().__init__(session_id, created_ms, state)
         self.frames: dict[int, Stored] = {}
         self.pieces: dict[int, Piece] = {}
         self.next_piece = 1
         self.channels: dict[str, ChannelKeep] = {}
-        self.controls: dict[int, ControlRecord] = {}
+        self.controls: dict[str, dict[int, ControlRecord]] = {}
 
-    def row(self) -> SessionRow:
-        return SessionRow(self.session_id, self.last_seq, self.acked_seq, self.control_seq, self.bytes_kept,
-                          bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
-                          self.last_message_id, self.last_sync_ms, self.state, self.policy)
-
-    def add_frame(self, frame: Stored, limit_bytes: int, *, detached: bool) -> None:
+    def add_frame(self, frame: Stored, limit_bytes: int, attached: Set[str] | None) -> None:
         self.last_seq = frame.seq
         self.forgotten = False
         bytes_after = self.bytes_kept + len(frame.raw)
+        detached = attached is not None and self.controller not in attached
         if bounds.refuses(self.policy, frame.frame_type, bytes_after, limit_bytes, detached=detached):
             bounds.add_lost(self.lost_ranges, frame.seq)
             return
         self.frames[frame.seq] = frame
         self.bytes_kept = bytes_after
-        if self.policy != "RING":
-            return
-        for seq in [seq for seq, kept in self.frames.items() if kept.frame_type in CONTENT]:
+        if self.policy == "RING":
+            self._evict(limit_bytes)
+        for _, cursor in self.observers():
+            if self._size_after(cursor.acked_seq) > limit_bytes:
+                cursor.held, cursor.why = False, "bytes"
+        self.trim()
+
+    def _evict(self, limit_bytes: int) -> None:
+        acked = self.seen(None).acked_seq
+        for seq in [seq for seq, kept in self.frames.items() if kept.frame_type in CONTENT and seq > acked]:
             if self.bytes_kept <= limit_bytes:
                 break
             self.bytes_kept -= len(self.frames.pop(seq).raw)
             bounds.add_lost(self.lost_ranges, seq)
+
+    def _size_after(self, seq: int) -> int:
+        return sum(len(frame.raw) for kept, frame in self.frames.items() if kept > seq)
+
+    def trim(self) -> None:
+        floor = self.floor()
+        for seq in [kept for kept in self.frames if kept <= floor]:
+            del self.frames[seq]
 
     def add_piece(self, piece: Piece) -> None:
         for row in bounds.piece_rows(piece):
@@ -78,23 +87,33 @@ class _Session:
         self.pieces = {name: piece for name, piece in self.pieces.items() if piece.block != block}
         self.channels.pop(block, None)
 
-    def add_control(self, record: ControlRecord) -> None:
-        if record.seq > self.control_seq:
-            self.controls[record.seq] = record
-            self.controls.pop(record.seq - CONTROLS_KEPT, None)
-            self.control_seq = record.seq
+    def add_control(self, record: ControlRecord, gateway_id: str) -> None:
+        self.adopt(gateway_id)
+        cursor, controls = self.cursor(gateway_id), self.controls.setdefault(gateway_id, {})
+        if record.seq > cursor.control_seq:
+            controls[record.seq] = record
+            controls.pop(record.seq - CONTROLS_KEPT, None)
+            cursor.control_seq = record.seq
             self.forgotten = False
 
-    def ack(self, seq: int, message_id: str, at_ms: int) -> None:
-        if seq <= self.acked_seq:
+    def put_controller(self, gateway_id: str) -> None:
+        self.hand_to(gateway_id)
+        self.bytes_kept = self._size_after(self.seen(None).acked_seq)
+        self.trim()
+
+    def ack(self, seq: int, message_id: str, at_ms: int, gateway_id: str | None) -> None:
+        cursor = self.cursor(gateway_id)
+        if seq <= cursor.acked_seq:
             return
-        for acked in [kept for kept in self.frames if kept <= seq]:
-            frame = self.frames.pop(acked)
-            self.bytes_kept -= len(frame.raw)
-            self.last_message_id = frame.message_id
-        self.last_message_id = message_id or self.last_message_id
-        self.acked_seq, self.last_seq, self.last_sync_ms = seq, max(self.last_seq, seq), at_ms
-        self.lost_ranges = bounds.trim_lost(self.lost_ranges, seq)
+        last = max((kept for kept in self.frames if kept <= seq), default=None)
+        found = self.frames[last].message_id if last is not None else cursor.last_message_id
+        cursor.take_ack(seq, at_ms)
+        cursor.last_message_id = message_id or found
+        self.last_seq = max(self.last_seq, seq)
+        if cursor is self.seen(None):
+            self.bytes_kept = self._size_after(seq)
+            self.lost_ranges = bounds.trim_lost(self.lost_ranges, seq)
+        self.trim()
 
 
 class MemoryOutbox:
@@ -103,6 +122,7 @@ class MemoryOutbox:
     def __init__(self, *, limit_bytes: int = OUTBOX_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._sessions: dict[str, _Session] = {}
+        self._gateways: dict[str, GatewayRow] = {}
         self._closed = False
 
     def _known(self, session_id: str) -> _Session:
@@ -116,26 +136,34 @@ class MemoryOutbox:
         if self._closed:
             raise OutboxError("The outbox is closed.")
 
-    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
         self._check_open()
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
-            if isinstance(write, Piece | CloseBlock | PutState | PutPolicy) and write.session_id not in made:
+            if not isinstance(write, Frame | StoreControl) and write.session_id not in made:
                 self._known(write.session_id)
         stored = number_frames(writes, {name: session.last_seq for name, session in self._sessions.items()},
                                made.keys())
         numbered = iter(stored)
         for name, at_ms in made.items():
-            self._sessions.setdefault(name, _Session(name, at_ms, b""))
+            if name not in self._sessions:
+                self._make(name, at_ms, b"")
         for write in writes:
-            self._apply(next(numbered) if isinstance(write, Frame) else write, detached=detached)
+            if isinstance(write, Frame):
+                stored_frame = next(numbered)
+                self._known(stored_frame.session_id).add_frame(stored_frame, self._limit_bytes, attached)
+            else:
+                self._apply(write)
         return stored
 
-    def _apply(self, write: Stored | Piece | CloseBlock | PutState | PutPolicy | StoreControl, *, detached: bool
-               ) -> None:
+    def _make(self, session_id: str, at_ms: int, state: bytes) -> _Session:
+        session = self._sessions[session_id] = _Session(session_id, at_ms, state)
+        for gateway in self._gateways.values():
+            session.observe(gateway, at_ms)
+        return session
+
+    def _apply(self, write: Unnumbered) -> None:
         match write:
-            case Stored():
-                self._known(write.session_id).add_frame(write, self._limit_bytes, detached=detached)
             case Piece():
                 self._known(write.session_id).add_piece(write)
             case CloseBlock():
@@ -145,23 +173,27 @@ class MemoryOutbox:
             case PutPolicy():
                 self._known(write.session_id).policy = write.policy
             case StoreControl():
-                self._known(write.record.session_id).add_control(write.record)
+                self._known(write.record.session_id).add_control(write.record, write.gateway_id)
+            case RefuseControl():
+                self._known(write.session_id).cursor(write.gateway_id).refuse(write.refusal)
+            case PutController():
+                self._known(write.session_id).put_controller(write.gateway_id)
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         self._check_open()
-        session = self._sessions.setdefault(session_id, _Session(session_id, at_ms, state))
+        session = self._sessions.get(session_id) or self._make(session_id, at_ms, state)
         session.forgotten = False
         session.state = session.state or state
-        return session.row()
+        return session.row(None)
 
-    async def sessions(self) -> list[SessionRow]:
+    async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
         self._check_open()
-        return [session.row() for session in self._sessions.values() if not session.forgotten]
+        return [session.row(gateway_id) for session in self._sessions.values() if not session.forgotten]
 
-    async def session(self, session_id: str) -> SessionRow | None:
+    async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         self._check_open()
         session = self._sessions.get(session_id)
-        return session.row() if session else None
+        return session.row(gateway_id) if session else None
 
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
         self._check_open()
@@ -181,18 +213,59 @@ class MemoryOutbox:
         session = self._sessions.get(session_id)
         return bounds.merge_pieces(session.pieces.values()) if session else []
 
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+    async def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:
         self._check_open()
         session = self._sessions.get(session_id)
-        return [record for seq, record in session.controls.items() if seq > after] if session else []
+        if session is None:
+            return []
+        controls = session.controls.get(session.controller if gateway_id is None else gateway_id, {})
+        return [record for seq, record in controls.items() if seq > after]
 
-    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
-        self._known(session_id).ack(seq, message_id, at_ms)
+    async def controlling(self, session_id: str) -> list[str]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        return session.controlling() if session else []
+
+    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
+        self._known(session_id).ack(seq, message_id, at_ms, gateway_id)
+
+    async def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
+        cursor = self._known(session_id).cursor(gateway_id)
+        cursor.refused = [one for one in cursor.refused if one.message_id not in message_ids]
+
+    async def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
+        self._check_open()
+        for session in self._sessions.values():
+            if adopt and session.controller == "":
+                session.adopt(gateway_id)
+                session.controls.setdefault(gateway_id, session.controls.pop("", {}))
+            session.join(gateway_id)
+        self._gateways[gateway_id] = GatewayRow(gateway_id, link, None)
+
+    async def leave(self, gateway_id: str, at_ms: int) -> None:
+        self._check_open()
+        known = self._gateways.get(gateway_id)
+        if known is not None and known.left_ms is None:
+            self._gateways[gateway_id] = known._replace(left_ms=at_ms)
+
+    async def gateways(self) -> list[GatewayRow]:
+        self._check_open()
+        return list(self._gateways.values())
+
+    async def sweep(self, at_ms: int) -> list[tuple[str, str]]:
+        self._check_open()
+        gone = [one.gateway_id for one in self._gateways.values()
+                if one.left_ms is not None and at_ms - one.left_ms >= OBSERVER_ABSENT_MS]
+        lost = [(session.session_id, gateway_id) for gateway_id in gone for session in self._sessions.values()
+                if session.leave(gateway_id)]
+        for session in self._sessions.values():
+            session.trim()
+        return lost
 
     async def forget(self, session_id: str) -> None:
         session = self._known(session_id)
-        if session.last_seq > session.acked_seq:
-            raise OutboxError(f"Session {session_id} still has frames that the gateway has not acknowledged.")
+        if not session.settled():
+            raise OutboxError(f"Session {session_id} still has frames that a gateway has not acknowledged.")
         session.pieces.clear()
         session.channels.clear()
         session.controls.clear()

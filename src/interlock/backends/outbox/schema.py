@@ -61,6 +61,28 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
     "ALTER TABLE session ADD COLUMN policy TEXT NOT NULL DEFAULT 'RING'",
+    # The columns acked_seq, control_seq, last_message_id and last_sync_ms stay the controller's; `cursors` has all.
+    """
+    ALTER TABLE session ADD COLUMN controller TEXT NOT NULL DEFAULT '';
+    ALTER TABLE session ADD COLUMN cursors BLOB NOT NULL DEFAULT x'7b7d';
+    CREATE TABLE gateway (
+        gateway_id TEXT PRIMARY KEY,
+        link TEXT NOT NULL,
+        left_ms INTEGER
+    ) STRICT;
+    ALTER TABLE control RENAME TO control_of_one;
+    CREATE TABLE control (
+        session INTEGER NOT NULL REFERENCES session (key),
+        gateway_id TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        message_id TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (session, gateway_id, seq)
+    ) STRICT;
+    INSERT INTO control SELECT session, '', seq, message_id, at_ms, body FROM control_of_one;
+    DROP TABLE control_of_one;
+    """,
 )
 """Step n brings a file of version n to version n + 1; a step that was released is never changed."""
 

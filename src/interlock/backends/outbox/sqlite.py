@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from interlock.backends.outbox.schema import lock_file, open_file
 from interlock.backends.outbox.store import Store
 from interlock.ports.outbox import (
     CloseBlock,
+    GatewayRow,
     OutboxError,
     OutboxWrite,
     Piece,
@@ -82,18 +83,18 @@ class SqliteOutbox:
         self._thread.start()
 
     # --- the port ---
-    async def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
         flush = not all(isinstance(write, Piece | CloseBlock) for write in writes)
-        return await self._call(lambda store: store.write(writes, detached=detached), flush=flush)
+        return await self._call(lambda store: store.write(writes, attached=attached), flush=flush)
 
     async def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         return await self._call(lambda store: store.open_session(session_id, at_ms, state), flush=True)
 
-    async def sessions(self) -> list[SessionRow]:
-        return await self._call(Store.sessions)
+    async def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
+        return await self._call(lambda store: store.sessions(gateway_id))
 
-    async def session(self, session_id: str) -> SessionRow | None:
-        return await self._call(lambda store: store.session(session_id))
+    async def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
+        return await self._call(lambda store: store.session(session_id, gateway_id))
 
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
         return await self._call(lambda store: store.frames(session_id, after, limit_bytes))
@@ -101,11 +102,29 @@ class SqliteOutbox:
     async def pieces(self, session_id: str) -> list[Piece]:
         return await self._call(lambda store: store.pieces(session_id))
 
-    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
-        return await self._call(lambda store: store.controls(session_id, after))
+    async def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:
+        return await self._call(lambda store: store.controls(session_id, after, gateway_id))
 
-    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
-        await self._call(lambda store: store.ack(session_id, seq, message_id, at_ms))
+    async def controlling(self, session_id: str) -> list[str]:
+        return await self._call(lambda store: store.controlling(session_id))
+
+    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
+        await self._call(lambda store: store.ack(session_id, seq, message_id, at_ms, gateway_id))
+
+    async def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
+        await self._call(lambda store: store.confirm(session_id, gateway_id, message_ids))
+
+    async def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
+        await self._call(lambda store: store.join(gateway_id, link, adopt=adopt), flush=True)
+
+    async def leave(self, gateway_id: str, at_ms: int) -> None:
+        await self._call(lambda store: store.leave(gateway_id, at_ms))
+
+    async def gateways(self) -> list[GatewayRow]:
+        return await self._call(Store.gateways)
+
+    async def sweep(self, at_ms: int) -> list[tuple[str, str]]:
+        return await self._call(lambda store: store.sweep(at_ms), flush=True)
 
     async def forget(self, session_id: str) -> None:
         await self._call(lambda store: store.forget(session_id))

@@ -2,56 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import msgspec
 
 from interlock.backends.outbox import bounds
-from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep, Ranges
+from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
 from interlock.backends.outbox.numbering import number_frames
+from interlock.backends.outbox.readers import Cursor, Kept
 from interlock.backends.outbox.schema import Database
 from interlock.ports.outbox import (
     CloseBlock,
+    GatewayRow,
     OutboxError,
     OutboxWrite,
     Piece,
-    Policy,
+    PutController,
     PutPolicy,
     PutState,
+    RefuseControl,
     SessionRow,
     StoreControl,
     Stored,
     UnknownSession,
 )
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import OBSERVER_ABSENT_MS
 from interlock.protocol.records import ControlRecord
 from interlock.protocol.sizes import json_size
 
 _ranges_decoder = msgspec.json.Decoder(list[tuple[int, int]])
+_cursors_decoder = msgspec.json.Decoder(dict[str, Cursor])
 
 
-class _Session:
-    """A session's row in memory; `key` is its short name in the other tables."""
-
-    __slots__ = ("acked_seq", "bytes_kept", "control_seq", "created_ms", "forgotten", "key", "last_message_id",
-                 "last_seq", "last_sync_ms", "lost_ranges", "policy", "session_id", "state")
+class _Session(Kept):
+    """A session's row in memory; `key` is its short name in the other tables, `trimmed` how far frames are gone."""
 
     def __init__(self, key: int, session_id: str, created_ms: int, state: bytes) -> None:
+        super().__init__(session_id, created_ms, state)
         self.key = key
-        self.session_id = session_id
-        self.created_ms = created_ms
-        self.state = state
-        self.last_seq = self.acked_seq = self.control_seq = self.bytes_kept = self.last_sync_ms = 0
-        self.last_message_id = ""
-        self.lost_ranges: Ranges = []
-        self.policy: Policy = "RING"
-        self.forgotten = False
-
-    def row(self) -> SessionRow:
-        return SessionRow(self.session_id, self.last_seq, self.acked_seq, self.control_seq, self.bytes_kept,
-                          bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
-                          self.last_message_id, self.last_sync_ms, self.state, self.policy)
+        self.trimmed = 0
 
 
 class Store:
@@ -61,6 +52,7 @@ class Store:
         self._database = database
         self._limit_bytes = limit_bytes
         self._sessions: dict[str, _Session] = {}
+        self._gateways: dict[str, GatewayRow] = {}
         self._channels: dict[tuple[int, str], ChannelKeep] = {}
         self._dirty: dict[int, _Session] = {}
         self.reload()
@@ -71,12 +63,17 @@ class Store:
         self._sessions.clear()
         self._channels.clear()
         self._dirty.clear()
+        self._gateways = {row[0]: GatewayRow(*row) for row in self._rows("SELECT * FROM gateway ORDER BY rowid")}
+        stored = dict(self._rows("SELECT session, total(size) FROM frame GROUP BY session"))
         for row in self._rows("SELECT * FROM session ORDER BY key"):
             session = _Session(row[0], row[1], row[7], row[10])
-            session.last_seq, session.acked_seq, session.control_seq, session.bytes_kept = row[2:6]
+            session.last_seq, session.bytes_kept, session.bytes_stored = row[2], row[5], int(stored.get(row[0], 0))
             session.lost_ranges = _ranges_decoder.decode(row[6])
-            session.last_message_id, session.last_sync_ms, session.forgotten = row[8], row[9], bool(row[11])
-            session.policy = row[12]
+            session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
+            session.cursors = _cursors_decoder.decode(row[14])
+            if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
+                session.cursors[session.controller] = Cursor(row[3], row[4], row[8], row[9])
+            session.trimmed = session.floor()
             self._sessions[session.session_id] = session
         for row in self._rows("SELECT id, session, block, text FROM piece ORDER BY id"):
             if bounds.is_channel(row[2]):
@@ -84,13 +81,16 @@ class Store:
 
     def settle(self) -> None:
         """Write the counters that this transaction changed, once for all its writes."""
+        rows: list[tuple[Any, ...]] = []
+        for s in self._dirty.values():
+            own = s.seen(None)
+            rows.append((s.last_seq, own.acked_seq, own.control_seq, s.bytes_kept, msgspec.json.encode(s.lost_ranges),
+                         own.last_message_id, own.last_sync_ms, s.state, int(s.forgotten), s.policy, s.controller,
+                         msgspec.json.encode(s.cursors), s.key))
         self._database.executemany(
             "UPDATE session SET last_seq = ?, acked_seq = ?, control_seq = ?, bytes_kept = ?, lost_ranges = ?,"
-            " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ? WHERE key = ?",
-            [(s.last_seq, s.acked_seq, s.control_seq, s.bytes_kept, msgspec.json.encode(s.lost_ranges),
-              s.last_message_id, s.last_sync_ms, s.state, int(s.forgotten), s.policy, s.key)
-             for s in self._dirty.values()],
-        )
+            " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ?, controller = ?, cursors = ?"
+            " WHERE key = ?", rows)
         self._dirty.clear()
 
     def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -109,18 +109,22 @@ class Store:
         self._dirty[session.key] = session
 
     def _make(self, session_id: str, at_ms: int, state: bytes) -> _Session:
-        self._database.execute("INSERT INTO session VALUES (NULL, ?, 0, 0, 0, 0, x'5b5d', ?, '', 0, ?, 0, 'RING')",
-                               (session_id, at_ms, state))
+        self._database.execute(
+            "INSERT INTO session VALUES (NULL, ?, 0, 0, 0, 0, x'5b5d', ?, '', 0, ?, 0, 'RING', '', x'7b7d')",
+            (session_id, at_ms, state))
         session = _Session(self._database.last_insert_rowid(), session_id, at_ms, state)
+        for gateway in self._gateways.values():
+            session.observe(gateway, at_ms)
         self._sessions[session_id] = session
+        self._touch(session)
         return session
 
     # --- writes ---
-    def write(self, writes: Sequence[OutboxWrite], *, detached: bool = False) -> list[Stored]:
+    def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
         """Apply in order. Raises InvalidFrame or UnknownSession before the first change."""
         made = {write.record.session_id: write.at_ms for write in writes if isinstance(write, StoreControl)}
         for write in writes:
-            if isinstance(write, Piece | CloseBlock | PutState | PutPolicy) and write.session_id not in made:
+            if not isinstance(write, Frame | StoreControl) and write.session_id not in made:
                 self._known(write.session_id)
         named = {write.session_id for write in writes if isinstance(write, Frame)}
         last_seqs = {name: session.last_seq for name in named if name and (session := self._sessions.get(name))}
@@ -132,7 +136,7 @@ class Store:
         for write in writes:
             match write:
                 case Frame():
-                    self._add_frame(next(numbered), detached=detached)
+                    self._add_frame(next(numbered), attached)
                 case Piece():
                     self._add_piece(write)
                 case CloseBlock():
@@ -143,14 +147,21 @@ class Store:
                     self._put_policy(write)
                 case StoreControl():
                     self._add_control(write)
+                case RefuseControl():
+                    session = self._known(write.session_id)
+                    session.cursor(write.gateway_id).refuse(write.refusal)
+                    self._touch(session)
+                case PutController():
+                    self._put_controller(write)
         return stored
 
-    def _add_frame(self, frame: Stored, *, detached: bool) -> None:
+    def _add_frame(self, frame: Stored, attached: Set[str] | None) -> None:
         session = self._known(frame.session_id)
         size = len(frame.raw)
         session.last_seq = frame.seq
         session.forgotten = False
         self._touch(session)
+        detached = attached is not None and session.controller not in attached
         if bounds.refuses(session.policy, frame.frame_type, session.bytes_kept + size, self._limit_bytes,
                           detached=detached):
             bounds.add_lost(session.lost_ranges, frame.seq)
@@ -161,18 +172,22 @@ class Store:
              frame.raw),
         )
         session.bytes_kept += size
+        session.bytes_stored += size
         if session.bytes_kept > self._limit_bytes and session.policy == "RING":
             self._evict(session)
+        self._drop_places(session)
 
     def _evict(self, session: _Session) -> None:
         """RING: the oldest content goes until the rest fits or nothing that may go is left (D-3)."""
         gone: list[tuple[int, int]] = []
         for seq, size in self._database.execute(
-            "SELECT seq, size FROM frame WHERE session = ? AND content = 1 ORDER BY seq", (session.key,)
+            "SELECT seq, size FROM frame WHERE session = ? AND content = 1 AND seq > ? ORDER BY seq",
+            (session.key, session.seen(None).acked_seq),
         ):
             if session.bytes_kept <= self._limit_bytes:
                 break
             session.bytes_kept -= size
+            session.bytes_stored -= size
             bounds.add_lost(session.lost_ranges, seq)
             gone.append((session.key, seq))
         self._database.executemany("DELETE FROM frame WHERE session = ? AND seq = ?", gone)
@@ -205,44 +220,123 @@ class Store:
     def _add_control(self, control: StoreControl) -> None:
         record = control.record
         session = self._known(record.session_id)
-        if record.seq <= session.control_seq:
+        session.adopt(control.gateway_id)
+        cursor = session.cursor(control.gateway_id)
+        if record.seq <= cursor.control_seq:
             return
-        self._database.execute("INSERT INTO control VALUES (?, ?, ?, ?, ?)",
-                               (session.key, record.seq, record.message_id, control.at_ms, record.body))
-        self._database.execute("DELETE FROM control WHERE session = ? AND seq <= ?",
-                               (session.key, record.seq - CONTROLS_KEPT))
-        session.control_seq = record.seq
+        self._database.execute(
+            "INSERT INTO control VALUES (?, ?, ?, ?, ?, ?)",
+            (session.key, control.gateway_id, record.seq, record.message_id, control.at_ms, record.body))
+        self._database.execute("DELETE FROM control WHERE session = ? AND gateway_id = ? AND seq <= ?",
+                               (session.key, control.gateway_id, record.seq - CONTROLS_KEPT))
+        cursor.control_seq = record.seq
         session.forgotten = False
         self._touch(session)
+
+    # --- who has what (D-5) ---
+    def _put_controller(self, put: PutController) -> None:
+        session = self._known(put.session_id)
+        session.hand_to(put.gateway_id)
+        session.bytes_kept = self._size_after(session, session.seen(None).acked_seq)
+        self._trim(session)
+        self._touch(session)
+
+    def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
+        session = self._known(session_id)
+        cursor = session.cursor(gateway_id)
+        if seq <= cursor.acked_seq:
+            return
+        if not message_id:
+            found = self._rows("SELECT message_id FROM frame WHERE session = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+                               (session.key, seq))
+            message_id = found[0][0] if found else cursor.last_message_id
+        if cursor is session.seen(None):
+            acked = self._rows("SELECT total(size) FROM frame WHERE session = ? AND seq > ? AND seq <= ?",
+                               (session.key, cursor.acked_seq, seq))
+            session.bytes_kept -= int(acked[0][0])
+            session.lost_ranges = bounds.trim_lost(session.lost_ranges, seq)
+        cursor.take_ack(seq, at_ms)
+        cursor.last_message_id = message_id
+        session.last_seq = max(session.last_seq, seq)
+        self._trim(session)
+        self._touch(session)
+
+    def _size_after(self, session: _Session, seq: int) -> int:
+        return int(self._rows("SELECT total(size) FROM frame WHERE session = ? AND seq > ?", (session.key, seq))[0][0])
+
+    def _trim(self, session: _Session) -> None:
+        floor = session.floor()
+        if floor <= session.trimmed:
+            return
+        freed = self._rows("SELECT total(size) FROM frame WHERE session = ? AND seq <= ?", (session.key, floor))
+        self._database.execute("DELETE FROM frame WHERE session = ? AND seq <= ?", (session.key, floor))
+        session.bytes_stored -= int(freed[0][0])
+        session.trimmed = floor
+
+    def _drop_places(self, session: _Session) -> None:
+        """An observer that is behind by more than the limit is waited for no more."""
+        if session.bytes_stored <= self._limit_bytes:
+            return
+        for _, cursor in session.observers():
+            if self._size_after(session, cursor.acked_seq) <= self._limit_bytes:
+                break  # Those that follow are less far behind.
+            cursor.held, cursor.why = False, "bytes"
+        self._trim(session)
+
+    def confirm(self, session_id: str, gateway_id: str, message_ids: Sequence[str]) -> None:
+        session = self._known(session_id)
+        cursor = session.cursor(gateway_id)
+        cursor.refused = [one for one in cursor.refused if one.message_id not in message_ids]
+        self._touch(session)
+
+    def join(self, gateway_id: str, link: str, *, adopt: bool) -> None:
+        if adopt:
+            self._database.execute(
+                "UPDATE control SET gateway_id = ? WHERE gateway_id = '' AND session IN"
+                " (SELECT key FROM session WHERE controller = '')", (gateway_id,))
+        for session in self._sessions.values():
+            if adopt:
+                session.adopt(gateway_id)
+            session.join(gateway_id)
+            self._touch(session)
+        self._put_gateway(GatewayRow(gateway_id, link, None))
+
+    def leave(self, gateway_id: str, at_ms: int) -> None:
+        known = self._gateways.get(gateway_id)
+        if known is not None and known.left_ms is None:
+            self._put_gateway(known._replace(left_ms=at_ms))
+
+    def _put_gateway(self, gateway: GatewayRow) -> None:
+        self._gateways[gateway.gateway_id] = gateway
+        self._database.execute("INSERT INTO gateway VALUES (?, ?, ?) ON CONFLICT (gateway_id) DO UPDATE SET"
+                               " link = excluded.link, left_ms = excluded.left_ms", gateway)
+
+    def gateways(self) -> list[GatewayRow]:
+        return list(self._gateways.values())
+
+    def sweep(self, at_ms: int) -> list[tuple[str, str]]:
+        gone = [one.gateway_id for one in self._gateways.values()
+                if one.left_ms is not None and at_ms - one.left_ms >= OBSERVER_ABSENT_MS]
+        lost: list[tuple[str, str]] = []
+        for gateway_id in gone:
+            for session in self._sessions.values():
+                if session.leave(gateway_id):
+                    lost.append((session.session_id, gateway_id))
+                self._trim(session)
+                self._touch(session)
+        return lost
 
     def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
         session = self._sessions.get(session_id) or self._make(session_id, at_ms, state)
         session.forgotten = False
         session.state = session.state or state
         self._touch(session)
-        return session.row()
-
-    def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
-        session = self._known(session_id)
-        if seq <= session.acked_seq:
-            return
-        if not message_id:
-            found = self._rows("SELECT message_id FROM frame WHERE session = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
-                               (session.key, seq))
-            message_id = found[0][0] if found else session.last_message_id
-        freed = self._rows("SELECT total(size) FROM frame WHERE session = ? AND seq <= ?", (session.key, seq))
-        self._database.execute("DELETE FROM frame WHERE session = ? AND seq <= ?", (session.key, seq))
-        session.bytes_kept -= int(freed[0][0])
-        session.acked_seq = seq
-        session.last_seq = max(session.last_seq, seq)
-        session.lost_ranges = bounds.trim_lost(session.lost_ranges, seq)
-        session.last_message_id, session.last_sync_ms = message_id, at_ms
-        self._touch(session)
+        return session.row(None)
 
     def forget(self, session_id: str) -> None:
         session = self._known(session_id)
-        if session.last_seq > session.acked_seq:
-            raise OutboxError(f"Session {session_id} still has frames that the gateway has not acknowledged.")
+        if not session.settled():
+            raise OutboxError(f"Session {session_id} still has frames that a gateway has not acknowledged.")
         for table in ("piece", "control"):
             self._database.execute(f"DELETE FROM {table} WHERE session = ?", (session.key,))
         for name in [name for name in self._channels if name[0] == session.key]:
@@ -251,12 +345,12 @@ class Store:
         self._touch(session)
 
     # --- reads ---
-    def sessions(self) -> list[SessionRow]:
-        return [session.row() for session in self._sessions.values() if not session.forgotten]
+    def sessions(self, gateway_id: str | None = None) -> list[SessionRow]:
+        return [session.row(gateway_id) for session in self._sessions.values() if not session.forgotten]
 
-    def session(self, session_id: str) -> SessionRow | None:
+    def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
         session = self._sessions.get(session_id)
-        return session.row() if session else None
+        return session.row(gateway_id) if session else None
 
     def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
         session = self._sessions.get(session_id)
@@ -282,11 +376,16 @@ class Store:
                                       (session.key,))
         return bounds.merge_pieces(Piece(session_id, *row) for row in rows)
 
-    def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+    def controls(self, session_id: str, after: int, gateway_id: str | None = None) -> list[ControlRecord]:
         session = self._sessions.get(session_id)
         if session is None:
             return []
-        rows = self._rows("SELECT seq, message_id, body FROM control WHERE session = ? AND seq > ? ORDER BY seq",
-                          (session.key, after))
+        rows = self._rows(
+            "SELECT seq, message_id, body FROM control WHERE session = ? AND gateway_id = ? AND seq > ? ORDER BY seq",
+            (session.key, session.controller if gateway_id is None else gateway_id, after))
         return [ControlRecord(session_id=session_id, seq=seq, message_id=message_id, body=body)
                 for seq, message_id, body in rows]
+
+    def controlling(self, session_id: str) -> list[str]:
+        session = self._sessions.get(session_id)
+        return session.controlling() if session else []

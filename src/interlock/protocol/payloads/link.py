@@ -20,15 +20,17 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):
-    """A control frame that the runner stored and refused (D-7)."""
+    """A control frame that the runner stored and refused (D-7); `controller` is the gateway that would be obeyed."""
 
     message_id: str
     error_code: str
     message: str
+    controller: str = ""
 
 
 class HelloSession(Payload, frozen=True, kw_only=True):
-    """One session in hello (L-4)."""
+    """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` tell one
+    that observes it what it sees (D-5)."""
 
     session_id: str
     last_seq_sent: int
@@ -37,6 +39,9 @@ class HelloSession(Payload, frozen=True, kw_only=True):
     refused: list[RefusedControl] = []
     turn_id: str | None = None
     prompt_id: str | None = None
+    controller: str = ""
+    agent_id: str = ""
+    workspace: str = ""
 
 
 class Hello(Payload, frozen=True, kw_only=True):
@@ -71,10 +76,12 @@ class Welcome(Payload, frozen=True, kw_only=True):
 
 
 class Ack(Payload, frozen=True, kw_only=True):
-    """`x-interlock.ack`, both directions: all up to `seq` is durable on the side that says so (D-1, D-7)."""
+    """`x-interlock.ack`, both directions: all up to `seq` is durable on the side that says so (D-1, D-7). With
+    `refused` a gateway confirms refusals of its control frames by their message_id."""
 
     session_id: str
     seq: int
+    refused: list[str] = []
 
 
 class LiveAgent(Payload, frozen=True, kw_only=True):
@@ -110,6 +117,9 @@ class InteractionResolved(Payload, frozen=True, kw_only=True):
 
 
 class ControlChanged(Payload, frozen=True, kw_only=True):
-    """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5)."""
+    """`x-interlock.control.changed`: the gateway that controls the session from now on (D-5). `agent_id` and
+    `workspace` tell a gateway that hears of the session for the first time what it observes."""
 
     gateway_id: str
+    agent_id: str = ""
+    workspace: str = ""

@@ -1,0 +1,123 @@
+"""Who has read how far of a session, and what is kept for whom (D-5): rules without storage, for every backend."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.backends.outbox import bounds
+from interlock.backends.outbox.bounds import Ranges
+from interlock.ports.outbox import GatewayRow, Policy, SessionRow, WhyLost
+from interlock.protocol.limits import OBSERVER_ABSENT_MS
+from interlock.protocol.payloads import RefusedControl
+
+REFUSED_KEPT = 256
+"""Refusals repeated to one gateway until it confirms them; of more, the newest."""
+
+
+class Cursor(msgspec.Struct):
+    """How far one gateway is in one session. `held`: what it has not acknowledged is kept for it; where it is not,
+    `why` says how it lost its place. Of the controller everything is kept, within its policy."""
+
+    acked_seq: int = 0
+    control_seq: int = 0
+    last_message_id: str = ""
+    last_sync_ms: int = 0
+    held: bool = True
+    why: WhyLost = ""
+    refused: list[RefusedControl] = []
+
+    def refuse(self, refusal: RefusedControl) -> None:
+        """Remember a refusal until it is confirmed (D-7)."""
+        self.refused = [*(one for one in self.refused if one.message_id != refusal.message_id), refusal][-REFUSED_KEPT:]
+
+    def take_ack(self, seq: int, at_ms: int) -> None:
+        """The gateway has all up to `seq`; it holds a place again."""
+        self.acked_seq, self.last_sync_ms = seq, at_ms
+        self.held, self.why = True, ""
+
+
+class Kept:
+    """What an outbox counts of one session, whatever it keeps it in.
+
+    `bytes_kept` are the frames that the controller has not acknowledged: what its policy bounds. `bytes_stored` are all
+    that are kept, for observers as well.
+    """
+
+    def __init__(self, session_id: str, created_ms: int, state: bytes) -> None:
+        self.session_id = session_id
+        self.created_ms = created_ms
+        self.state = state
+        self.last_seq = self.bytes_kept = self.bytes_stored = 0
+        self.lost_ranges: Ranges = []
+        self.policy: Policy = "RING"
+        self.forgotten = False
+        self.controller = ""
+        self.cursors: dict[str, Cursor] = {}
+
+    def cursor(self, gateway_id: str | None) -> Cursor:
+        """A gateway's cursor; None means the controller's."""
+        return self.cursors.setdefault(self.controller if gateway_id is None else gateway_id, Cursor())
+
+    def seen(self, gateway_id: str | None) -> Cursor:
+        """The same to look at: a gateway that never joined has a cursor at the beginning, and gets none by it."""
+        return self.cursors.get(self.controller if gateway_id is None else gateway_id) or Cursor()
+
+    def observe(self, gateway: GatewayRow, at_ms: int) -> None:
+        """A session begins: it is kept for a gateway that is known, unless that was away for too long (D-5)."""
+        absent = gateway.left_ms is not None and at_ms - gateway.left_ms >= OBSERVER_ABSENT_MS
+        self.cursors.setdefault(gateway.gateway_id, Cursor(held=not absent, why="absent" if absent else ""))
+
+    def join(self, gateway_id: str) -> None:
+        """A gateway joins a session that has begun; what nobody keeps any more it never had."""
+        if gateway_id not in self.cursors:
+            self.cursors[gateway_id] = Cursor(why="joined" if self.floor() else "")
+
+    def adopt(self, gateway_id: str) -> None:
+        """A session that has no controller, or one of the time before gateways had names, gets this one."""
+        if self.controller == "" and gateway_id:
+            self.controller = gateway_id
+            nameless = self.cursors.pop("", None)
+            if nameless is not None and (nameless.acked_seq or nameless.control_seq):
+                self.cursors[gateway_id] = nameless
+
+    def hand_to(self, gateway_id: str) -> None:
+        """From here on this gateway controls it; it holds a place, whatever it was before."""
+        self.adopt(gateway_id)
+        self.controller = gateway_id
+        self.cursor(None).held = True
+
+    def observers(self) -> list[tuple[str, Cursor]]:
+        """Every other gateway that holds a place, the one that is furthest behind first."""
+        held = [(name, cursor) for name, cursor in self.cursors.items() if cursor.held and name != self.controller]
+        return sorted(held, key=lambda one: one[1].acked_seq)
+
+    def controlling(self) -> list[str]:
+        """Every gateway that ever sent it a control frame, the controller first."""
+        others = [name for name, cursor in self.cursors.items() if cursor.control_seq and name != self.controller]
+        return [self.controller, *others]
+
+    def floor(self) -> int:
+        """Up to here nobody needs the frames any more."""
+        return min([self.seen(None).acked_seq, *(cursor.acked_seq for _, cursor in self.observers())])
+
+    def settled(self) -> bool:
+        """Whether the controller, and every observer that holds a place, has all there is and confirmed it."""
+        held = [self.seen(None), *(cursor for _, cursor in self.observers())]
+        return all(cursor.acked_seq >= self.last_seq and not cursor.refused for cursor in held)
+
+    def leave(self, gateway_id: str) -> bool:
+        """Give up the place of an observer that was absent for too long; whether it held one with frames to come."""
+        cursor = self.cursors.get(gateway_id)
+        if cursor is None or not cursor.held or gateway_id == self.controller:
+            return False
+        behind = cursor.acked_seq < self.last_seq
+        cursor.held, cursor.why, cursor.refused = False, "absent", []
+        return behind
+
+    def row(self, gateway_id: str | None) -> SessionRow:
+        """The session as one gateway stands to it."""
+        cursor = self.seen(gateway_id)
+        return SessionRow(self.session_id, self.last_seq, cursor.acked_seq, cursor.control_seq, self.bytes_kept,
+                          bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
+                          cursor.last_message_id, cursor.last_sync_ms, self.state, self.policy, self.controller,
+                          cursor.why, list(cursor.refused), self.settled())

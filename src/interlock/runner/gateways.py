@@ -1,0 +1,113 @@
+"""The gateways that a runner is paired with: one link each, none disturbing the others (D-5)."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.objects import Objects
+from interlock.ports.outbox import Outbox
+from interlock.protocol.payloads import Hello, RefusedControl
+from interlock.runner.asking import Presence
+from interlock.runner.link import Link, LinkState, TokenRefused
+from interlock.runner.outflow import Outflow
+from interlock.runner.sessions import Sessions
+
+SWEEP_S = 15 * 60
+"""How often it is looked whether an observer has been away for too long."""
+
+log = structlog.get_logger()
+
+
+class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+    """One gateway and what it knows this runner by."""
+
+    url: str
+    token: str
+    runner_id: str
+    tls: ssl.SSLContext | None = None
+    """Certificates to trust on a wss:// link; None: the system's."""
+
+
+HelloTo = Callable[[Pairing, str], Awaitable[Hello]]
+"""Makes the hello to a gateway, from the pairing and the gateway's id ("" while that is not known)."""
+
+
+class Gateways:
+    """Keeps a runner attached to all its gateways. The first pairing is the one of the time before there were more."""
+
+    def __init__(self, pairings: list[Pairing], *, outbox: Outbox, objects: Objects, outflow: Outflow,
+                 sessions: Sessions, presence: Presence, hello: HelloTo, clock: Clock, entropy: Entropy) -> None:
+        self._pairings = pairings
+        self._outbox = outbox
+        self._objects = objects
+        self._outflow = outflow
+        self._sessions = sessions
+        self._presence = presence
+        self._hello = hello
+        self._clock = clock
+        self._entropy = entropy
+        self._links: list[Link] = []
+        sessions.on_refused(self._refused)
+
+    async def run(self) -> None:
+        """Stay attached until cancelled. Raises TokenRefused once every gateway refuses its token, UnsafeUrl, and what
+        acting on a control frame raised."""
+        known = {row.link: row.gateway_id for row in await self._outbox.gateways()}
+        self._links = [self._link(pairing, known.get(pairing.runner_id, ""), primary=place == 0)
+                       for place, pairing in enumerate(self._pairings)]
+        tasks = {asyncio.create_task(link.run(), name=f"link {link.name}") for link in self._links}
+        sweeping = asyncio.create_task(self._sweep(), name="sweep")
+        try:
+            await self._live(tasks, sweeping)
+        finally:
+            for task in (*tasks, sweeping):
+                task.cancel()
+            await asyncio.gather(*tasks, sweeping, return_exceptions=True)
+
+    async def _live(self, tasks: set[asyncio.Task[None]], sweeping: asyncio.Task[None]) -> None:
+        waiting = {*tasks, sweeping}
+        while True:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                refused = task.exception()
+                # A gateway that refuses its token costs only itself, while another one takes what is said.
+                if not isinstance(refused, TokenRefused) or not any(one in tasks for one in waiting):
+                    task.result()
+
+    def _link(self, pairing: Pairing, gateway_id: str, *, primary: bool) -> Link:
+        link = Link(
+            url=pairing.url, token=pairing.token, outbox=self._outbox, objects=self._objects,
+            outflow=self._outflow,
+            hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
+            vouch=self._sessions.vouch, clock=self._clock, entropy=self._entropy,
+            on_state=lambda state: self._changed(pairing, state), tls=pairing.tls, name=pairing.runner_id,
+            gateway_id=gateway_id, primary=primary,
+            taken=lambda named: any(one.attached and one.gateway_id == named for one in self._links if one is not link),
+        )
+        return link
+
+    def _changed(self, pairing: Pairing, state: LinkState) -> None:
+        if state.kind != "notice" and state.gateway_id:
+            if state.kind == "attached" and pairing is self._pairings[0]:
+                self._sessions.attached(state.gateway_id)
+            self._presence.set(state.kind == "attached", state.gateway_id)
+        attached = sum(link.attached for link in self._links)
+        log.info("link", state=state.kind, sentence=state.sentence, gateway_id=state.gateway_id, url=pairing.url,
+                 attached=f"{attached} of {len(self._links)}")
+
+    def _refused(self, gateway_id: str, session_id: str, refusal: RefusedControl) -> None:
+        for link in self._links:
+            if link.gateway_id == gateway_id:
+                link.refused(session_id, refusal)
+
+    async def _sweep(self) -> None:
+        while True:
+            for session_id, gateway_id in await self._outbox.sweep(self._clock.now_ms()):
+                log.warning("observer lost its place", session_id=session_id, gateway_id=gateway_id)
+            await asyncio.sleep(SWEEP_S)

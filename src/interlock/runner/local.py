@@ -1,0 +1,115 @@
+"""What somebody on the runner's host may ask of the running runner, over a socket in its state directory (D-5).
+
+One line of JSON each way. The directory and the socket are its owner's alone, so whoever can connect may ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from interlock.runner.controlling import TakeRefused
+from interlock.runner.sessions import Sessions
+
+SOCKET_FILE = "runner.sock"
+PLACE_FILE = "runner.place"
+"""Says where the socket lies: a path longer than the system takes for one has it in a directory of its own."""
+SOCKET_PATH_BYTES = 100
+"""The shortest limit among the systems (104 on macOS), with room to spare."""
+LINE_BYTES = 4_096
+ASKING_S = 10.0
+"""Whoever connects and says nothing for so long is let go."""
+ANSWER_S = 60.0
+"""How long an answer may take: control passes behind what the session acts on at the moment."""
+
+log = structlog.get_logger()
+
+
+class Take(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pass control of a session to a gateway."""
+
+    session_id: str
+    to: str
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """`ok`, or why not."""
+
+    ok: bool
+    sentence: str = ""
+
+
+class NoRunner(Exception):
+    """No runner answers on this state directory."""
+
+
+@contextlib.asynccontextmanager
+async def listening(directory: Path, sessions: Sessions) -> AsyncGenerator[None]:
+    """Answer on the directory's socket while the context lasts. The outbox's lock is ours: what lies there is old."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
+            async with asyncio.timeout(ASKING_S):
+                line = await reader.readline()
+            writer.write(msgspec.json.encode(await _answer(sessions, line)) + b"\n")
+            await writer.drain()
+        writer.close()
+
+    own = directory / SOCKET_FILE
+    apart = Path(tempfile.mkdtemp(prefix="interlock-")) if len(os.fsencode(own)) > SOCKET_PATH_BYTES else None
+    path = apart / SOCKET_FILE if apart is not None else own
+    path.unlink(missing_ok=True)
+    old_mask = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(serve, path, limit=LINE_BYTES)
+    finally:
+        os.umask(old_mask)
+    place = directory / PLACE_FILE
+    place.write_text(str(path.absolute()), "utf-8")
+    try:
+        yield
+    finally:
+        server.close()
+        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        if apart is not None:
+            shutil.rmtree(apart, ignore_errors=True)
+
+
+async def _answer(sessions: Sessions, line: bytes) -> Taken:
+    try:
+        asked = msgspec.json.decode(line, type=Take)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Taken(ok=False, sentence=f"This is not a request that the runner knows: {error}.")
+    try:
+        await sessions.take(asked.session_id, asked.to)
+    except TakeRefused as refused:
+        return Taken(ok=False, sentence=str(refused))
+    return Taken(ok=True)
+
+
+async def ask(directory: Path, take: Take) -> Taken:
+    """Ask the runner that works on `directory`. Raises NoRunner and TimeoutError."""
+    try:
+        path = (directory / PLACE_FILE).read_text("utf-8")
+        reader, writer = await asyncio.open_unix_connection(path, limit=LINE_BYTES)
+    except (OSError, ValueError) as error:
+        raise NoRunner(f"No runner works on {directory}.") from error
+    try:
+        writer.write(msgspec.json.encode(take) + b"\n")
+        async with asyncio.timeout(ANSWER_S):
+            line = await reader.readline()
+    finally:
+        writer.close()
+    try:
+        return msgspec.json.decode(line, type=Taken)
+    except msgspec.DecodeError as error:
+        raise NoRunner(f"The runner on {directory} ended before it answered.") from error
