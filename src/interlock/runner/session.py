@@ -78,11 +78,6 @@ class RunnerSession:
         if self._working is not None:
             await asyncio.wait([self._working])
 
-    @property
-    def starting(self) -> bool:
-        """Whether an agent is being started."""
-        return self._starting is not None
-
     def controlled_by(self, gateway_id: str) -> None:
         """Learn from the outbox who controls the session."""
         self.controller = gateway_id
