@@ -49,7 +49,7 @@ class RunnerSession:
         self._uploads = Uploads(state, around.objects)
         self._agent: Agent | None = None
         self._started: Started | None = None
-        self._starting: asyncio.Task[Started] | None = None
+        self.starting: asyncio.Task[Started] | None = None
         self.controller = ""
         """The gateway that is obeyed, as the outbox has it (D-5)."""
         self.order = asyncio.Lock()
@@ -168,7 +168,7 @@ class RunnerSession:
         self._rest()
 
     async def _start(self, agent: Agent, opening: Opening) -> Started:
-        starting = self._starting = asyncio.create_task(agent.open(opening))
+        starting = self.starting = asyncio.create_task(agent.open(opening))
         try:
             await asyncio.wait([starting])
         except asyncio.CancelledError:
@@ -176,7 +176,7 @@ class RunnerSession:
             await asyncio.wait([starting])
             raise
         finally:
-            self._starting = None
+            self.starting = None
         if starting.cancelled():
             raise AgentStartFailed("The runner is stopping.")
         started = starting.result()
@@ -344,8 +344,8 @@ class RunnerSession:
 
     async def stop(self, reason: str) -> None:
         """The runner ends: also break off a start that is under way."""
-        if self._starting is not None:
-            self._starting.cancel()
+        if self.starting is not None:
+            self.starting.cancel()
             async with self._acting:
                 pass  # What the broken start still has to say is said first.
         await self.close(reason)
