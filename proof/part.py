@@ -25,7 +25,7 @@ def main() -> None:
     elif part == "runner":
         asyncio.run(run_runner(state, settings, url, token.read_text().strip(), roots=[root]))
     else:
-        from interlock.gateway.signing import verify_ledger_file
+        from interlock.gateway.audit_state import verify_ledger_file
 
         report = verify_ledger_file(state)
         print(json.dumps({"ok": report.ok, "records": report.records, "says": report.message}))

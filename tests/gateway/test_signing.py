@@ -10,21 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.audit import export_lines
-from interlock.command.audit_check import Report, Tampering, verify
-from interlock.gateway import signing
-from interlock.gateway.signing import (
-    HeadRefused,
-    HeadSigner,
-    KeyUnusable,
-    head_path,
-    load_or_make_key,
-    load_public_key,
-    verify_ledger_file,
-    verify_tenants,
-)
+from interlock.command.audit import checkpoint_line, export_lines
+from interlock.command.audit_check import verify
+from interlock.command.audit_lines import parse_checkpoint_line
+from interlock.command.audit_report import Report, Tampering
+from interlock.command.note import sign_checkpoint
+from interlock.gateway import checkpoints
+from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file, verify_tenants
+from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
+from interlock.gateway.signing import KeyUnusable, load_or_make_key, load_public_key
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
 from interlock.protocol.clock import iso
 from interlock.protocol.records import AuditDraft
@@ -56,8 +53,21 @@ async def write(ledger: Ledger, count: int = 5, tenant_id: str = "t1", action: s
     await ledger.commit(Batch([Audit(draft)] * count))
 
 
-def signer(ledger: Ledger, state: Path) -> HeadSigner:
-    return HeadSigner(ledger, load_or_make_key(state), state, CLOCK)
+def files(state: Path) -> CheckpointFiles:
+    return CheckpointFiles(state / CHECKPOINTS_NAME)
+
+
+def head_path(state: Path, tenant_id: str) -> Path:
+    return files(state).path(tenant_id)
+
+
+def sizes(state: Path, tenant_id: str = "t1") -> list[int]:
+    found = [parse_checkpoint_line(line) for line in files(state).lines(tenant_id)]
+    return [one.size for one in found if one is not None]
+
+
+def signer(ledger: Ledger, state: Path) -> CheckpointSigner:
+    return CheckpointSigner(ledger, load_or_make_key(state), "gw_1", files(state))
 
 
 async def check(state: Path) -> Report:
@@ -113,7 +123,7 @@ def test_a_key_file_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.req("U-2")
-async def test_heads_are_signed_at_the_start_and_at_shutdown(tmp_path: Path, ledger: SqliteLedger) -> None:
+async def test_checkpoints_are_signed_at_the_start_and_at_shutdown(tmp_path: Path, ledger: SqliteLedger) -> None:
     await write(ledger)
     await write(ledger, 2, "../other tenant")
     stopping = asyncio.Event()
@@ -128,28 +138,42 @@ async def test_heads_are_signed_at_the_start_and_at_shutdown(tmp_path: Path, led
     assert report.signature_checked
     assert (report.records, report.not_yet_signed) == (10, 0)
     assert [entry.tenant_id for entry in await asyncio.to_thread(verify_tenants, tmp_path)] == ["../other tenant", "t1"]
-    assert sorted(path.parent for path in tmp_path.rglob("*.json")) == [tmp_path / "audit"] * 2
+    assert sorted(path.parent for path in tmp_path.rglob("*.checkpoints")) == [tmp_path / "audit"] * 2
     assert not list(tmp_path.rglob("*.new"))
 
 
-@pytest.mark.req("U-2")
-async def test_heads_follow_the_log_while_the_gateway_runs(
+@pytest.mark.req("U-3")
+async def test_checkpoints_follow_the_log_while_the_gateway_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signing, "SIGN_EVERY_MS", 1)
+    monkeypatch.setattr(checkpoints, "SIGN_EVERY_MS", 1)
     ledger = MemoryLedger()
     stopping = asyncio.Event()
     running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
     for count in (1, 2, 3):
         await write(ledger, 1)
-        wanted = b'"count":%d,' % count
-        await seen(lambda wanted=wanted: wanted in (signing.read_head(head_path(tmp_path, "t1")) or b""))
+        await seen(lambda count=count: count in sizes(tmp_path))
+    stopping.set()
+    await running
+
+
+@pytest.mark.req("U-3")
+async def test_256_records_are_signed_without_waiting_for_the_clock(tmp_path: Path) -> None:
+    ledger = MemoryLedger()
+    stopping = asyncio.Event()
+    await write(ledger, 1)
+    running = asyncio.create_task(signer(ledger, tmp_path).run(stopping))
+    await seen(lambda: sizes(tmp_path) == [1])
+    await write(ledger, checkpoints.CHECKPOINT_RECORDS - 1)
+    assert sizes(tmp_path) == [1]
+    await write(ledger, 1)
+    await seen(lambda: sizes(tmp_path) == [1, 257])
     stopping.set()
     await running
 
 
 def test_the_signer_looks_often_enough() -> None:
-    assert signing.SIGN_EVERY_MS < signing.HEAD_SIGN_INTERVAL_MS
+    assert checkpoints.SIGN_EVERY_MS < checkpoints.CHECKPOINT_INTERVAL_MS
 
 
 @pytest.mark.req("U-2")
@@ -166,7 +190,7 @@ async def test_two_who_ask_for_a_head_at_once_both_get_a_good_one(tmp_path: Path
     await write(ledger, 7)
     both = signer(ledger, tmp_path)
     heads = await asyncio.gather(*(both.sign_tenant("t1") for _ in range(5)))
-    assert {head.count for head in heads} == {7}
+    assert {head.size for head in heads} == {7}
     assert (await check(tmp_path)).not_yet_signed == 0
 
 
@@ -180,16 +204,63 @@ async def test_a_head_is_never_signed_over_a_log_that_was_rolled_back(tmp_path: 
     for _ in range(2):
         again = signer(older, tmp_path)
         await again.sign()
-        with pytest.raises(HeadRefused, match="rolled back or rewritten"):
+        with pytest.raises(CheckpointRefused, match="rolled back or rewritten"):
             await again.sign_tenant("t1")
         assert head_path(tmp_path, "t1").read_bytes() == line
         await write(older, 9, action="reject")
-    head_path(tmp_path, "t1").write_bytes(b"{}")
-    with pytest.raises(HeadRefused, match="not a signed head"):
+    head_path(tmp_path, "t1").write_bytes(b"{}\n")
+    with pytest.raises(CheckpointRefused, match="not a checkpoint"):
         await signer(ledger, tmp_path).sign_tenant("t1")
-    head_path(tmp_path, "t1").write_bytes(line.replace(b'"count":5', b'"count":4'))
-    with pytest.raises(HeadRefused, match="not signed with this gateway's key"):
+    head_path(tmp_path, "t1").write_bytes(line.replace(b"\\n5\\n", b"\\n4\\n"))
+    with pytest.raises(CheckpointRefused, match="gateway's key"):
         await signer(ledger, tmp_path).sign_tenant("t1")
+    other = CheckpointSigner(ledger, load_or_make_key(tmp_path), "gw_2", files(tmp_path))
+    with pytest.raises(CheckpointRefused, match="of another log"):
+        await other.sign_tenant("t1")
+
+
+@pytest.mark.req("U-3")
+async def test_a_checkpoint_is_never_signed_over_a_tree_that_does_not_fit_its_records(
+    tmp_path: Path, ledger: SqliteLedger
+) -> None:
+    await write(ledger, 3)
+    with_triggers_dropped(tmp_path, "UPDATE audit SET hash = replace(hash, substr(hash, 1, 4), 'ffff') WHERE seq = 2")
+    with pytest.raises(CheckpointRefused, match="does not fit its records"):
+        await signer(ledger, tmp_path).sign_tenant("t1")
+
+
+@pytest.mark.req("U-3")
+async def test_a_checkpoint_that_a_power_cut_tore_costs_nothing_but_itself(
+    tmp_path: Path, ledger: SqliteLedger
+) -> None:
+    await write(ledger, 3)
+    await signer(ledger, tmp_path).sign()
+    whole = head_path(tmp_path, "t1").read_bytes()
+    await write(ledger, 2)
+    await signer(ledger, tmp_path).sign()
+    torn = head_path(tmp_path, "t1").read_bytes()[:-5]
+    head_path(tmp_path, "t1").write_bytes(torn)
+    report = await check(tmp_path)
+    assert (report.ok, report.not_yet_signed) == (True, 2)
+    await signer(ledger, tmp_path).sign()
+    assert sizes(tmp_path) == [3, 5]
+    assert head_path(tmp_path, "t1").read_bytes().startswith(whole)
+    assert (await check(tmp_path)).not_yet_signed == 0
+
+
+@pytest.mark.req("U-3")
+async def test_two_histories_that_were_both_signed_are_a_fork(tmp_path: Path, ledger: SqliteLedger) -> None:
+    await write(ledger, 4)
+    await signer(ledger, tmp_path).sign()
+    other = MemoryLedger()
+    await write(other, 3, action="reject")
+    forged = await signer(other, tmp_path / "elsewhere").sign_tenant("t1")
+    own = signer(ledger, tmp_path)._key  # pyright: ignore[reportPrivateUsage]
+    forged = sign_checkpoint(own, forged.origin, forged.size, forged.root)
+    lines = head_path(tmp_path, "t1").read_bytes()
+    head_path(tmp_path, "t1").write_bytes(checkpoint_line(forged) + lines)
+    report = await check(tmp_path)
+    assert (report.kind, report.seq) == (Tampering.FORKED, 3)
 
 
 # --- changes made past the ledger ---
@@ -253,10 +324,11 @@ async def test_an_older_copy_of_the_database_is_found(tmp_path: Path) -> None:
 @pytest.mark.req("U-2")
 @pytest.mark.parametrize(("tamper", "kind"), [
     (lambda path: path.unlink(), Tampering.HEAD_MISSING),
-    (lambda path: path.write_bytes(b""), Tampering.BAD_SIGNATURE),
-    (lambda path: path.write_bytes(path.read_bytes().replace(b'"count":5', b'"count":4')), Tampering.BAD_SIGNATURE),
-    (lambda path: path.write_bytes(path.read_bytes() * 100), Tampering.BAD_SIGNATURE),
-    (lambda path: path.rename(path.with_name("t2.head.json")), Tampering.HEAD_MISSING),
+    (lambda path: path.write_bytes(b""), Tampering.HEAD_MISSING),
+    (lambda path: path.write_bytes(path.read_bytes().replace(b"\\n5\\n", b"\\n4\\n")), Tampering.BAD_SIGNATURE),
+    (lambda path: path.write_bytes(b"x" * 20_000), Tampering.BAD_SIGNATURE),
+    (lambda path: path.write_bytes(b"rubbish\n" + path.read_bytes()), Tampering.BAD_SIGNATURE),
+    (lambda path: path.rename(path.with_name("t2.checkpoints")), Tampering.HEAD_MISSING),
 ])  # fmt: skip
 async def test_a_head_tampered_with_is_found(
     tmp_path: Path, ledger: SqliteLedger, tamper: Callable[[Path], object], kind: Tampering
@@ -273,7 +345,7 @@ async def test_every_flipped_byte_of_a_head_file_is_found(tmp_path: Path, ledger
     await signer(ledger, tmp_path).sign()
     path = head_path(tmp_path, "t1")
     line = path.read_bytes()
-    for place in range(len(line)):
+    for place in range(len(line) - 1):
         path.write_bytes(line[:place] + bytes([line[place] ^ 1]) + line[place + 1 :])
         assert not verify_ledger_file(tmp_path).ok, place
     path.write_bytes(line)

@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from interlock.command.audit import checkpoint_line
+from interlock.command.note import origin_of, sign_checkpoint
 from interlock.config import GatewaySection
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
@@ -94,8 +97,12 @@ async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
                 principal=Actor(type="user", id=role), created_ms=NOW,
             ))]))
 
-    async def signed_head(tenant: str) -> bytes | None:
-        return b'{"count":0}\n' if tenant == "default" else None
+    signing_key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+    async def checkpoint(tenant: str) -> bytes | None:
+        size, root = await desk.ledger.audit_tree(tenant)
+        signed = sign_checkpoint(signing_key, origin_of("gw_1", tenant), size, root)
+        return checkpoint_line(signed) if tenant == "default" else None
 
     async def rawp(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -103,7 +110,7 @@ async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
         await send({"type": "websocket.close", "code": 4401})
 
     pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
-    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), signed_head, heartbeat_s, pairings,
+    front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s, pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes))
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)

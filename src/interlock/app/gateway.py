@@ -6,7 +6,6 @@ import asyncio
 import os
 import secrets
 import signal
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,24 +14,29 @@ import structlog
 
 from interlock import __version__
 from interlock.app.place import LOCAL_RUNNER, SystemClock
+from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
-from interlock.command.audit import head_line
+from interlock.command.audit import checkpoint_line
 from interlock.command.policy import Policy
 from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
+from interlock.gateway.audit_state import CHECKPOINTS_NAME
+from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.signing import HeadRefused, HeadSigner, head_path, load_or_make_key, read_head
+from interlock.gateway.settings_noted import note_policy, note_settings
+from interlock.gateway.signing import load_or_make_key
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
+from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 
 ANNOUNCEMENT = "gateway.json"
@@ -66,8 +70,10 @@ async def run_gateway(
         clock = SystemClock()
         ledger = await open_ledger(state / LEDGER_NAME, clock)
         try:
-            signer = HeadSigner(ledger, key, state, clock)
-            gateway = _Gateway(state, config, ledger, signer, await ledger.gateway_id())
+            gateway_id = await ledger.gateway_id()
+            signer = CheckpointSigner(ledger, key, gateway_id, CheckpointFiles(state / CHECKPOINTS_NAME))
+            await note_settings(ledger, clock, OWNER_TENANT, key.public_key(), config.policy.rules)
+            gateway = _Gateway(state, config, ledger, signer, gateway_id)
             await gateway.run(ready, local_runner_token, reload, stopping)
         finally:
             await ledger.close()
@@ -90,7 +96,9 @@ def _stop_on_signals() -> asyncio.Event:
 class _Gateway:
     """The parts of one gateway, joined, from its start to its end."""
 
-    def __init__(self, state: Path, config: Config, ledger: SqliteLedger, signer: HeadSigner, gateway_id: str) -> None:
+    def __init__(
+        self, state: Path, config: Config, ledger: SqliteLedger, signer: CheckpointSigner, gateway_id: str
+    ) -> None:
         clock, entropy = SystemClock(), secrets.token_bytes
         self._state = state
         self._config = config
@@ -106,7 +114,7 @@ class _Gateway:
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=str(state / LEDGER_NAME))
-        self._front = Front(desk=self._engine, clock=clock, facts=facts, signed_head=self._signed_head,
+        self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy))
 
@@ -121,7 +129,7 @@ class _Gateway:
         await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes)
         if local_runner_token is not None:
             await _pair_own(self._pairings, local_runner_token)
-        _reload_on_hangup(self._engine, reload, self._tls)
+        self._reload_on_hangup(reload)
         stopped = asyncio.Event()
         signing = asyncio.create_task(self._signer.run(stopped))
         pruning = asyncio.create_task(_prune(self._ledger, self._clock))
@@ -152,13 +160,44 @@ class _Gateway:
         self._rawp.end()
         self._viewers.close()
 
-    async def _signed_head(self, tenant_id: str) -> bytes | None:
+    def _reload_on_hangup(self, reload: Callable[[], Config] | None) -> None:
+        """G-1: SIGHUP reads the config and the certificate again; a bad file keeps the old and says so."""
+        if reload is None:
+            return
+        turn = asyncio.Lock()
+        under_way = set[asyncio.Task[None]]()
+
+        async def take(config: Config) -> None:
+            async with turn:
+                try:  # A policy that the audit log does not know of decides nothing (U-1).
+                    await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.rules)
+                except LedgerError as error:
+                    log.warning("config_not_reloaded", sentences=[str(error)])
+                    return
+                self._engine.configure(Policy(config.policy.rules), _limits(config))
+                log.info("config_reloaded", rules=len(config.policy.rules))
+
+        def hangup() -> None:
+            try:
+                config = reload()
+                if self._tls is not None and config.gateway.tls_cert is not None:
+                    load_certificate(self._tls, config.gateway)
+            except (ConfigError, BindRefused) as error:
+                log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
+                return
+            task = asyncio.ensure_future(take(config))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
+
+    async def _checkpoint(self, tenant_id: str) -> bytes | None:
         try:
-            return head_line(await self._signer.sign_tenant(tenant_id))
-        except HeadRefused as refused:
-            # The log was rolled back or rewritten: the head that was signed before is the evidence, so it goes out.
-            log.warning("audit_head_not_signed", tenant_id=tenant_id, reason=str(refused))
-            return await asyncio.to_thread(read_head, head_path(self._state, tenant_id))
+            return checkpoint_line(await self._signer.sign_tenant(tenant_id))
+        except CheckpointRefused as refused:
+            # The log was rolled back or rewritten: what was signed before is the evidence, so it goes out.
+            log.warning("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(refused))
+            return await self._signer.last_line(tenant_id)
 
 
 def _limits(config: Config) -> Limits:
@@ -167,25 +206,6 @@ def _limits(config: Config) -> Limits:
         queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
         buffer_policy=config.gateway.buffer_policy,
     )
-
-
-def _reload_on_hangup(engine: Engine, reload: Callable[[], Config] | None, tls: ssl.SSLContext | None) -> None:
-    """G-1: SIGHUP reads the config and the certificate again; a bad file keeps the old and says so."""
-
-    def hangup() -> None:
-        if reload is None:
-            return
-        try:
-            config = reload()
-            if tls is not None and config.gateway.tls_cert is not None:
-                load_certificate(tls, config.gateway)
-        except (ConfigError, BindRefused) as error:
-            log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
-            return
-        engine.configure(Policy(config.policy.rules), _limits(config))
-        log.info("config_reloaded", rules=len(config.policy.rules))
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
 
 
 async def _prune(ledger: SqliteLedger, clock: SystemClock) -> None:

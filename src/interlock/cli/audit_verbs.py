@@ -27,7 +27,7 @@ def export(
     force: Annotated[bool, Parameter(help="Replace a file that is there.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Write the audit log: a line for each record, then the signed head.
+    """Write the audit log: a line for each record, then the checkpoint.
 
     Parameters
     ----------
@@ -121,7 +121,8 @@ def _verify_file(file: Path, key: Path | None, where: Where) -> Any:
 
 
 def _verify_state(where: Where, key: Path | None) -> Any:
-    from interlock.gateway.signing import KeyUnusable, verify_ledger_file
+    from interlock.gateway.audit_state import verify_ledger_file
+    from interlock.gateway.signing import KeyUnusable
     from interlock.ports.ledger import LedgerError
 
     if key is not None:

@@ -65,7 +65,7 @@ SETUP_VERBS: tuple[Verb, ...] = (
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
-    Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its signed head.",
+    Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
          ("interlock audit export audit.ndjson",)),
     Verb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
          ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub")),

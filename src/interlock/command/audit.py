@@ -1,26 +1,30 @@
-"""The audit log of a tenant: sealed records in a hash chain, its signed head, and its export (U-1, U-2).
+"""The audit log of a tenant: sealed records in a hash chain, personal data beside it, and its export (U-1, U-2, U-4).
 
 A record's body is canonical JSON; its hash is the RFC 6962 leaf hash of these bytes; `prev` inside the body is the hash
-of the record before. Whoever holds the signed head, which lies outside the database, can tell any later change.
+of the record before. What a person may have erased stands in the body only as a commitment (`personal`): its value and
+salt are kept elsewhere, so that they can go without a trace while the chain stays whole.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+import hmac
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from interlock.command.audit_tree import leaf
 from interlock.command.canonical import NotCanonical, canonical
+from interlock.command.note import Checkpoint
 from interlock.protocol.records import AuditDraft, AuditRecord
 
 FIRST_PREV = "0" * 64
 """`prev` of a log's first record."""
-HEAD_CONTEXT = b"interlock-audit-head-v1\n"
-"""What is signed begins with this, so that a signature made for one purpose serves no other."""
+SALT_BYTES = 32
+PERSONAL = frozenset({"comment", "reason", "ip", "user_agent", "device_name"})
+"""Names of personal values that a record may commit to (U-4)."""
+MAX_REDACTED = 500
+"""So many records at most does one `redact` record name."""
 
 ACTIONS = frozenset({
     "approve", "reject", "enqueue", "start", "complete", "error",
@@ -35,32 +39,48 @@ class AuditRefused(ValueError):
     """A draft cannot become a record, so what it stands for must not happen (U-1)."""
 
 
-class SignedHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far a tenant's log went at an instant: `count` records and the last one's hash, signed with Ed25519 (hex)."""
-
-    tenant_id: str
-    count: int
-    last_hash: str
-    at: str
-    key_id: str
-    signature: str
-
-
 class ExportLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of an export; `record` is the canonical body, byte by byte."""
+    """One line of an export: `record` is the canonical body, byte by byte, `personal` each value that was not erased,
+    by name: [salt in hex, value]."""
 
     seq: int
     hash: str
     record: msgspec.Raw
+    personal: dict[str, tuple[str, str]] | None = None
+
+
+class CheckpointLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line of an export, and each line of a log's file of checkpoints: a signed note (U-3)."""
+
+    checkpoint: str
 
 
 def leaf_hash(body: bytes) -> str:
     """Hash a record's bytes as an RFC 6962 leaf, in hex."""
-    return hashlib.sha256(b"\x00" + body).hexdigest()
+    return leaf(body).hex()
 
 
-def seal(draft: AuditDraft, seq: int, prev_hash: str) -> AuditRecord:
+def commitment(salt: bytes, name: str, value: str) -> str:
+    """Commit to a personal value: HMAC-SHA256 of name, a zero byte and value under a random salt, in hex (U-4).
+
+    Whoever lacks the salt cannot even try guesses; whoever has it cannot show another value.
+    """
+    return hmac.digest(salt, name.encode() + b"\0" + value.encode(), hashlib.sha256).hex()
+
+
+def opens(shown: str, name: str, salt_hex: str, value: str) -> bool:
+    """Tell whether a value and its salt are what was committed to."""
+    try:
+        salt = bytes.fromhex(salt_hex)
+        return salt.hex() == salt_hex and len(salt) == SALT_BYTES and commitment(salt, name, value) == shown
+    except ValueError:
+        return False
+
+
+def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = ()) -> AuditRecord:
     """Make the record that stands at `seq`, after the one whose hash is `prev_hash`.
+
+    `salts` has a fresh one of SALT_BYTES for each personal value.
 
     Raises AuditRefused when the action is unknown or the draft lies outside the schema (U-1, U-2).
     """
@@ -68,7 +88,11 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str) -> AuditRecord:
         raise AuditRefused(f"The audit log knows no action {draft.action!r} (U-1).")
     if draft.who.keys() != {"id", "role"}:
         raise AuditRefused("An audit record's `who` has exactly an id and a role.")
+    if not draft.personal.keys() <= PERSONAL:
+        raise AuditRefused(f"The audit log knows no such personal values: {sorted(draft.personal.keys() - PERSONAL)}.")
     try:
+        salted = dict(zip(draft.personal, salts, strict=True))
+        committed = {name: commitment(salted[name], name, value) for name, value in draft.personal.items()}
         body = canonical({
             "id": record_id(seq),
             "tenant_id": draft.tenant_id,
@@ -81,10 +105,12 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str) -> AuditRecord:
             "session_id": draft.session_id,
             "approval_id": draft.approval_id,
             "meta": draft.meta,
+            "personal": committed or None,
         })
-    except NotCanonical as error:
+    except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error
-    return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body)
+    personal = {name: (salted[name].hex(), value) for name, value in draft.personal.items()}
+    return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body, personal=personal)
 
 
 def record_id(seq: int) -> str:
@@ -92,49 +118,25 @@ def record_id(seq: int) -> str:
     return f"aud_{seq:016d}"
 
 
-def key_id(public_key: Ed25519PublicKey) -> str:
-    """Name a key by the first 16 bytes of its SHA-256, in hex."""
-    return "ed25519:" + hashlib.sha256(public_key.public_bytes_raw()).hexdigest()[:32]
-
-
-def sign_head(key: Ed25519PrivateKey, tenant_id: str, count: int, last_hash: str, at: str) -> SignedHead:
-    """Sign how far a log went."""
-    named = key_id(key.public_key())
-    message = _head_message(tenant_id, count, last_hash, at, named)
-    return SignedHead(tenant_id=tenant_id, count=count, last_hash=last_hash, at=at, key_id=named,
-                      signature=key.sign(message).hex())
-
-
-def head_is_genuine(head: SignedHead, key: Ed25519PublicKey) -> bool:
-    """Tell whether this key signed this head, written in the one form that `head_line` writes."""
-    if head.key_id != key_id(key):
-        return False
-    try:
-        signature = bytes.fromhex(head.signature)
-        key.verify(signature, _head_message(head.tenant_id, head.count, head.last_hash, head.at, head.key_id))
-    except (InvalidSignature, NotCanonical, ValueError):
-        return False
-    return signature.hex() == head.signature
-
-
-def head_line(head: SignedHead) -> bytes:
-    """Write a signed head as one line: canonical JSON and a newline."""
-    members: dict[str, Any] = msgspec.to_builtins(head)
-    return canonical(members) + b"\n"
+def checkpoint_line(checkpoint: Checkpoint) -> bytes:
+    """Write a checkpoint as one line."""
+    return canonical({"checkpoint": checkpoint.note}) + b"\n"
 
 
 def record_line(record: AuditRecord) -> bytes:
     """Write a record as one line of an export, its body verbatim."""
+    if record.personal:
+        return b'{"seq":%d,"hash":"%s","personal":%s,"record":%s}\n' % (
+            record.seq, record.hash.encode(), personal_form(record.personal), record.body)
     return b'{"seq":%d,"hash":"%s","record":%s}\n' % (record.seq, record.hash.encode(), record.body)
 
 
-def export_lines(records: Iterable[AuditRecord], head: SignedHead) -> Iterator[bytes]:
-    """Write a tenant's log: a line for each record, in order, then the signed head."""
+def personal_form(personal: Mapping[str, tuple[str, str]]) -> bytes:
+    """Write the values that a record's commitments stand for."""
+    return canonical(personal)
+
+
+def export_lines(records: Iterable[AuditRecord], checkpoint: Checkpoint) -> Iterator[bytes]:
+    """Write a tenant's log: a line for each record, in order, then the checkpoint."""
     yield from map(record_line, records)
-    yield head_line(head)
-
-
-def _head_message(tenant_id: str, count: int, last_hash: str, at: str, named: str) -> bytes:
-    return HEAD_CONTEXT + canonical(
-        {"tenant_id": tenant_id, "count": count, "last_hash": last_hash, "at": at, "key_id": named}
-    )
+    yield checkpoint_line(checkpoint)

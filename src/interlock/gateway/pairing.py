@@ -100,7 +100,7 @@ class Pairings:
                                expires_ms=now + CODE_LIFE_MS, device_name=device_name)
         shown = PairingCode(code=f"{code[:5]}-{code[5:]}", expires_at=iso(record.expires_ms),
                             device_name=device_name or None)
-        audit = self._draft(tenant, _who(principal), "pair", {"step": "code", "device_name": device_name})
+        audit = self._draft(tenant, _who(principal), "pair", {"step": "code"}, device_name)
         await self._ledger.commit(Batch([DropPairings(now), PutPairing(record), Audit(audit),
                                          PutIdempotency(remember(shown))]))
         return shown
@@ -123,7 +123,7 @@ class Pairings:
             device_name=device_name or record.device_name, created_ms=now, last_seen_ms=now,
         )
         audit = self._draft(record.tenant_id, record.by, "pair",
-                            {"step": "paired", "runner_id": runner.runner_id, "device_name": runner.device_name})
+                            {"step": "paired", "runner_id": runner.runner_id}, runner.device_name)
         try:
             await self._ledger.commit(Batch([SpendPairing(hashed, now), PutRunner(runner), Audit(audit)]))
         except Spent:
@@ -170,7 +170,7 @@ class Pairings:
                                   device_name=device_name, created_ms=known.created_ms if known else now,
                                   last_seen_ms=known.last_seen_ms if known else now)
             audit = self._draft(tenant_id, {"id": "gateway", "role": "system"}, "pair",
-                                {"step": "paired", "runner_id": runner_id, "device_name": device_name})
+                                {"step": "paired", "runner_id": runner_id}, device_name)
             await self._ledger.commit(Batch([PutRunner(record), Audit(audit)]))
         return True
 
@@ -188,8 +188,10 @@ class Pairings:
     def _token(self) -> str:
         return TOKEN_PREFIX + base64.urlsafe_b64encode(self._entropy(TOKEN_BYTES)).rstrip(b"=").decode()
 
-    def _draft(self, tenant_id: str, who: dict[str, str], action: str, meta: dict[str, Any]) -> AuditDraft:
-        return AuditDraft(tenant_id=tenant_id, at=iso(self._clock.now_ms()), who=who, action=action, meta=meta)
+    def _draft(self, tenant_id: str, who: dict[str, str], action: str, meta: dict[str, Any], device_name: str = ""
+               ) -> AuditDraft:
+        return AuditDraft(tenant_id=tenant_id, at=iso(self._clock.now_ms()), who=who, action=action, meta=meta,
+                          personal={"device_name": device_name} if device_name else {})
 
 
 def _hash(code: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from interlock.command.audit_tree import Span
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -154,6 +155,20 @@ class Audit(Write, frozen=True):
     draft: AuditDraft
 
 
+class EraseAudit(Write, frozen=True):
+    """Forget the personal values of these records and their salts for good; the records stay as they are (U-4)."""
+
+    tenant_id: str
+    seqs: tuple[int, ...]
+
+
+class PutFact(Write, frozen=True):
+    """Insert or replace one of the few facts that a gateway keeps about itself, by name."""
+
+    name: str
+    value: str
+
+
 class PutTranscript(Write, frozen=True):
     """Keep a transcript line until the file has it (X-3); order is the order of writes."""
 
@@ -179,6 +194,12 @@ class Receipt(NamedTuple):
 
     numbers: list[int]
     audit_seqs: list[int]
+
+
+def audited(batch: Batch, receipt: Receipt) -> dict[str, int]:
+    """Give each tenant's highest new seq of a committed batch."""
+    drafts = (write.draft for write in batch.writes if isinstance(write, Audit))
+    return {draft.tenant_id: seq for draft, seq in zip(drafts, receipt.audit_seqs, strict=True)}
 
 
 class LedgerError(Exception):
@@ -335,7 +356,25 @@ class Ledger(Protocol):
         """(count, last hash) of a tenant's log; (0, 64 zeros) when empty."""
         ...
 
+    async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
+        """(count, Merkle root) of a tenant's log, of one instant."""
+        ...
+
+    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+        """Hashes of whole subtrees of a tenant's log; fewer where the log does not go so far."""
+        ...
+
+    async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
+        """Records with personal values that were not erased, of one `who.id` or of all, oldest first."""
+        ...
+
     async def audit_tenants(self) -> list[str]: ...
+
+    def on_audit(self, told: Callable[[str, int], None]) -> None:
+        """Have `told` called with a tenant and its highest new seq after each commit that wrote audit records."""
+        ...
+
+    async def fact(self, name: str) -> str | None: ...
 
     async def transcript_pending(
         self, session_id: str | None = None, limit: int | None = None

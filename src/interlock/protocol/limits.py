@@ -111,9 +111,11 @@ VIEWER_OUTBOX_BYTES = 1 * MIB
 """A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""
 PROGRESS_INTERVAL_MS = 1_000
 
-# --- audit (U-2, issue: signed head) ---
-HEAD_SIGN_INTERVAL_MS = 5_000
-"""The signed head is at most this far behind the log."""
+# --- audit (U-3) ---
+CHECKPOINT_INTERVAL_MS = 5_000
+"""A checkpoint is at most this far behind the log …"""
+CHECKPOINT_RECORDS = 256
+"""… and is signed once so many records are not yet covered."""
 
 # --- single gateway ---
 READY_TIMEOUT_S = 20

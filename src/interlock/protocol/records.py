@@ -215,12 +215,18 @@ class AuditDraft(Record, frozen=True, kw_only=True):
     approval_id: str | None = None
     meta: dict[str, Any] = {}
     """Strings, booleans, integers below 2^53, objects, arrays only (U-2)."""
+    personal: dict[str, str] = {}
+    """Address, user agent, free text: by name, to be kept where it can be erased (U-4). Nothing of it in `meta`."""
 
 
 class AuditRecord(Record, frozen=True, kw_only=True):
-    """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2)."""
+    """A sealed record: `body` is canonical JSON (RFC 8785), `hash` its RFC 6962 leaf hash, hex (U-2).
+
+    `personal` has the values that its commitments stand for and that were not erased: (salt in hex, value) by name.
+    """
 
     tenant_id: str
     seq: int
     hash: str
     body: bytes
+    personal: dict[str, tuple[str, str]] = {}

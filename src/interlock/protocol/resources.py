@@ -422,3 +422,11 @@ class RunnerToken(Resource, frozen=True, kw_only=True):
 
     runner_id: str
     token: str
+
+
+class AuditErasureBody(Body, frozen=True, kw_only=True):
+    """Body of `POST /v1/audit/erasures` (U-4): records by number, or the `who.id` whose records are meant."""
+
+    records: Annotated[list[int], msgspec.Meta(max_length=500)] | None = None
+    who: str | None = None
+    idempotency_key: str | None = None

@@ -172,24 +172,6 @@ async def test_approvals_are_listed_shown_and_voted_on(gateway: Gateway) -> None
     assert (await gateway.http.get("/v1/approvals/apr_1")).json()["state"] == "granted"
 
 
-@pytest.mark.req("U-1")
-async def test_audit_is_read_in_pages_and_exported_with_its_signed_head(gateway: Gateway) -> None:
-    await gateway.desk.audit(3)
-    page = (await gateway.http.get("/v1/audit?limit=3")).json()
-    assert [item["seq"] for item in page["items"]] == [1, 2, 3]
-    rest = (await gateway.http.get("/v1/audit", params={"since": page["next_cursor"]})).json()
-    assert [item["record"]["action"] for item in rest["items"]] == ["audit_read"]
-    export = await gateway.http.get("/v1/audit/export")
-    lines = export.text.splitlines()
-    assert export.headers["Content-Type"] == "application/x-ndjson"
-    assert [json.loads(line)["seq"] for line in lines[:-1]] == [1, 2, 3, 4, 5]
-    assert json.loads(lines[-2])["record"]["action"] == "audit_export"
-    assert json.loads(lines[-1]) == {"count": 0}
-    assert (await gateway.http.head("/v1/audit/export")).content == b""
-    async with gateway.as_role("owner", "other") as other:
-        assert (await other.get("/v1/audit/export")).status_code == 503
-
-
 @pytest.mark.req("N-3", "L-6")
 async def test_status_and_nodes(gateway: Gateway) -> None:
     await gateway.execute()

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.command.audit import FIRST_PREV, AuditRefused, seal
+from interlock.backends.memory.audit_log import MemoryAudit
+from interlock.command.audit import FIRST_PREV
+from interlock.command.audit_tree import Span
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     Append,
@@ -18,12 +20,14 @@ from interlock.ports.ledger import (
     DropControls,
     DropPairings,
     DropTranscript,
+    EraseAudit,
     Fenced,
     Ledger,
     LedgerError,
     PutApproval,
     PutCommand,
     PutControl,
+    PutFact,
     PutFile,
     PutIdempotency,
     PutKey,
@@ -41,6 +45,7 @@ from interlock.ports.ledger import (
     Taken,
     UseKey,
     Write,
+    audited,
 )
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
@@ -86,7 +91,9 @@ class MemoryLedger(Ledger):
         self._pairings: dict[str, PairingRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
         self._tenants: dict[str, TenantRecord] = {}
-        self._audit: dict[str, list[AuditRecord]] = {}
+        self._audit = MemoryAudit()
+        self._facts: dict[str, str] = {}
+        self._on_audit: list[Callable[[str, int], None]] = []
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
 
     async def commit(self, batch: Batch) -> Receipt:
@@ -106,6 +113,9 @@ class MemoryLedger(Ledger):
             if isinstance(error, LedgerError):
                 raise
             raise LedgerError(f"The batch could not be written: {error}") from error
+        for told in self._on_audit:
+            for tenant_id, seq in audited(batch, receipt).items():
+                told(tenant_id, seq)
         return receipt
 
     def _apply(self, write: Write, receipt: Receipt, undo: Undo) -> None:
@@ -113,7 +123,11 @@ class MemoryLedger(Ledger):
             case Append():
                 receipt.numbers.append(self._append(write, undo))
             case Audit():
-                receipt.audit_seqs.append(self._seal(write, undo))
+                receipt.audit_seqs.append(self._audit.seal(write.draft, undo))
+            case EraseAudit(tenant_id, seqs):
+                self._audit.erase(tenant_id, seqs, undo)
+            case PutFact(name, value):
+                _put(self._facts, name, value, undo)
             case PutSession(record):
                 _put(self._sessions, record.session_id, record, undo)
             case PutCommand(record):
@@ -179,16 +193,6 @@ class MemoryLedger(Ledger):
                             message_id=write.message_id))
         undo.append(events.pop)
         return number
-
-    def _seal(self, write: Audit, undo: Undo) -> int:
-        log = self._audit.setdefault(write.draft.tenant_id, [])
-        try:
-            record = seal(write.draft, len(log) + 1, log[-1].hash if log else FIRST_PREV)
-        except AuditRefused as error:
-            raise LedgerError(str(error)) from error
-        log.append(record)
-        undo.append(log.pop)
-        return record.seq
 
     async def take(self, lane: str) -> int:
         self._check_open()
@@ -345,14 +349,29 @@ class MemoryLedger(Ledger):
         return [self._tenants[tenant_id] for tenant_id in sorted(self._tenants)]
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
-        return self._audit.get(tenant_id, [])[after : after + limit]
+        return self._audit.records(tenant_id)[after : after + limit]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
-        log = self._audit.get(tenant_id)
+        log = self._audit.records(tenant_id)
         return (log[-1].seq, log[-1].hash) if log else (0, FIRST_PREV)
 
+    async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
+        return self._audit.tree(tenant_id)
+
+    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+        return self._audit.hashes(tenant_id, span)
+
+    async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
+        return self._audit.personal(tenant_id, who, limit)
+
+    def on_audit(self, told: Callable[[str, int], None]) -> None:
+        self._on_audit.append(told)
+
+    async def fact(self, name: str) -> str | None:
+        return self._facts.get(name)
+
     async def audit_tenants(self) -> list[str]:
-        return sorted(tenant_id for tenant_id, log in self._audit.items() if log)
+        return self._audit.tenants()
 
     async def transcript_pending(
         self, session_id: str | None = None, limit: int | None = None

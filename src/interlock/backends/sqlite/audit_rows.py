@@ -7,17 +7,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import msgspec
 
+from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import translate
+from interlock.backends.sqlite.rows import personal_of
 from interlock.command.audit import FIRST_PREV
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import AuditRecord
 
 _TENANTS = "SELECT tenant_id FROM audit_head UNION SELECT tenant_id FROM audit ORDER BY 1"
-_ROWS = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT 1000"
 _ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 1 OR typeof(seq) <> 'integer')"
+_WITHOUT_PERSONAL = "SELECT seq, hash, body, NULL FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+_HAS_PERSONAL = "SELECT count(*) FROM sqlite_schema WHERE name = 'audit_personal'"
+_PAGE = 1_000
 _HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 
 
@@ -26,6 +31,8 @@ class AuditRows:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # A file that was written by an older version has no personal values yet.
+        self._rows = queries.AUDIT_AFTER if database.execute(_HAS_PERSONAL).get else _WITHOUT_PERSONAL
 
     def tenants(self) -> list[str]:
         """Name every tenant that has records or a head."""
@@ -34,14 +41,14 @@ class AuditRows:
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
         """Give a tenant's rows in the order of `seq`."""
         for seq, hash_, body in self._database.execute(_ALL_BEFORE, (tenant_id,)).fetchall():
-            yield _record(tenant_id, seq, hash_, body)
+            yield _record(tenant_id, seq, hash_, body, None)
         after = 0
-        while page := self._database.execute(_ROWS, (tenant_id, after)).fetchall():
-            for seq, hash_, body in page:
+        while page := self._database.execute(self._rows, (tenant_id, after, _PAGE)).fetchall():
+            for seq, hash_, body, personal in page:
                 if not isinstance(seq, int):
                     return
                 after = seq
-                yield _record(tenant_id, seq, hash_, body)
+                yield _record(tenant_id, seq, hash_, body, personal)
 
     def head(self, tenant_id: str) -> tuple[int, str]:
         """Give the count and last hash that the database itself has noted."""
@@ -65,6 +72,11 @@ def audit_rows(path: Path) -> Generator[AuditRows]:
         raise translate(error) from error
 
 
-def _record(tenant_id: str, seq: object, hash_: object, body: object) -> AuditRecord:
+def _record(tenant_id: str, seq: object, hash_: object, body: object, personal: str | None) -> AuditRecord:
     raw = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
-    return AuditRecord(tenant_id=tenant_id, seq=seq if isinstance(seq, int) else 0, hash=str(hash_), body=raw)
+    try:
+        opened = personal_of(personal)
+    except msgspec.MsgspecError:
+        opened = {"": ("", "")}  # A value that no record commits to.
+    return AuditRecord(tenant_id=tenant_id, seq=seq if isinstance(seq, int) else 0, hash=str(hash_), body=raw,
+                       personal=opened)

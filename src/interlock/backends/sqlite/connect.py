@@ -9,8 +9,10 @@ from typing import cast
 
 import apsw
 
+from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import NotALedger, TooNew
+from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 
 APPLICATION_ID = 0x496C6B31
@@ -23,6 +25,8 @@ LOG_BYTES = 64 * 1024 * 1024
 """A write-ahead log that has grown past this, behind a long read, is cut back to it when it is folded in."""
 CACHED_STATEMENTS = 128
 """Prepared statements kept per connection; more than there are queries."""
+TREE_PAGE = 1_000
+"""A tree is built from so many leaves at a time."""
 QUICK_CHECK_BYTES = 32 * 1024 * 1024
 """A file up to this size is checked whole when it is opened; a greater one as its pages are read."""
 
@@ -60,6 +64,7 @@ def open_writer(path: Path) -> Database:
         connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("journal_size_limit", LOG_BYTES)
         migrate(connection, path)
+        build_trees(connection)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         connection.close()
         raise NotALedger(f"{path} is not a ledger, or is damaged: {error}. Restore it from a backup, or move it away "
@@ -97,6 +102,34 @@ def migrate(connection: Database, path: Path) -> None:
         except Exception:
             connection.execute("ROLLBACK")
             raise
+
+
+def build_trees(connection: Database) -> None:
+    """Build the Merkle tree of every log that was written before there was one, each in a transaction of its own."""
+    if not connection.execute("SELECT count(*) FROM pragma_table_info('audit_head') WHERE name = 'peaks'").get:
+        return
+    for (tenant_id,) in connection.execute(queries.AUDIT_WITHOUT_TREE).fetchall():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _build_tree(connection, str(tenant_id))
+            connection.execute("COMMIT")
+        except Exception:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _build_tree(connection: Database, tenant_id: str) -> None:
+    count, last_hash = connection.execute(queries.AUDIT_HEAD, (tenant_id,)).fetchone() or (0, "")
+    tree = Frontier()
+    while tree.size < count:
+        page = connection.execute(queries.AUDIT_LEAVES, (tenant_id, tree.size, tree.size + TREE_PAGE)).fetchall()
+        if not page:
+            raise NotALedger(f"The audit log of {tenant_id} has {tree.size} records and should have {count}: it was "
+                             "tampered with. Check a copy of the file with the version that wrote it, or restore it.")
+        for (hash_,) in page:
+            for grown in tree.grow(bytes.fromhex(hash_)):
+                connection.execute(queries.ADD_AUDIT_NODE, (tenant_id, *grown))
+    connection.execute(queries.PUT_AUDIT_HEAD, (tenant_id, count, last_hash, tree.peaks))
 
 
 def _refuse_strangers(connection: Database, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from interlock.backends.sqlite import queries, rows
@@ -11,8 +12,9 @@ from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.readers import Readers
 from interlock.backends.sqlite.writer import Writer
 from interlock.command.audit import FIRST_PREV
+from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, CommandQuery, Ledger, Receipt
+from interlock.ports.ledger import Batch, CommandQuery, Ledger, Receipt, audited
 from interlock.protocol.clock import iso
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -60,9 +62,15 @@ class SqliteLedger(Ledger):
         self._gateway_id = gateway_id
         self._writer = writer
         self._readers = readers
+        self._on_audit: list[Callable[[str, int], None]] = []
 
     async def commit(self, batch: Batch) -> Receipt:
-        return await self._writer.run(lambda transaction: transaction.apply(batch))
+        receipt = await self._writer.run(lambda transaction: transaction.apply(batch))
+        if receipt.audit_seqs:
+            for told in self._on_audit:
+                for tenant_id, seq in audited(batch, receipt).items():
+                    told(tenant_id, seq)
+        return receipt
 
     async def take(self, lane: str) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane))
@@ -218,11 +226,32 @@ class SqliteLedger(Ledger):
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, (tenant_id, after, limit))
-        return [AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body) for seq, hash_, body in found]
+        return [rows.audit_of(tenant_id, row) for row in found]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         found = await self._readers.row(queries.AUDIT_HEAD, (tenant_id,))
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+
+    async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
+        found = await self._readers.row(queries.AUDIT_TREE, (tenant_id,))
+        return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
+
+    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+        if span.level:
+            found = await self._readers.rows(queries.AUDIT_NODES, (tenant_id, *span))
+            return [row[0] for row in found]
+        found = await self._readers.rows(queries.AUDIT_LEAVES, (tenant_id, span.start, span.end))
+        return [bytes.fromhex(row[0]) for row in found]
+
+    async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
+        return [row[0] for row in await self._readers.rows(queries.AUDIT_PERSONAL_OF, (tenant_id, who, limit))]
+
+    def on_audit(self, told: Callable[[str, int], None]) -> None:
+        self._on_audit.append(told)
+
+    async def fact(self, name: str) -> str | None:
+        found = await self._readers.row(queries.STORE_VALUE, (name,))
+        return str(found[0]) if found else None
 
     async def audit_tenants(self) -> list[str]:
         return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]

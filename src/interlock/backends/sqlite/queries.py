@@ -195,12 +195,36 @@ TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 # --- audit ---
 ADD_AUDIT = "INSERT INTO audit (tenant_id, seq, hash, body) VALUES (?,?,?,?)"
 PUT_AUDIT_HEAD = """
-INSERT INTO audit_head (tenant_id, count, last_hash) VALUES (?,?,?)
-ON CONFLICT (tenant_id) DO UPDATE SET count = excluded.count, last_hash = excluded.last_hash
+INSERT INTO audit_head (tenant_id, count, last_hash, peaks) VALUES (?,?,?,?)
+ON CONFLICT (tenant_id) DO UPDATE SET count = excluded.count, last_hash = excluded.last_hash, peaks = excluded.peaks
 """
 AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
-AUDIT_AFTER = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+AUDIT_TREE = "SELECT count, last_hash, peaks FROM audit_head WHERE tenant_id = ?"
+AUDIT_AFTER = """
+SELECT seq, hash, body, CASE WHEN EXISTS (
+    SELECT 1 FROM audit_personal WHERE audit_personal.tenant_id = audit.tenant_id AND audit_personal.seq = audit.seq
+) THEN (
+    SELECT json_group_object(name, json_array(salt, value)) FROM audit_personal
+    WHERE audit_personal.tenant_id = audit.tenant_id AND audit_personal.seq = audit.seq
+) END
+FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+"""Records, each with its personal values as one JSON object; one statement, so that an erasure is seen whole or not."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
+AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
+AUDIT_NODES = """
+SELECT hash FROM audit_node WHERE tenant_id = ? AND level = ? AND place >= ? AND place < ? ORDER BY place
+"""
+ADD_AUDIT_NODE = "INSERT OR REPLACE INTO audit_node (tenant_id, level, place, hash) VALUES (?,?,?,?)"
+AUDIT_WITHOUT_TREE = "SELECT tenant_id FROM audit_head WHERE peaks IS NULL"
+ADD_AUDIT_PERSONAL = "INSERT INTO audit_personal (tenant_id, seq, name, who, salt, value) VALUES (?,?,?,?,?,?)"
+ERASE_AUDIT_PERSONAL = "DELETE FROM audit_personal WHERE tenant_id = ? AND seq = ?"
+AUDIT_PERSONAL_OF = """
+SELECT DISTINCT seq FROM audit_personal WHERE tenant_id = ?1 AND (?2 IS NULL OR who = ?2) ORDER BY seq LIMIT ?3
+"""
+PUT_STORE_VALUE = """
+INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
 
 # --- transcript lines on their way to the file ---
 PUT_TRANSCRIPT = """

@@ -11,6 +11,7 @@ from interlock.command.machine import TERMINAL
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
+    AuditRecord,
     CommandRecord,
     FileRecord,
     IdempotencyRecord,
@@ -184,3 +185,18 @@ def tenant_row(record: TenantRecord) -> Row:
 def tenant_of(row: Row) -> TenantRecord:
     """Read a tenant's body."""
     return _tenant.decode(row[0])
+
+
+_personal = msgspec.json.Decoder(dict[str, tuple[str, str]])
+
+
+def audit_of(tenant_id: str, row: Row) -> AuditRecord:
+    """Read (seq, hash, body, personal values as JSON or None)."""
+    seq, hash_, body, personal = row
+    return AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body,
+                       personal=personal_of(personal))
+
+
+def personal_of(shown: str | None) -> dict[str, tuple[str, str]]:
+    """Read the personal values of a record, as the query gives them. Raises msgspec.MsgspecError."""
+    return _personal.decode(shown) if shown is not None else {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 import apsw
 
 from interlock.backends.sqlite import queries, rows
 from interlock.backends.sqlite.database import Database, Value
-from interlock.command.audit import FIRST_PREV, AuditRefused, seal
+from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
+from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
     Append,
     Audit,
@@ -16,11 +18,13 @@ from interlock.ports.ledger import (
     DropControls,
     DropPairings,
     DropTranscript,
+    EraseAudit,
     Fenced,
     LedgerError,
     PutApproval,
     PutCommand,
     PutControl,
+    PutFact,
     PutFile,
     PutIdempotency,
     PutKey,
@@ -60,9 +64,11 @@ class Transaction:
         self._streams: dict[str, list[int]] = {}
         self._dirty: set[str] = set()
         self._events: list[tuple[int, str, int, str, bytes]] = []
-        self._audit: dict[str, tuple[int, str]] = {}
+        self._audit: dict[str, _Log] = {}
         self._dirty_audit: set[str] = set()
         self._last_stream_id = -1
+        self.erased = False
+        """Personal data was erased since whoever reads this last set it back."""
 
     def apply(self, batch: Batch) -> Receipt:
         """Do all of a batch. Raises Fenced, Taken, LedgerError or SQLite's own errors, with part of it done."""
@@ -88,7 +94,8 @@ class Transaction:
             _in_steps(self._connection, queries.put_streams, heads)
             self._dirty.clear()
         for tenant_id in sorted(self._dirty_audit):
-            self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, *self._audit[tenant_id]))
+            log = self._audit[tenant_id]
+            self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, log.tree.size, log.last_hash, log.tree.peaks))
         self._dirty_audit.clear()
         if len(self._streams) > CACHED_STREAMS:
             self._streams.clear()
@@ -137,18 +144,37 @@ class Transaction:
         return [self._last_stream_id, 0]
 
     def _seal(self, draft: AuditDraft) -> int:
-        head = self._audit.get(draft.tenant_id)
-        if head is None:
-            found = self._execute(queries.AUDIT_HEAD, (draft.tenant_id,)).fetchone()
-            head = (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+        log = self._audit.get(draft.tenant_id)
+        if log is None:
+            found = self._execute(queries.AUDIT_TREE, (draft.tenant_id,)).fetchone()
+            log = _Log(Frontier(found[0], found[2]), str(found[1])) if found else _Log(Frontier(), FIRST_PREV)
+            self._audit[draft.tenant_id] = log
         try:
-            record = seal(draft, head[0] + 1, head[1])
+            record = seal(draft, log.tree.size + 1, log.last_hash, [os.urandom(SALT_BYTES) for _ in draft.personal])
         except AuditRefused as error:
             raise LedgerError(str(error)) from error
         self._execute(queries.ADD_AUDIT, (record.tenant_id, record.seq, record.hash, record.body))
-        self._audit[draft.tenant_id] = (record.seq, record.hash)
+        for name, (salt, value) in record.personal.items():
+            self._execute(queries.ADD_AUDIT_PERSONAL,
+                          (record.tenant_id, record.seq, name, draft.who["id"], salt, value))
+        for grown in log.tree.grow(bytes.fromhex(record.hash)):
+            self._execute(queries.ADD_AUDIT_NODE, (record.tenant_id, *grown))
+        log.last_hash = record.hash
         self._dirty_audit.add(draft.tenant_id)
         return record.seq
+
+    def erase_audit(self, write: EraseAudit) -> None:
+        self.erased = True
+        # What is deleted is overwritten in the file, too; what else is deleted every day need not be.
+        self._connection.pragma("secure_delete", True)
+        try:
+            for seq in write.seqs:
+                self._execute(queries.ERASE_AUDIT_PERSONAL, (write.tenant_id, seq))
+        finally:
+            self._connection.pragma("secure_delete", False)
+
+    def put_fact(self, write: PutFact) -> None:
+        self._execute(queries.PUT_STORE_VALUE, (write.name, write.value))
 
     def put_session(self, write: PutSession) -> None:
         self._execute(queries.TOUCH_SESSION, rows.session_touch(write.record))
@@ -227,7 +253,19 @@ class Transaction:
             self._execute(queries.DROP_TRANSCRIPT, (write.session_id, entry_id))
 
 
+class _Log:
+    """How far a tenant's log goes in the open transaction."""
+
+    __slots__ = ("last_hash", "tree")
+
+    def __init__(self, tree: Frontier, last_hash: str) -> None:
+        self.tree = tree
+        self.last_hash = last_hash
+
+
 _WRITES: dict[type[Write], Callable[..., None]] = {
+    EraseAudit: Transaction.erase_audit,
+    PutFact: Transaction.put_fact,
     PutSession: Transaction.put_session,
     PutCommand: Transaction.put_command,
     PutApproval: Transaction.put_approval,

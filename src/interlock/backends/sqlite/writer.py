@@ -89,7 +89,10 @@ class Writer:
             else:
                 open_ = False
             if group:
-                self._answer(self._commit(group))
+                outcomes = self._commit(group)
+                if self._transaction.erased:
+                    self._fold()
+                self._answer(outcomes)
         self._connection.close()
 
     def _commit(self, group: Sequence[_Job]) -> list[_Outcome]:
@@ -140,6 +143,12 @@ class Writer:
         with suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+    def _fold(self) -> None:
+        """Fold the log into the file and empty it, so that what was erased is in neither (U-4)."""
+        self._transaction.erased = False
+        with suppress(apsw.Error):  # A long read holds it up; then it is folded in as every day, later.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _answer(self, outcomes: list[_Outcome]) -> None:
         # RuntimeError: the loop was closed without closing the ledger; what was written stays written.

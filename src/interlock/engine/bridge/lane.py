@@ -6,7 +6,7 @@ If the commit fails, the lane is thrown away and read again from the ledger, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -269,7 +269,8 @@ class Lane:
         return kept
 
     def tell_state(
-        self, record: CommandRecord, before: CommandState | None, who: dict[str, str], meta: dict[str, Any] | None
+        self, record: CommandRecord, before: CommandState | None, who: dict[str, str], meta: dict[str, Any] | None,
+        personal: Mapping[str, str | None] | None = None,
     ) -> None:
         """Append the state event, the feed's and the audit record of one transition."""
         command = record.command
@@ -280,7 +281,7 @@ class Lane:
         details: dict[str, Any] = {"to": command.state, **(meta or {})}
         if before is not None:
             details["from"] = before
-        self.audit(commands.AUDIT_ACTION[command.state], who, details, command_id=command.id)
+        self.audit(commands.AUDIT_ACTION[command.state], who, details, command_id=command.id, personal=personal)
 
     # --- approvals ---
     def keep_approval(self, record: ApprovalRecord) -> ApprovalRecord:
@@ -322,13 +323,13 @@ class Lane:
     # --- audit and row ---
     def audit(
         self, action: str, who: dict[str, str], meta: dict[str, Any], *,
-        command_id: str | None = None, approval_id: str | None = None,
+        command_id: str | None = None, approval_id: str | None = None, personal: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Leave one audit record in this transaction (U-1)."""
+        """Leave one audit record in this transaction (U-1); what a person wrote goes into `personal` alone (U-4)."""
         self.out.writes.append(
             Audit(AuditDraft(tenant_id=self.state.tenant_id, at=self.at, who=who, action=action,
                              command_id=command_id, session_id=self.state.session_id, approval_id=approval_id,
-                             meta=meta))
+                             meta=meta, personal={name: text for name, text in (personal or {}).items() if text}))
         )
 
     def snapshot(self) -> PutSession:

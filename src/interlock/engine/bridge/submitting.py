@@ -70,7 +70,8 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     kept = lane.keep(record)
-    lane.tell_state(kept, None, who_is(principal), {"rule": verdict.rule, "digest": kept.command.payload_sha256 or ""})
+    lane.tell_state(kept, None, who_is(principal), {"rule": verdict.rule, "digest": kept.command.payload_sha256 or ""},
+                    {"reason": body.reason})
     return kept.command
 
 
@@ -85,7 +86,7 @@ def submit_cancel(lane: Lane, principal: Principal, body: CommandBody) -> Comman
         idempotency_key=body.idempotency_key, reason=body.reason,
     )
     record = lane.keep(CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now))
-    lane.tell_state(record, None, who, {"target": target.command.id})
+    lane.tell_state(record, None, who, {"target": target.command.id}, {"reason": body.reason})
     record = lane.move(record, "dispatched", who)
     lane.move(record, "running", who, started_at=lane.at)
     lane.state.cancels.setdefault(target.command.id, []).append(command.id)
@@ -118,7 +119,7 @@ def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
     if lane.state.opening in ("opening", "open"):
         lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
         lane.state.opening = "closing"
-        lane.audit("session_reset", who, {"reason": "close"})
+        lane.audit("session_reset", who, {"reason": "close"}, personal={"reason": reason})
 
 
 def _cancel_target(lane: Lane, command_id: str | None) -> CommandRecord:

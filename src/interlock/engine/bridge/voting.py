@@ -59,7 +59,8 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
                           "it", hint="Vote without remember.")
         approval = _remember(lane, approval, principal, body, booth)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
-    lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id)
+    lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
+               personal={"comment": body.comment})
     if counted.outcome in ("granted", "denied"):
         lane.tell_approval(kept, who)
         release(lane, approval, who)

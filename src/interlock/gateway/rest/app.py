@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest import approvals, audit, commands, keys, policy, runners, sessions, signing_keys, status
 from interlock.gateway.rest.answers import json_answer, problem_answer
-from interlock.gateway.rest.denials import Denials
+from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import allow, bearer
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
@@ -101,7 +101,7 @@ class RestApp:
             return await self._credentials.principal(bearer(scope["headers"]))
         except Problem as problem:
             if problem.code == "Unauthorized":
-                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code)
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code, personal_of(request))
             raise
 
     async def _operate_noted(self, request: Request, principal: Principal) -> ASGIApp:
@@ -109,7 +109,8 @@ class RestApp:
             return await self._operate(request, principal)
         except Problem as problem:
             if problem.code == "Forbidden":
-                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code)
+                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
+                                         personal_of(request))
             raise
 
     def _public(self, request: Request) -> Operation | None:
@@ -128,7 +129,7 @@ class RestApp:
             return await operation.answer(Call(self._front, NOBODY, {}, request, body))
         except Problem as problem:
             if problem.kind.status in (401, 429):
-                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code)
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code, personal_of(request))
             raise
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interlock.command.audit import record_line
-from interlock.gateway.rest import cursors
-from interlock.gateway.rest.answers import json_answer
+from interlock.command.audit import MAX_REDACTED, record_line
+from interlock.gateway.rest import audit_proofs, cursors
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.denials import personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import AUDITORS
+from interlock.gateway.rest.guard import ADMINS, AUDITORS
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import Audit, Batch
+from interlock.ports.ledger import Audit, Batch, EraseAudit, PutIdempotency
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft
+from interlock.protocol.resources import AuditErasureBody
 
 NDJSON = "application/x-ndjson"
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """A page of the log: {seq, hash, record} each, oldest first."""
+    """A page of the log: {seq, hash, personal, record} each, oldest first."""
 
     items: list[msgspec.Raw]
     next_cursor: str
+    has_more: bool
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """The records whose personal data is gone now, and whether more were asked for than one request erases."""
+
+    erased: list[int]
     has_more: bool
 
 
@@ -46,48 +57,75 @@ async def reading(call: Call) -> ASGIApp:
 
 
 async def export(call: Call) -> ASGIApp:
-    """GET /audit/export: NDJSON {seq, hash, record} a line, then the newest signed head."""
+    """GET /audit/export: NDJSON {seq, hash, personal, record} a line, then {checkpoint}."""
     await _record(call, "audit_export")
-    # The head is taken before the count: records past it are not yet signed, but none that it covers is left out.
-    head_line = await call.front.signed_head(call.principal.tenant_id)
-    if head_line is None:
-        raise Problem("Unavailable", "No head of this log has been signed yet.", headers={"Retry-After": "5"})
+    # The checkpoint is taken first: records past it are not yet signed, but none that it covers is left out.
+    line = await call.front.checkpoint(call.principal.tenant_id)
+    if line is None:
+        raise Problem("Unavailable", "Nothing of this log has been signed yet.", headers={"Retry-After": "5"})
     if call.request.method == "HEAD":
         return Response(media_type=NDJSON)
-    return _Export(call.front, call.principal.tenant_id, head_line)
+    return _Export(call.front, call.principal.tenant_id, line)
+
+
+async def erase(call: Call) -> ASGIApp:
+    """POST /audit/erasures: forget personal data of some records, or of all that one actor caused (U-4)."""
+    memory, body, tenant = call.memory, call.body, call.principal.tenant_id
+    assert memory is not None
+    if (body.records is None) == (body.who is None):
+        raise Problem("InvalidPayload", "Name either `records` or `who`.", errors=(Place("/", "one of the two"),))
+    if body.who is not None:
+        found = await call.front.desk.ledger.audit_personal(tenant, body.who, MAX_REDACTED + 1)
+    else:
+        found = [seq for seq in sorted(set(body.records)) if await _has_personal(call.front, tenant, seq)]
+    erased = found[:MAX_REDACTED]
+    meta: dict[str, Any] = {"records": erased} if body.who is None else {"records": erased, "of": body.who}
+    changes = [EraseAudit(tenant, tuple(erased)), Audit(_draft(call, "redact", meta))] if erased else []
+    answer = memory.keep(200, encode(Erased(erased, len(found) > len(erased))), {})
+    await call.front.desk.ledger.commit(Batch([*changes, PutIdempotency(answer)]))
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def _has_personal(front: Front, tenant_id: str, seq: int) -> bool:
+    found = await front.desk.ledger.audit(tenant_id, seq - 1, 1) if seq > 0 else []
+    return bool(found) and bool(found[0].personal)
 
 
 class _Export:
     """Streams the log page by page, so that its size does not matter."""
 
-    def __init__(self, front: Front, tenant_id: str, head_line: bytes) -> None:
+    def __init__(self, front: Front, tenant_id: str, checkpoint: bytes) -> None:
         self._front = front
         self._tenant = tenant_id
-        self._head_line = head_line
+        self._checkpoint = checkpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all records, then the signed head."""
+        """Send all records, then the checkpoint."""
         request = Request(scope, receive)
         await send({"type": "http.response.start", "status": 200, "headers": [
             (b"content-type", NDJSON.encode()), (b"cache-control", b"no-store"),
             (b"content-disposition", b'attachment; filename="audit.ndjson"'),
         ]})
-        count, _ = await self._front.desk.ledger.audit_head(self._tenant)
         after = 0
-        while after < count and not await request.is_disconnected():
-            records = await self._front.desk.ledger.audit(self._tenant, after, min(PAGE_MAX, count - after))
-            if not records:
+        # To where the log ends when it is reached: what is erased meanwhile is named by a record that comes later.
+        while not await request.is_disconnected():
+            records = await self._front.desk.ledger.audit(self._tenant, after, PAGE_MAX)
+            await send({"type": "http.response.body", "body": b"".join(map(record_line, records)), "more_body": True})
+            if len(records) < PAGE_MAX:
                 break
             after = records[-1].seq
-            await send({"type": "http.response.body", "body": b"".join(map(record_line, records)), "more_body": True})
-        await send({"type": "http.response.body", "body": self._head_line, "more_body": False})
+        await send({"type": "http.response.body", "body": self._checkpoint, "more_body": False})
 
 
 async def _record(call: Call, action: str) -> None:
     """Write who reads before anything is read: where it cannot be written, the reading is refused (U-1)."""
+    await call.front.desk.ledger.commit(Batch([Audit(_draft(call, action, {}))]))
+
+
+def _draft(call: Call, action: str, meta: dict[str, Any]) -> AuditDraft:
     who = {"id": call.principal.actor.id, "role": call.principal.role}
-    draft = AuditDraft(tenant_id=call.principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who, action=action)
-    await call.front.desk.ledger.commit(Batch([Audit(draft)]))
+    return AuditDraft(tenant_id=call.principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who, action=action,
+                      meta=meta, personal=personal_of(call.request))
 
 
 def _scope(tenant: str) -> str:
@@ -97,4 +135,10 @@ def _scope(tenant: str) -> str:
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit")),
     Operation("GET", "/audit/export", "exportAudit", export, AUDITORS, media=(NDJSON,)),
+    Operation("GET", "/audit/checkpoint", "auditCheckpoint", audit_proofs.checkpoint, AUDITORS, media=("text/plain",)),
+    Operation("GET", "/audit/proof/inclusion", "proveInclusion", audit_proofs.inclusion_proof, AUDITORS,
+              ("seq", "size")),
+    Operation("GET", "/audit/proof/consistency", "proveConsistency", audit_proofs.consistency_proof, AUDITORS,
+              ("first", "second")),
+    Operation("POST", "/audit/erasures", "eraseAudit", erase, ADMINS, body=AuditErasureBody),
 )

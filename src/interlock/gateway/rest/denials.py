@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import structlog
+from starlette.requests import Request
 
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
@@ -16,6 +19,10 @@ INTERVAL_MS = 1_000
 MAX_SOURCES = 1_024
 """Sources that are counted apart; past it the one that was quiet longest starts anew."""
 
+MAX_USER_AGENT = 256
+"""So much of a `User-Agent` is kept."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -25,11 +32,11 @@ class Denials:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._sources: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
+        self._sources: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
-    async def note(self, tenant_id: str, who: str, role: str, code: str) -> None:
-        """Count one refusal of `who` in a tenant, and write it when the last record is old enough."""
-        source, now = (tenant_id, who), self._clock.monotonic_ms()
+    async def note(self, tenant_id: str, who: str, role: str, code: str, personal: Mapping[str, str] = NOTHING) -> None:
+        """Count one refusal of `who` from an address in a tenant, and write it when the last record is old enough."""
+        source, now = (tenant_id, who, personal.get("ip", "")), self._clock.monotonic_ms()
         written_ms, count = self._sources.pop(source, (now - INTERVAL_MS, 0))
         count += 1
         due = now - written_ms >= INTERVAL_MS
@@ -39,8 +46,15 @@ class Denials:
         if not due:
             return
         draft = AuditDraft(tenant_id=tenant_id, at=iso(self._clock.now_ms()), who={"id": who, "role": role},
-                           action="auth_denied", meta={"code": code, "count": count})
+                           action="auth_denied", meta={"code": code, "count": count}, personal=dict(personal))
         try:
             await self._ledger.commit(Batch([Audit(draft)]))
         except LedgerError as error:
             log.warning("denial_not_recorded", error=str(error))
+
+
+def personal_of(request: Request) -> dict[str, str]:
+    """Give what a request tells of the person behind it, for the part of a record that can be erased (U-4)."""
+    said = {"ip": request.client.host if request.client is not None else "",
+            "user_agent": request.headers.get("user-agent", "")[:MAX_USER_AGENT]}
+    return {name: text for name, text in said.items() if text}

@@ -60,8 +60,8 @@ class Facts(NamedTuple):
     store_path: str
 
 
-SignedHeadLine = Callable[[str], Awaitable[bytes | None]]
-"""Gives the newest signed head of a tenant's audit log as one line; None while none was signed."""
+NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
+"""Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
 
 
 class Front(NamedTuple):
@@ -70,7 +70,7 @@ class Front(NamedTuple):
     desk: Desk
     clock: Clock
     facts: Facts
-    signed_head: SignedHeadLine
+    checkpoint: NewestCheckpoint
     heartbeat_s: float
     pairings: Pairings
     access: Access

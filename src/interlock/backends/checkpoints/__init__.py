@@ -1,0 +1,1 @@
+"""Sinks for checkpoints."""

@@ -1,0 +1,63 @@
+"""Checkpoints in files, one a tenant, that are only ever appended to (U-3)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from interlock.ports.checkpoints import CheckpointSink
+
+MAX_LINE_BYTES = 16_384
+"""No checkpoint's line is longer."""
+SUFFIX = ".checkpoints"
+
+
+class CheckpointFiles(CheckpointSink):
+    """`<folder>/<tenant>.checkpoints`, a line each. See `interlock.ports.checkpoints.CheckpointSink`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, tenant_id: str) -> Path:
+        """Where a tenant's checkpoints lie."""
+        return self._folder / (quote(tenant_id, safe="") + SUFFIX)
+
+    def append(self, tenant_id: str, line: bytes) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.path(tenant_id)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _cut_torn_line(descriptor)
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            self._sync_folder()
+
+    def lines(self, tenant_id: str) -> list[bytes]:
+        try:
+            whole = self.path(tenant_id).read_bytes()
+        except FileNotFoundError:
+            return []
+        return whole.splitlines(keepends=True)
+
+    def tenants(self) -> list[str]:
+        return sorted(unquote(path.name.removesuffix(SUFFIX)) for path in self._folder.glob("*" + SUFFIX))
+
+    def _sync_folder(self) -> None:
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _cut_torn_line(descriptor: int) -> None:
+    """Take away what a power cut left of a line that was never acknowledged."""
+    end = os.fstat(descriptor).st_size
+    if end and os.pread(descriptor, 1, end - 1) != b"\n":
+        start = max(0, end - MAX_LINE_BYTES)
+        os.ftruncate(descriptor, start + os.pread(descriptor, end - start, start).rfind(b"\n") + 1)

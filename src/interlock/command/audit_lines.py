@@ -1,0 +1,152 @@
+"""The lines of an audit export, read back in exactly the form they are written in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from interlock.command.audit import CheckpointLine, ExportLine, checkpoint_line, personal_form
+from interlock.command.canonical import MAX_INTEGER, NotCanonical, is_plain
+from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, parse_checkpoint
+
+MAX_MENDED_BYTES = 4_096
+"""In a longer line no flipped bit is looked for."""
+MAX_FRAMING_BYTES = 256
+"""What stands before a record in its line is looked through so far, where the record cannot be found."""
+
+
+class RecordBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A record's body, for reading it back; written again in sorted order it must give the same bytes."""
+
+    id: str
+    tenant_id: str
+    seq: int
+    prev: str
+    at: str
+    who: dict[str, str]
+    action: str
+    meta: dict[str, Any]
+    command_id: str | None = None
+    session_id: str | None = None
+    approval_id: str | None = None
+    personal: dict[str, str] | None = None
+
+
+_SEQ = re.compile(rb'\{"seq":(\d{1,16}),')
+_FRAME = re.compile(rb'\{"seq":(\d{1,16}),"hash":"([0-9a-f]{64})",(?:"personal":\{.*\},)?"record":(\{.*\})\}\n')
+_line = msgspec.json.Decoder(ExportLine)
+_body = msgspec.json.Decoder(RecordBody)
+_checkpoint = msgspec.json.Decoder(CheckpointLine)
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def parse_record(line: bytes) -> tuple[ExportLine, RecordBody] | None:
+    """Read a record's line; None unless it is byte by byte what its content is written as."""
+    try:
+        shown = _line.decode(line)
+        raw = bytes(shown.record)
+        body = _body.decode(raw)
+        if _encode(body) != raw or not _within_schema(body):
+            return None
+        opened = b'"personal":%s,' % personal_form(shown.personal) if shown.personal else b""
+        written = b'{"seq":%d,"hash":"%s",%s"record":%s}\n' % (shown.seq, shown.hash.encode(), opened, raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, NotCanonical):
+        return None
+    return (shown, body) if written == line else None
+
+
+def _within_schema(body: RecordBody) -> bool:
+    return (body.who.keys() == {"id", "role"} and 0 < body.seq <= MAX_INTEGER and is_plain(body.meta)
+            and body.personal != {})
+
+
+def parse_checkpoint_line(line: bytes) -> Checkpoint | None:
+    """Read a checkpoint's line; None unless it is byte by byte what its content is written as."""
+    try:
+        found = parse_checkpoint(_checkpoint.decode(line).checkpoint)
+        return found if checkpoint_line(found) == line and found.origin.startswith(ORIGIN_PREFIX) else None
+    except (msgspec.MsgspecError, UnicodeError, NotANote, NotCanonical):
+        return None
+
+
+def looks_like_checkpoint(line: bytes, *, last: bool) -> bool:
+    """Tell a checkpoint's line from a record's; a damaged one is still a checkpoint where it ends the log."""
+    return line.startswith(b'{"checkpoint":') or (
+        last and not line.startswith(b'{"seq":') and (ORIGIN_PREFIX.encode() in line or b'{"checkpoint"' in line))
+
+
+def prev_after(following: bytes | None) -> str | None:
+    """What the record after one says its hash is, if it says anything."""
+    read = parse_record(following) if following is not None else None
+    return read[1].prev if read is not None else None
+
+
+def number_of(line: bytes) -> int | None:
+    """The number that a line begins with."""
+    found = _SEQ.match(line)
+    return int(found[1]) if found else None
+
+
+def redacted_by(meta: Mapping[str, Any]) -> set[int]:
+    """The records whose personal data a `redact` record says to have been erased."""
+    named: object = meta.get("records")
+    if not isinstance(named, list):
+        return set()
+    return {one for one in cast("list[object]", named) if type(one) is int}
+
+
+def flipped_bit(line: bytes, place: int) -> int | None:
+    """Find the one bit that, put back, makes a line the whole record `place` again; None where there is none."""
+    bit = _suspect(line, place)
+    if bit is None:
+        return None
+    mended = bytearray(line)
+    mended[bit // 8] ^= 1 << bit % 8
+    read = parse_record(bytes(mended))
+    return bit if read is not None and read[0].seq == read[1].seq == place else None
+
+
+def _suspect(line: bytes, place: int) -> int | None:
+    """Find the one bit that, put back, makes record and hash agree."""
+    if len(line) > MAX_MENDED_BYTES:
+        return None
+    frame = _FRAME.fullmatch(line)
+    if frame is not None and int(frame[1]) == place:
+        if (bit := _only_difference(hashlib.sha256(b"\0" + frame[3]).hexdigest().encode(), frame[2])) is not None:
+            return 8 * frame.start(2) + bit
+        return _flipped_within(frame)
+    record = line.find(b'{"action":')
+    before = range(record + 1 if record > 0 else min(len(line), MAX_FRAMING_BYTES))
+    framing = (*before, *range(max(len(before), len(line) - 3), len(line)))
+    trial = bytearray(line)
+    for bit in (8 * at + i for at in framing for i in range(8)):
+        trial[bit // 8] ^= 1 << bit % 8
+        found = _FRAME.fullmatch(trial)
+        if found and int(found[1]) == place and hashlib.sha256(b"\0" + found[3]).hexdigest().encode() == found[2]:
+            return bit
+        trial[bit // 8] ^= 1 << bit % 8
+    return None
+
+
+def _flipped_within(frame: re.Match[bytes]) -> int | None:
+    wanted, start = bytes.fromhex(frame[2].decode()), frame.start(3)
+    trial = bytearray(b"\0" + frame[3])
+    for bit in range(8, 8 * len(trial)):
+        trial[bit // 8] ^= 1 << bit % 8
+        if hashlib.sha256(trial).digest() == wanted:
+            return bit + 8 * (start - 1)
+        trial[bit // 8] ^= 1 << bit % 8
+    return None
+
+
+def _only_difference(one: bytes, other: bytes) -> int | None:
+    """Give the bit in which two texts of one length differ, if they differ in a single one."""
+    differences = [(at, mine ^ theirs) for at, (mine, theirs) in enumerate(zip(one, other, strict=True))
+                   if mine != theirs]
+    if len(differences) != 1 or differences[0][1].bit_count() != 1:
+        return None
+    return 8 * differences[0][0] + differences[0][1].bit_length() - 1

@@ -1,0 +1,92 @@
+"""Is anything wrong with an audit log at all? The quick half of a check (U-5).
+
+Where a genuine checkpoint covers a record, its bytes need no reading: they are the signed ones if the tree's root is.
+So this hashes them and compares what stands beside them; whatever is odd is left to `audit_check`, which names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from interlock.command.audit import FIRST_PREV, leaf_hash, opens, record_id
+from interlock.command.audit_check import good
+from interlock.command.audit_lines import parse_checkpoint_line, parse_record, redacted_by
+from interlock.command.audit_report import Report
+from interlock.command.audit_tree import EMPTY_ROOT, Frontier
+from interlock.command.note import Checkpoint, is_genuine
+
+WITH_CARE = (b'"personal":{', b'"action":"redact"')
+"""A line with one of these is read with care: its values are to be compared, or it says that others may be gone."""
+
+
+def is_whole(
+    lines: Iterable[bytes], last_line: bytes, public_key: Ed25519PublicKey, earlier: Sequence[Checkpoint] = ()
+) -> Report | None:
+    """Report a whole log, `last_line` its checkpoint, each line with its newline; None where anything is wrong, be it
+    that it is not the one of which an `earlier` checkpoint tells."""
+    head = parse_checkpoint_line(last_line)
+    if head is None or not is_genuine(head, public_key):
+        return None
+    size, count, prev = head.size, 0, FIRST_PREV.encode()
+    frontier, personal = Frontier(), _Personal()
+    grow, ended = frontier.grow, False
+    roots = {0: EMPTY_ROOT, **{one.size: one.root for one in earlier}, size: head.root}
+    told = {(one.origin, one.size, one.root) for one in (*earlier, head)}
+    if not told <= {(head.origin, *root) for root in roots.items()} or roots[0] != EMPTY_ROOT:
+        return None
+    for line in lines:
+        if ended:
+            return None
+        if line == last_line:
+            ended = True
+            continue
+        count += 1
+        start = line.find(b'"record":') + 9
+        raw = line[start:-2]
+        digest = sha256(b"\x00" + raw).digest()
+        shown = digest.hex().encode()
+        if count == 1 or count > size or WITH_CARE[0] in line or WITH_CARE[1] in raw:
+            if not personal.takes(line, count, prev.decode(), head.tenant_id):
+                return None
+        elif (line[:start] != b'{"seq":%d,"hash":"%b","record":' % (count, shown) or line[-2:] != b"}\n"
+              or b'"prev":"' + prev not in raw):
+            return None
+        grow(digest)
+        if count in roots and frontier.root() != roots[count]:
+            return None
+        prev = shown
+    if not ended or count < max(roots) or not personal.is_accounted_for():
+        return None
+    return good(head.tenant_id, count, size, prev.decode(), len(personal.closed), checked=True)
+
+
+class _Personal:
+    """Records that are read with care, and what of their personal data is gone (U-4)."""
+
+    def __init__(self) -> None:
+        self.closed: set[int] = set()
+        self._redacted: set[int] = set()
+
+    def takes(self, line: bytes, place: int, prev: str, tenant_id: str) -> bool:
+        """Tell whether the line is a whole record that may stand here."""
+        read = parse_record(line)
+        if read is None:
+            return False
+        shown, body = read
+        if (leaf_hash(bytes(shown.record)), shown.seq, body.seq, body.id) != (shown.hash, place, place,
+                                                                             record_id(place)):
+            return False
+        committed, opened = body.personal or {}, shown.personal or {}
+        if committed.keys() - opened.keys():
+            self.closed.add(place)
+        if body.action == "redact":
+            self._redacted |= redacted_by(body.meta)
+        return (body.prev == prev and body.tenant_id == tenant_id
+                and all(opens(committed.get(name, ""), name, *value) for name, value in opened.items()))
+
+    def is_accounted_for(self) -> bool:
+        """Tell whether a record says of every value that is gone that it was erased."""
+        return self.closed <= self._redacted

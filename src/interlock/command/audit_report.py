@@ -1,0 +1,49 @@
+"""What a check of an audit log can find, and how it says so (U-5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from interlock.command.audit import FIRST_PREV
+
+
+class Tampering(StrEnum):
+    """What was done to a log."""
+
+    BIT_FLIPPED = "bit flipped"
+    RECORD_CHANGED = "record changed"
+    HASH_CHANGED = "hash changed"
+    REMOVED = "removed"
+    INSERTED = "inserted"
+    REORDERED = "reordered"
+    CUT_TAIL = "cut tail"
+    ROLLED_BACK = "rolled back"
+    REWRITTEN = "rewritten"
+    FORKED = "forked"
+    PERSONAL_CHANGED = "personal data changed"
+    PERSONAL_MISSING = "personal data missing"
+    BAD_SIGNATURE = "bad signature"
+    HEAD_MISSING = "checkpoint missing"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a check. `seq` is the first bad record, None where the checkpoint itself is what is wrong."""
+
+    ok: bool
+    tenant_id: str | None
+    records: int
+    """Records found good, up to the first bad one."""
+    last_hash: str = FIRST_PREV
+    """Hash of the last good record."""
+    not_yet_signed: int = 0
+    """Good records past the checkpoint; they are no failure."""
+    erased: int = 0
+    """Records whose personal data was erased, with a record that says so (U-4)."""
+    signature_checked: bool = False
+    """False when no public key was given: then the checkpoint proves nothing by itself."""
+    seq: int | None = None
+    kind: Tampering | None = None
+    message: str = ""
+    """One sentence for people."""

@@ -1,0 +1,217 @@
+"""The Merkle tree over an audit log (RFC 6962): roots, its growth, and proofs of inclusion and consistency (U-2).
+
+A proof needs only O(log n) hashes, yet which ones depends on where they are kept. So what computes here is a generator:
+it yields a `Span` of hashes that it wants, is sent them, and returns its result. `answer` drives it from plain memory,
+a gateway from its ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple, TypeVar
+
+TILE_BITS = 8
+"""Stored are the leaves, and the roots of whole subtrees of 2^8, 2^16 … leaves: 1/255 of the tree's nodes."""
+HASH_BYTES = 32
+EMPTY_ROOT = hashlib.sha256(b"").digest()
+
+T = TypeVar("T")
+
+
+class Span(NamedTuple):
+    """Hashes of whole subtrees of 2^level leaves: those numbered `start` up to and without `end`. `level` is a multiple
+    of TILE_BITS, and a span has less than 2^TILE_BITS hashes."""
+
+    level: int
+    start: int
+    end: int
+
+
+Wanted = Generator[Span, Sequence[bytes], T]
+"""A computation that asks for spans of hashes on its way."""
+
+
+class Grown(NamedTuple):
+    """A whole subtree of 2^level leaves that a leaf has completed, the `place`-th of its level."""
+
+    level: int
+    place: int
+    hash: bytes
+
+
+def leaf(body: bytes) -> bytes:
+    """Hash a record's bytes as a leaf."""
+    return hashlib.sha256(b"\x00" + body).digest()
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    """Hash two subtrees into the one above them."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+class Frontier:
+    """The roots of the whole subtrees that make up a tree of `size` leaves, largest first: all that its growth needs.
+
+    There are as many as `size` has bits set; one leaf more costs one hash on average.
+    """
+
+    def __init__(self, size: int = 0, peaks: bytes = b"") -> None:
+        self.size = size
+        self._peaks = [peaks[i : i + HASH_BYTES] for i in range(0, len(peaks), HASH_BYTES)]
+        if len(self._peaks) != size.bit_count():
+            raise ValueError(f"A tree of {size} leaves has {size.bit_count()} peaks, not {len(self._peaks)}.")
+
+    @property
+    def peaks(self) -> bytes:
+        """The peaks as they are stored, one after the other."""
+        return b"".join(self._peaks)
+
+    def grow(self, hash_: bytes) -> list[Grown]:
+        """Add a leaf; gives the whole subtrees that are to be stored, lowest first."""
+        grown: list[Grown] = []
+        level, peaks = 0, self._peaks
+        carried = self.size
+        while carried & 1:
+            hash_ = hashlib.sha256(b"\x01" + peaks.pop() + hash_).digest()
+            carried >>= 1
+            level += 1
+            if not level % TILE_BITS:
+                grown.append(Grown(level, carried, hash_))
+        peaks.append(hash_)
+        self.size += 1
+        return grown
+
+    def root(self) -> bytes:
+        """Give the tree's root."""
+        if not self._peaks:
+            return EMPTY_ROOT
+        root = self._peaks[-1]
+        for peak in reversed(self._peaks[:-1]):
+            root = node(peak, root)
+        return root
+
+
+def root_of(hashes: Sequence[bytes]) -> bytes:
+    """Give the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
+    frontier = Frontier()
+    for hash_ in hashes:
+        frontier.grow(hash_)
+    return frontier.root()
+
+
+def subtree(start: int, end: int) -> Wanted[bytes]:
+    """Compute the root over the leaves from `start` up to and without `end`, one of the tree's own subtrees."""
+    count = end - start
+    if count <= 0:
+        return EMPTY_ROOT
+    level = (count.bit_length() - 1) // TILE_BITS * TILE_BITS
+    whole = count >> level
+    first = start >> level
+    hashes = list((yield Span(level, first, first + whole)))
+    rest = start + (whole << level)
+    if rest < end:
+        hashes.append((yield from subtree(rest, end)))
+    return root_of(hashes)
+
+
+def inclusion(index: int, size: int) -> Wanted[list[bytes]]:
+    """Compute the proof that leaf `index` (from 0) is in the tree of `size` leaves (RFC 6962, 2.1.1)."""
+    return (yield from _path(index, 0, size))
+
+
+def consistency(first: int, second: int) -> Wanted[list[bytes]]:
+    """Compute the proof that the tree of `first` leaves is the beginning of that of `second` (RFC 6962, 2.1.2)."""
+    if not 0 < first < second:
+        return []
+    return (yield from _subproof(first, 0, second, known=True))
+
+
+def _path(index: int, start: int, end: int) -> Wanted[list[bytes]]:
+    if end - start == 1:
+        return []
+    middle = start + _split(end - start)
+    if index < middle:
+        path = yield from _path(index, start, middle)
+        path.append((yield from subtree(middle, end)))
+    else:
+        path = yield from _path(index, middle, end)
+        path.append((yield from subtree(start, middle)))
+    return path
+
+
+def _subproof(first: int, start: int, end: int, *, known: bool) -> Wanted[list[bytes]]:
+    if first == end:
+        return [] if known else [(yield from subtree(start, end))]
+    middle = start + _split(end - start)
+    if first <= middle:
+        proof = yield from _subproof(first, start, middle, known=known)
+        proof.append((yield from subtree(middle, end)))
+    else:
+        proof = yield from _subproof(first, middle, end, known=False)
+        proof.append((yield from subtree(start, middle)))
+    return proof
+
+
+def _split(count: int) -> int:
+    """Give the largest power of two below `count`."""
+    return 1 << ((count - 1).bit_length() - 1)
+
+
+def answer(wanted: Wanted[T], read: Callable[[Span], Sequence[bytes]]) -> T:
+    """Drive a computation with hashes that are at hand."""
+    try:
+        span = next(wanted)
+        while True:
+            span = wanted.send(read(span))
+    except StopIteration as done:
+        return done.value
+
+
+def includes(leaf_hash: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
+    """Check a proof of inclusion (RFC 9162, 2.1.3.2)."""
+    if not 0 <= index < size:
+        return False
+    place, last, hash_ = index, size - 1, leaf_hash
+    for sibling in proof:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            hash_ = node(sibling, hash_)
+            while not place & 1 and place:
+                place >>= 1
+                last >>= 1
+        else:
+            hash_ = node(hash_, sibling)
+        place >>= 1
+        last >>= 1
+    return last == 0 and hash_ == root
+
+
+def continues(first: int, first_root: bytes, second: int, second_root: bytes, proof: Sequence[bytes]) -> bool:
+    """Check a proof of consistency (RFC 9162, 2.1.4.2); an empty log is the beginning of every log."""
+    if first == second:
+        return not proof and first_root == second_root
+    if first == 0:
+        return not proof and first_root == EMPTY_ROOT
+    if not 0 < first < second or not proof:
+        return False
+    path = list(proof) if first & (first - 1) else [first_root, *proof]
+    place, last = first - 1, second - 1
+    while place & 1:
+        place >>= 1
+        last >>= 1
+    old = new = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            old, new = node(sibling, old), node(sibling, new)
+            while not place & 1 and place:
+                place >>= 1
+                last >>= 1
+        else:
+            new = node(new, sibling)
+        place >>= 1
+        last >>= 1
+    return last == 0 and old == first_root and new == second_root

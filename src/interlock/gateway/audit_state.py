@@ -1,0 +1,101 @@
+"""Checking the audit logs of a state directory, with the gateway up or down (U-5)."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.backends.sqlite.audit_rows import AuditRows, audit_rows
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.command.audit import record_line
+from interlock.command.audit_check import verify_records
+from interlock.command.audit_lines import parse_checkpoint_line
+from interlock.command.audit_quick import is_whole
+from interlock.command.audit_report import Report, Tampering
+from interlock.command.note import Checkpoint
+from interlock.gateway.checkpoints import newest
+from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+
+CHECKPOINTS_NAME = "audit"
+"""The folder of a state directory that has the checkpoints."""
+
+
+def verify_ledger_file(state: Path) -> Report:
+    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2).
+
+    Gives the report of the first tenant whose log is bad, else one with the sums. Raises LedgerError when the database
+    cannot be read, KeyUnusable when the public key cannot.
+    """
+    reports = verify_tenants(state)
+    bad = next((report for report in reports if not report.ok), None)
+    if bad is not None:
+        return bad
+    records = sum(report.records for report in reports)
+    unsigned = sum(report.not_yet_signed for report in reports)
+    erased = sum(report.erased for report in reports)
+    message = f"{records} records of {len(reports)} tenants, all in order and unchanged"
+    message += f"; {unsigned} not yet signed" if unsigned else ""
+    message += f"; personal data of {erased} was erased." if erased else "."
+    return Report(ok=True, tenant_id=reports[0].tenant_id if len(reports) == 1 else None, records=records,
+                  not_yet_signed=unsigned, erased=erased, signature_checked=True, message=message)
+
+
+def verify_tenants(state: Path) -> list[Report]:
+    """Check each tenant's audit log; one report each, by tenant."""
+    key = load_public_key(state / PUBLIC_NAME)
+    sink = CheckpointFiles(state / CHECKPOINTS_NAME)
+    # The checkpoints are read before the rows: what is signed in between must not look as if it had been cut.
+    kept = {tenant_id: sink.lines(tenant_id) for tenant_id in sink.tenants()}
+    with audit_rows(state / LEDGER_NAME) as rows:
+        return [_verify_tenant(rows, tenant_id, kept.get(tenant_id, []), key)
+                for tenant_id in sorted({*rows.tenants(), *kept})]
+
+
+def _verify_tenant(rows: AuditRows, tenant_id: str, kept: list[bytes], key: Ed25519PublicKey) -> Report:
+    head = newest(kept)
+    earlier, unreadable = _earlier(kept, head)
+    if unreadable is not None:
+        return Report(ok=False, tenant_id=tenant_id, records=0, kind=Tampering.BAD_SIGNATURE, signature_checked=True,
+                      message=f"Line {unreadable} of the checkpoints of {tenant_id} is not in the form it was written "
+                      "in.")
+    whole = None
+    if head is not None:
+        whole = is_whole(chain(map(record_line, rows.records(tenant_id)), (head,)), head, key, earlier)
+    report = whole or verify_records(rows.records(tenant_id), head, key, earlier)
+    return _against_noted(msgspec.structs.replace(report, tenant_id=tenant_id), *rows.head(tenant_id))
+
+
+def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], int | None]:
+    """Read the checkpoints before the last; a torn line may stand only where a power cut leaves one: before another."""
+    read: list[Checkpoint] = []
+    for number, line in enumerate(kept, 1):
+        if line is head:
+            break
+        found = parse_checkpoint_line(line)
+        if found is None:
+            return read, number
+        read.append(found)
+    return read, None
+
+
+def _against_noted(report: Report, noted: int, last_hash: str) -> Report:
+    """Compare with where the database itself says that the log ends."""
+    tenant_id = report.tenant_id
+    if report.kind is Tampering.CUT_TAIL and noted == report.records:
+        message = (f"The database of {tenant_id} agrees with itself and ends at record {noted}, but more had been "
+                   "signed: an older copy of it was put back.")
+        return msgspec.structs.replace(report, kind=Tampering.ROLLED_BACK, message=message)
+    if not report.ok or (noted, last_hash) == (report.records, report.last_hash):
+        return report
+    kind = Tampering.REWRITTEN
+    if noted != report.records:
+        kind = Tampering.CUT_TAIL if noted > report.records else Tampering.INSERTED
+    return msgspec.structs.replace(
+        report, ok=False, kind=kind, seq=min(noted, report.records) + (noted != report.records),
+        message=f"The database of {tenant_id} has {report.records} records, and has noted another end of the log "
+        f"(record {noted}).",
+    )

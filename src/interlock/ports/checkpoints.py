@@ -1,0 +1,21 @@
+"""Where checkpoints of the audit logs are kept: outside the database, so that one contradicts the other (U-3)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class CheckpointSink(Protocol):
+    """Guarantees: what was appended stays, in order, and survives power loss once `append` returned. Calls block."""
+
+    def append(self, tenant_id: str, line: bytes) -> None:
+        """Keep one checkpoint more. Raises OSError."""
+        ...
+
+    def lines(self, tenant_id: str) -> list[bytes]:
+        """Give all of a tenant's, oldest first, as they were appended; nothing when there is none. Raises OSError."""
+        ...
+
+    def tenants(self) -> list[str]:
+        """Name the tenants of which there is one."""
+        ...

@@ -1,0 +1,120 @@
+"""The audit log over REST: pages, export, checkpoint, proofs, and what may be erased (U-1, U-3, U-4, U-5)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.small_gateway.running import Gateway
+
+from interlock.command.audit_check import verify
+from interlock.command.audit_tree import continues, includes
+from interlock.command.note import is_genuine, parse_checkpoint
+from interlock.ports.ledger import Audit, Batch
+from interlock.protocol.records import AuditDraft
+
+pytestmark = pytest.mark.anyio
+PUBLIC = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key()
+
+
+async def said(gateway: Gateway, who: str, comment: str) -> None:
+    draft = AuditDraft(tenant_id="default", at="2026-11-21T10:00:00.000Z", who={"id": who, "role": "approver"},
+                       action="vote", personal={"comment": comment})
+    await gateway.desk.ledger.commit(Batch([Audit(draft)]))
+
+
+async def got(gateway: Gateway, path: str, **query: Any) -> Any:
+    answer = await gateway.http.get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.req("U-1", "U-5")
+async def test_audit_is_read_in_pages_and_exported_with_its_checkpoint(gateway: Gateway) -> None:
+    await gateway.desk.audit(3)
+    page = (await gateway.http.get("/v1/audit?limit=3")).json()
+    assert [item["seq"] for item in page["items"]] == [1, 2, 3]
+    rest = (await gateway.http.get("/v1/audit", params={"since": page["next_cursor"]})).json()
+    assert [item["record"]["action"] for item in rest["items"]] == ["audit_read"]
+    export = await gateway.http.get("/v1/audit/export")
+    lines = export.text.splitlines()
+    assert export.headers["Content-Type"] == "application/x-ndjson"
+    assert [json.loads(line)["seq"] for line in lines[:-1]] == [1, 2, 3, 4, 5]
+    assert json.loads(lines[-2])["record"]["action"] == "audit_export"
+    assert parse_checkpoint(json.loads(lines[-1])["checkpoint"]).size == 5
+    report = verify(export.content.splitlines(keepends=True), PUBLIC)
+    assert (report.ok, report.records, report.not_yet_signed) == (True, 5, 0)
+    assert (await gateway.http.head("/v1/audit/export")).content == b""
+    async with gateway.as_role("owner", "other") as other:
+        for path in ("export", "checkpoint", "proof/inclusion?seq=1"):
+            assert (await other.get("/v1/audit/" + path)).status_code == 503
+
+
+@pytest.mark.req("U-3", "U-5")
+async def test_a_checkpoint_and_its_proofs_hold_by_themselves(gateway: Gateway) -> None:
+    await gateway.desk.audit(300)
+    answer = await gateway.http.get("/v1/audit/checkpoint")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    earlier = parse_checkpoint(answer.text)
+    assert is_genuine(earlier, PUBLIC)
+    assert earlier.size == 300
+    await gateway.desk.audit(123)
+    later = parse_checkpoint((await gateway.http.get("/v1/audit/checkpoint")).text)
+    told = await got(gateway, "/v1/audit/proof/consistency", first=300)
+    proof = [bytes.fromhex(one) for one in told["proof"]]
+    assert continues(300, earlier.root, 423, later.root, proof)
+    for seq in (1, 256, 257, 423):
+        told = await got(gateway, "/v1/audit/proof/inclusion", seq=seq)
+        proof = [bytes.fromhex(one) for one in told["proof"]]
+        assert includes(bytes.fromhex(told["hash"]), seq - 1, 423, proof, later.root)
+        assert not includes(bytes.fromhex(told["hash"]), seq, 423, proof, later.root)
+    assert (await got(gateway, "/v1/audit/proof/inclusion", seq=3, size=300))["root"] == earlier.root.hex()
+
+
+@pytest.mark.req("U-5")
+@pytest.mark.parametrize(("path", "status"), [
+    ("inclusion", 400), ("inclusion?seq=0", 400), ("inclusion?seq=9", 404), ("inclusion?seq=1&size=99", 404),
+    ("consistency", 400), ("consistency?first=4&second=3", 400), ("consistency?first=1&second=99", 404),
+])
+async def test_a_proof_of_what_is_not_there_is_refused_in_a_sentence(gateway: Gateway, path: str, status: int) -> None:
+    await gateway.desk.audit(3)
+    answer = await gateway.http.get("/v1/audit/proof/" + path)
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+
+
+@pytest.mark.req("U-4")
+async def test_what_a_person_wrote_is_erased_and_the_log_stays_whole(gateway: Gateway) -> None:
+    for number in range(3):
+        await said(gateway, "user:ann", f"ann {number}")
+    await said(gateway, "user:bob", "bob")
+    told = await gateway.post("/v1/audit/erasures", {"who": "user:ann"}, "erase-ann-for-good")
+    assert told.json() == {"erased": [1, 2, 3], "has_more": False}
+    again = await gateway.post("/v1/audit/erasures", {"records": [4, 4, 99, 1, 0]})
+    assert again.json()["erased"] == [4]
+    replayed = await gateway.post("/v1/audit/erasures", {"who": "user:ann"}, "erase-ann-for-good")
+    assert replayed.json() == told.json()
+    export = await gateway.http.get("/v1/audit/export")
+    assert "ann 1" not in export.text
+    assert '"bob"' not in export.text
+    report = verify(export.content.splitlines(keepends=True), PUBLIC)
+    assert (report.ok, report.erased) == (True, 4)
+    redacted = [json.loads(line)["record"] for line in export.text.splitlines() if '"redact"' in line]
+    assert [record["meta"] for record in redacted] == [{"of": "user:ann", "records": [1, 2, 3]}, {"records": [4]}]
+
+
+@pytest.mark.req("U-4")
+async def test_only_admins_erase_and_only_one_way_at_a_time(gateway: Gateway) -> None:
+    await said(gateway, "user:ann", "hello")
+    for body in ({}, {"who": "user:ann", "records": [1]}, {"records": ["1"]}, {"whom": "x"}):
+        assert (await gateway.post("/v1/audit/erasures", body)).status_code == 400
+    async with gateway.as_role("auditor") as auditor:
+        headers = {"Idempotency-Key": "auditors-do-not-erase"}
+        refused = await auditor.post("/v1/audit/erasures", json={"records": [1]}, headers=headers)
+        assert refused.status_code == 403
+        page = (await auditor.get("/v1/audit")).json()
+        assert page["items"][0]["personal"]["comment"][1] == "hello"
+        assert page["items"][1]["record"]["action"] == "auth_denied"
+        assert set(page["items"][1]["personal"]) == {"ip", "user_agent"}
