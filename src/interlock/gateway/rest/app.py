@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -101,7 +101,8 @@ class RestApp:
             return await self._credentials.principal(bearer(scope["headers"]))
         except Problem as problem:
             if problem.code == "Unauthorized":
-                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code, personal_of(request))
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
+                                         personal_of(HTTPConnection(scope)))
             raise
 
     async def _operate_noted(self, request: Request, principal: Principal) -> ASGIApp:

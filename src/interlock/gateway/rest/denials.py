@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import structlog
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
@@ -53,7 +53,7 @@ class Denials:
             log.warning("denial_not_recorded", error=str(error))
 
 
-def personal_of(request: Request) -> dict[str, str]:
+def personal_of(request: HTTPConnection) -> dict[str, str]:
     """Give what a request tells of the person behind it, for the part of a record that can be erased (U-4)."""
     said = {"ip": request.client.host if request.client is not None else "",
             "user_agent": request.headers.get("user-agent", "")[:MAX_USER_AGENT]}
