@@ -13,6 +13,11 @@ PROOFS = {
     "hold-claude": "proof.hold_claude",
     "flood": "proof.flood",
     "fuzz": "proof.fuzz",
+    "S1": "proof.tenants",
+    "S2": "proof.tokens",
+    "S6": "proof.hostile",
+    "S7": "proof.canaries",
+    "S8": "proof.inside",
     "R12": "proof.link_chaos",
     "R15": "proof.orphans",
 }

@@ -202,6 +202,20 @@ MEANING = {
     "runner.drain_ms": "after SIGTERM turns that run may end by themselves for so long; no new one begins; 0: they are "
     "cancelled at once, as they are after a second signal",
     "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
+    "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
+    "house; all else is asked over https at public addresses alone",
+    "oidc.issuer": "the issuer's URL, exactly as its tokens name it in `iss`; its keys are found by discovery",
+    "oidc.audience": "`aud` must name one of these",
+    "oidc.tenant": "the tenant of all its tokens; or else `tenant_claim`",
+    "oidc.tenant_claim": "the claim that names the tenant; `a.b` is a claim inside another",
+    "oidc.tenants": "the tenants that this issuer may name in its claim",
+    "oidc.person_claim": "the claim that says who: the person is `NAME:VALUE` in votes and audit",
+    "oidc.roles_claim": "the claim with the roles: a list, or words apart",
+    "oidc.roles": "what each of those words is here: viewer, operator, approver, auditor or admin; others give nothing",
+    "oidc.default_roles": "what every token of this issuer gives",
+    "oidc.algorithms": "what a token may be signed with; public keys alone",
+    "oidc.types": "what `typ` may say; one without is refused",
+    "oidc.leeway_ms": "by how much the clocks of issuer and gateway may differ",
     "agents": "`[agents.ID]`, see below",
     "rule.name": "shown to everyone who is asked, and written into the audit log",
     "rule.effect": "what happens when every match field that is set holds",
@@ -245,7 +259,7 @@ def config_page() -> str:
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
         "`[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "agents"):
+        if section.name in ("policy", "agents", "oidc"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.policy import Rule
@@ -253,7 +267,9 @@ def config_page() -> str:
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
         "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md)."),
-              *_keys("rule", Rule), "", "## [agents.ID]", "", *paragraph(
+              *_keys("rule", Rule), "", "## [oidc.NAME]", "", *paragraph(
+        "[How to connect an issuer](../how-to/oidc.md)."), *_keys("oidc", config.OidcSection), "",
+              "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),
               *_keys("agent", config.AgentSpec)]
     return page("The config file", *lines)

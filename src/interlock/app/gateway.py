@@ -17,6 +17,7 @@ from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.objects.directory import DirectoryObjects
+from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import checkpoint_line
@@ -29,6 +30,7 @@ from interlock.gateway.access import make_access
 from interlock.gateway.audit_state import CHECKPOINTS_NAME
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
@@ -114,9 +116,10 @@ class _Gateway:
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=str(state / LEDGER_NAME))
+        issuers = OidcIssuers(config.oidc, HttpOutgoing(config.outgoing.allow), ledger, clock) if config.oidc else None
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=make_access(ledger, clock, entropy))
+                            access=make_access(ledger, clock, entropy, issuers))
 
     async def run(
         self,

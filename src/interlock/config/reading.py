@@ -45,6 +45,9 @@ def parse(text: str, file: str) -> Config:
     for name in config.agents if config else ():
         if AGENT_ID.fullmatch(name) is None:
             reader.mistake(("agents", name), f'"{name}" is no agent id: use a-z, 0-9, "-" and "_", at most 64.')
+    for name in config.oidc if config else ():
+        if AGENT_ID.fullmatch(name) is None:
+            reader.mistake(("oidc", name), f'"{name}" is no name for an issuer: use a-z, 0-9, "-" and "_", at most 64.')
     if reader.sentences or config is None:
         raise ConfigError(reader.sentences)
     return config

@@ -10,6 +10,7 @@ import msgspec
 from interlock.command.policy import Rule
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
+from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
 
 DEFAULT_PORT = 7420
 
@@ -75,6 +76,57 @@ class RunnerSection(Section, frozen=True, kw_only=True):
     drain_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"})
+"""What a token may be signed with: public keys alone, so that none who can check can sign."""
+
+
+class OidcSection(Section, frozen=True, kw_only=True):
+    """`[oidc.NAME]`: an issuer whose tokens are accepted, and what its claims mean here (K-1)."""
+
+    issuer: str
+    audience: Annotated[list[str], msgspec.Meta(min_length=1)]
+    tenant: str | None = None
+    tenant_claim: str | None = None
+    tenants: list[str] = []
+    person_claim: str = "sub"
+    roles_claim: str = "roles"
+    roles: dict[str, str] = {}
+    default_roles: list[str] = []
+    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "Ed25519")
+    types: tuple[str, ...] = ("jwt", "at+jwt")
+    leeway_ms: Annotated[int, msgspec.Meta(ge=0, le=300_000)] = 30_000
+
+    def __post_init__(self) -> None:
+        if not self.issuer.startswith(("https://", "http://")):
+            raise ValueError("issuer: the issuer's URL, exactly as its tokens name it")
+        if (self.tenant is None) == (self.tenant_claim is None):
+            raise ValueError("tenant: either `tenant`, one for all, or `tenant_claim` with the list `tenants`")
+        if self.tenant_claim is not None and not self.tenants:
+            raise ValueError("tenants: the tenants that this issuer may name in its claim")
+        for name in (*self.tenants, *([self.tenant] if self.tenant else [])):
+            if TENANT_ID.fullmatch(name) is None:
+                raise ValueError(f"tenant: {name!r} is no tenant's id")
+        known = [role for role in GIVEN_ROLES if role != "owner"]
+        for role in (*self.roles.values(), *self.default_roles):
+            if role not in known:
+                raise ValueError(f"roles: {role!r} is no role for a token; known: {', '.join(known)}")
+        if not self.algorithms or not ALGORITHMS.issuperset(self.algorithms):
+            raise ValueError(f"algorithms: some of {', '.join(sorted(ALGORITHMS))}")
+
+
+class OutgoingSection(Section, frozen=True, kw_only=True):
+    """`[outgoing]`: networks inside that the gateway itself may ask, for issuers and webhooks."""
+
+    allow: list[str] = []
+
+    def __post_init__(self) -> None:
+        for text in self.allow:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError:
+                raise ValueError(f"allow: {text!r} is no address and no network like 127.0.0.1/32") from None
+
+
 class Config(Section, frozen=True, kw_only=True):
     """The whole file; a missing file is all defaults."""
 
@@ -82,4 +134,6 @@ class Config(Section, frozen=True, kw_only=True):
     policy: PolicySection = PolicySection()
     limits: LimitsSection = LimitsSection()
     runner: RunnerSection = RunnerSection()
+    outgoing: OutgoingSection = OutgoingSection()
+    oidc: dict[str, OidcSection] = {}
     agents: dict[str, AgentSpec] = {}

@@ -1,0 +1,94 @@
+"""A gateway's API in this process: the real engine over a ledger in memory, asked without a socket."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import httpx2
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.policy import Policy
+from interlock.config import Config
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
+from interlock.gateway.credentials import Issuers, digest
+from interlock.gateway.pairing import Pairings
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.server import build_app
+from interlock.ports.ledger import Batch, PutKey, PutTenant
+from interlock.protocol.records import KeyRecord, TenantRecord
+from interlock.protocol.resources import Actor
+
+NOW_MS = 1_800_000_000_000
+
+
+class SetClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, at_ms: int = NOW_MS) -> None:
+        self.at_ms = at_ms
+
+    def now_ms(self) -> int:
+        """Wall time."""
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        """The same, for spans."""
+        return self.at_ms
+
+
+class Inside:
+    """The API with everything behind it; `ask` is one request under a key."""
+
+    def __init__(self, config: Config | None = None, issuers: Issuers | None = None,
+                 ledger: MemoryLedger | None = None, clock: SetClock | None = None) -> None:
+        self.config = config or Config()
+        self.clock = clock or SetClock()
+        self.ledger = ledger or MemoryLedger()
+        self.engine = Engine(self.ledger, Viewers(self.ledger), self.clock, secrets.token_bytes, Policy([]),
+                             Limits(timeout_ms=1000, approval_ttl_ms=1000, queue_ttl_ms=1000, detach_ttl_ms=1000,
+                                    buffer_policy="RING"))
+        pairings = Pairings(self.ledger, self.clock, secrets.token_bytes, lambda _runner, _why: None)
+        self.front = Front(
+            desk=self.engine, clock=self.clock, facts=Facts("gw_proof", "0", "/state", "/state/ledger.db"),
+            checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
+            access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers),
+        )
+        app: Any = build_app(self.front, self.config.gateway, _no_rawp)
+        self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
+        self._asked = 0
+
+    async def tenant(self, tenant_id: str, roles: tuple[str, ...]) -> dict[str, str]:
+        """Make a tenant with a key for each role; gives the keys by role."""
+        await self.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant_id, name="", created_ms=NOW_MS))]))
+        keys: dict[str, str] = {}
+        for role in roles:
+            keys[role] = f"ilk_{tenant_id}_{role}_{secrets.token_urlsafe(16)}"
+            await self.ledger.commit(Batch([PutKey(KeyRecord(
+                key_sha256=digest(keys[role]), key_id=f"key_{tenant_id}_{role}", tenant_id=tenant_id, role=role,
+                principal=Actor(type="user", id=f"{tenant_id}-{role}"), created_ms=NOW_MS, origin="made"))]))
+        return keys
+
+    async def ask(self, token: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
+        """One request; a POST gets a fresh idempotency key."""
+        self._asked += 1
+        headers = {**({"Authorization": f"Bearer {token}"} if token is not None else {}), **more.pop("headers", {})}
+        if method == "POST":
+            headers.setdefault("Idempotency-Key", f"proof-{self._asked:012d}")
+        return await self.http.request(method, path, headers=headers, **more)
+
+    async def close(self) -> None:
+        """End the engine and the connection."""
+        await self.http.aclose()
+        await self.engine.stop()
+
+
+async def _no_head(_tenant: str) -> bytes | None:
+    return b'{"count":0}\n'
+
+
+async def _no_rawp(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise AssertionError("no runner is expected here")

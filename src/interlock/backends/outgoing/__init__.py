@@ -1,0 +1,1 @@
+"""Outgoing requests over HTTP, and which addresses they may go to."""

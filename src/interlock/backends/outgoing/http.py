@@ -1,0 +1,87 @@
+"""Outgoing requests with httpx2: the name is looked up once, checked, and the address that was checked is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import httpx2
+
+from interlock.backends.outgoing.addresses import Fence, Target, is_address, taken_apart
+from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
+
+MAX_ADDRESSES = 32
+"""A name with more addresses than this is not asked."""
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """Ask the system for a name's addresses."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class HttpOutgoing(Outgoing):
+    """See `interlock.ports.outgoing.Outgoing`. `allowed` are networks that may be asked although they are inside."""
+
+    def __init__(self, allowed: Sequence[str] = (), resolve: Resolve = look_up,
+                 tls: ssl.SSLContext | None = None) -> None:
+        self._fence = Fence(allowed)
+        self._resolve = resolve
+        self._tls = tls
+
+    def check(self, url: str) -> None:
+        target = taken_apart(url)
+        self._fence.check_scheme(target)
+        if is_address(target.host):
+            self._fence.check(target, target.host)
+
+    async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
+                   max_bytes: int, timeout_s: float) -> Answer:
+        target = taken_apart(url)
+        self._fence.check_scheme(target)
+        try:
+            async with asyncio.timeout(timeout_s):
+                address = await self._address(target)
+                return await self._ask(method, target, address, headers, body, max_bytes)
+        except TimeoutError:
+            raise Unreached(f"{target.host} did not answer within {timeout_s:g} s.") from None
+        except httpx2.HTTPError as error:
+            raise Unreached(f"{target.host} cannot be asked: {type(error).__name__}.") from None
+
+    async def _address(self, target: Target) -> str:
+        """Look the name up; one address inside among several is a trick, and refuses them all."""
+        if is_address(target.host):
+            found = [target.host]
+        else:
+            try:
+                found = await self._resolve(target.host, target.port)
+            except OSError:
+                raise Unreached(f"The name {target.host} is not known.") from None
+        if not 0 < len(found) <= MAX_ADDRESSES:
+            raise UrlRefused(f"{target.host} has {len(found)} addresses.")
+        for address in found:
+            if not is_address(address):
+                raise UrlRefused(f"{target.host} has an address of one link only.")
+            self._fence.check(target, address)
+        return found[0]
+
+    async def _ask(self, method: str, target: Target, address: str, headers: Mapping[str, str], body: bytes | None,
+                   max_bytes: int) -> Answer:
+        pinned = f"[{address}]" if ":" in address else address
+        extensions = {"sni_hostname": target.host} if target.scheme == "https" else {}
+        async with (
+            httpx2.AsyncClient(trust_env=False, follow_redirects=False, verify=self._tls or True) as http,
+            http.stream(method, f"{target.scheme}://{pinned}:{target.port}{target.path}", content=body,
+                        headers={**headers, "Host": target.authority, "Accept-Encoding": "identity"},
+                        extensions=extensions) as response,
+        ):
+            taken = bytearray()
+            async for chunk in response.aiter_raw():
+                taken += chunk
+                if len(taken) > max_bytes:
+                    raise Unreached(f"The answer of {target.host} is larger than {max_bytes} bytes.")
+            return Answer(response.status_code, bytes(taken))

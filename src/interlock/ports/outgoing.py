@@ -1,0 +1,36 @@
+"""Requests that the gateway itself makes to addresses that a config or a tenant names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+
+class Answer(NamedTuple):
+    """What came back; a redirect is an answer like any other, and is never followed."""
+
+    status: int
+    body: bytes
+
+
+class UrlRefused(Exception):
+    """The URL leads where nothing of this gateway goes; the text is one sentence with its remedy."""
+
+
+class Unreached(Exception):
+    """Nobody answered within the time, or the answer was larger than it may be; the text is one sentence."""
+
+
+class Outgoing(Protocol):
+    """Guarantees: a request goes to a public address over https, or to one that the config allows; the address that
+    was checked is the one that is connected to; redirects and proxies of the environment are not followed; body and
+    time are bounded. Nothing else in the house makes requests to addresses that somebody names."""
+
+    def check(self, url: str) -> None:
+        """Refuse what can be told from the URL alone, without looking its name up. Raises UrlRefused."""
+        ...
+
+    async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
+                   max_bytes: int, timeout_s: float) -> Answer:
+        """Raises UrlRefused or Unreached."""
+        ...

@@ -1,0 +1,51 @@
+"""What the gateway asks by itself: public addresses over https, the one that was checked, and within bounds."""
+
+from __future__ import annotations
+
+import pytest
+from proof import inside
+from proof.issuer import Issuer
+
+from interlock.backends.outgoing.addresses import taken_apart
+from interlock.backends.outgoing.http import HttpOutgoing
+from interlock.ports.outgoing import Unreached, UrlRefused
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.req("K-1")
+async def test_nothing_inside_is_asked() -> None:
+    tried, wrong = await inside.trial()
+    assert wrong == []
+    assert tried > 150
+
+
+@pytest.mark.req("K-1")
+def test_what_the_url_alone_tells_is_told_at_once() -> None:
+    HttpOutgoing().check("https://example.org/hook")
+    HttpOutgoing(["127.0.0.0/8"]).check("http://127.0.0.1:9/hook")
+    for url in ("http://127.0.0.1/", "https://[::1]/", "https://a@b/"):
+        with pytest.raises(UrlRefused):
+            HttpOutgoing().check(url)
+    assert taken_apart("https://[2606:4700::1]:8443/a?b=c") == ("https", "2606:4700::1", 8443, "/a?b=c")
+    assert taken_apart("https://Example.org").authority == "example.org"
+
+
+@pytest.mark.req("K-1")
+async def test_an_answer_too_large_and_a_name_not_known_are_one_sentence() -> None:
+    async with Issuer() as there:
+        outgoing = HttpOutgoing(["127.0.0.1/32"])
+        with pytest.raises(Unreached, match="larger than 10 bytes"):
+            await outgoing.send("GET", there.url + "/keys", headers={}, max_bytes=10, timeout_s=5)
+        answer = await outgoing.send("POST", there.url + "/nothing", headers={"X-A": "b"}, body=b"{}", max_bytes=10,
+                                     timeout_s=5)
+        assert (answer.status, answer.body) == (404, b"{}")
+    with pytest.raises(Unreached, match="cannot be asked"):
+        await outgoing.send("GET", there.url, headers={}, max_bytes=10, timeout_s=5)
+
+    async def unknown(_host: str, _port: int) -> list[str]:
+        raise OSError
+
+    with pytest.raises(Unreached, match="is not known"):
+        await HttpOutgoing(resolve=unknown).send("GET", "https://nowhere.example/", headers={}, max_bytes=1,
+                                                 timeout_s=1)

@@ -1,0 +1,148 @@
+"""Tokens of an issuer of our own on loopback: forged ones, keys that rotate, and an issuer that fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from proof import tokens
+from proof.front import NOW_MS, SetClock
+from proof.issuer import Issuer
+from proof.tokens import honest, section
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.outgoing.http import HttpOutgoing
+from interlock.gateway.oidc.keysets import FAILURE_PAUSE_MS, KEYS_LIFE_MS, REFRESH_INTERVAL_MS
+from interlock.gateway.oidc.tokens import OidcIssuers
+from interlock.ports.ledger import Batch, PutTenant
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import TenantRecord
+
+pytestmark = pytest.mark.anyio
+
+DISCOVERY = "/.well-known/openid-configuration"
+
+
+class Corp:
+    """An issuer, and a gateway's reading of its tokens."""
+
+    def __init__(self, issuer: Issuer, **changes: Any) -> None:
+        self.issuer = issuer
+        self.clock, self.ledger = SetClock(), MemoryLedger()
+        settings = msgspec.structs.replace(section(issuer), **changes)
+        self.issuers = OidcIssuers({"corp": settings}, HttpOutgoing(["127.0.0.1/32"]), self.ledger, self.clock)
+
+    async def open(self) -> Corp:
+        await self.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="acme", name="", created_ms=1))]))
+        return self
+
+    async def who(self, token: str) -> str:
+        principal = await self.issuers.principal(token)
+        return f"{principal.actor.id} {principal.tenant_id} {principal.role} {principal.key_id}"
+
+    async def refused(self, token: str, code: str = "Unauthorized") -> Problem:
+        with pytest.raises(Problem) as caught:
+            await self.issuers.principal(token)
+        assert caught.value.code == code, caught.value
+        return caught.value
+
+
+@pytest.fixture
+async def corp() -> AsyncIterator[Corp]:
+    async with Issuer() as issuer:
+        yield await Corp(issuer).open()
+
+
+@pytest.mark.req("K-1", "F-1")
+async def test_every_forged_token_is_401_and_the_honest_one_beside_it_is_not() -> None:
+    offered, wrong = await tokens.trial()
+    assert wrong == []
+    assert offered >= 40
+
+
+@pytest.mark.req("K-1")
+async def test_claims_say_who_in_which_tenant_with_which_roles() -> None:
+    async with Issuer() as issuer:
+        mapped = await Corp(issuer, roles_claim="realm_access.roles", person_claim="email", tenant="acme",
+                            tenant_claim=None, roles={"a": "approver", "b": "operator"}).open()
+        claims = honest(issuer, email="ann@example.org", realm_access={"roles": ["b", "a", "c"]},
+                        aud=["x", "interlock"])
+        assert await mapped.who(issuer.sign(claims)) == "corp:ann@example.org acme approver+operator oidc:corp"
+        spaced = await Corp(issuer, roles_claim="scope", roles={"run": "operator"}, default_roles=["viewer"]).open()
+        assert await spaced.who(issuer.sign(honest(issuer, scope="openid run"))) == (
+            "corp:ann acme operator+viewer oidc:corp")
+        assert await spaced.who(issuer.sign(honest(issuer), {"typ": "application/at+jwt"})) == (
+            "corp:ann acme viewer oidc:corp")
+
+
+@pytest.mark.req("K-1")
+async def test_keys_that_rotate_are_found_and_those_that_went_are_refused(corp: Corp) -> None:
+    issuer = corp.issuer
+    old = issuer.sign(honest(issuer))
+    assert await corp.who(old)
+    assert await corp.who(old)
+    assert issuer.asked == {DISCOVERY: 1, "/keys": 1}
+    issuer.rotate("second")
+    fresh = issuer.sign(honest(issuer))
+    await corp.refused(fresh)
+    corp.clock.at_ms += REFRESH_INTERVAL_MS
+    assert await corp.who(fresh)
+    assert issuer.asked["/keys"] == 2
+    await corp.refused(old)
+
+
+@pytest.mark.req("K-1")
+async def test_unknown_keys_make_the_issuer_be_asked_at_a_pace_only(corp: Corp) -> None:
+    issuer = corp.issuer
+    await corp.who(issuer.sign(honest(issuer)))
+    corp.clock.at_ms += REFRESH_INTERVAL_MS
+    for number in range(20):
+        await corp.refused(issuer.sign(honest(issuer), {"kid": f"made-up-{number}"}))
+    assert issuer.asked["/keys"] == 2
+
+
+@pytest.mark.req("K-1", "F-1")
+@pytest.mark.parametrize(("path", "answer", "code"), [
+    (DISCOVERY, (500, b""), "UpstreamError"), (DISCOVERY, (200, b"no json"), "UpstreamError"),
+    (DISCOVERY, (302, b""), "UpstreamError"), (DISCOVERY, (200, b"[" * 100_000), "UpstreamError"),
+    (DISCOVERY, (200, b'{"issuer":"https://evil.example","jwks_uri":"https://evil.example"}'), "UpstreamError"),
+    ("/keys", (200, b'{"keys":[]}'), "UpstreamError"), ("/keys", (200, b'{"keys":[{"kty":"oct","k":"AAAA"}]}'),
+                                                        "UpstreamError"),
+    ("/keys", (200, b'{"keys":[' + b" " * 300_000), "Unavailable"),
+])
+async def test_an_issuer_that_fails_is_said_to_and_left_alone_for_a_while(
+    corp: Corp, path: str, answer: tuple[int, bytes], code: str
+) -> None:
+    issuer = corp.issuer
+    issuer.answers[path] = answer
+    token = issuer.sign(honest(issuer))
+    problem = await corp.refused(token, code)
+    assert problem.headers["Retry-After"] == "5"
+    asked = dict(issuer.asked)
+    await corp.refused(token, code)
+    assert issuer.asked == asked
+    issuer.answers.clear()
+    corp.clock.at_ms += FAILURE_PAUSE_MS
+    assert await corp.who(token)
+
+
+@pytest.mark.req("K-1")
+async def test_a_discovery_that_leads_inside_is_not_followed(corp: Corp) -> None:
+    issuer = corp.issuer
+    issuer.answers[DISCOVERY] = (200, b'{"issuer":"%s","jwks_uri":"http://169.254.169.254/"}' % issuer.url.encode())
+    problem = await corp.refused(issuer.sign(honest(issuer)), "UpstreamError")
+    assert "over https only" in problem.detail
+
+
+@pytest.mark.req("K-1")
+async def test_known_keys_outlive_an_issuer_that_is_down(corp: Corp) -> None:
+    issuer = corp.issuer
+    assert await corp.who(issuer.sign(honest(issuer)))
+    issuer.answers[DISCOVERY] = (503, b"")
+    corp.clock.at_ms += KEYS_LIFE_MS
+    later = honest(issuer, iat=NOW_MS // 1000, exp=NOW_MS // 1000 + 100_000)
+    assert await corp.who(issuer.sign(later))
+    corp.clock.at_ms += 24 * 60 * 60 * 1000
+    await corp.refused(issuer.sign(later), "UpstreamError")
