@@ -26,6 +26,8 @@ TITLE = "RAWP-DPS frames, with Interlock's profile"
 LINE = (f"The frames between a gateway (RAWP Master) and a runner (RAWP Local Client), {DPS_VERSION}. "
         "`x-origin` tells the published words (S, R) from those of Interlock's own profile (P).")
 
+LICENSE_URL = "https://www.apache.org/licenses/LICENSE-2.0"
+
 DEFINITIONS = "#/$defs/"
 COMPONENTS = "#/components/schemas/"
 
@@ -74,7 +76,7 @@ def asyncapi() -> Schema:
     return {
         "asyncapi": "3.0.0",
         "info": {"title": TITLE, "version": DPS_VERSION, "description": LINE,
-                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+                 "license": {"name": "Apache-2.0", "url": LICENSE_URL}},
         "defaultContentType": "application/json",
         "channels": {"rawp": {
             "address": "/rawp",
