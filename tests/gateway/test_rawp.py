@@ -158,7 +158,11 @@ async def test_a_link_without_its_token_or_protocol_is_refused_before_it_opens(
     async with house.link(token, subprotocol) as runner:
         start, body = await runner.next(), await runner.next()
         assert (start["type"], start["status"]) == ("websocket.http.response.start", status)
-        assert json.loads(body["body"])["status"] == status
+        told = json.loads(body["body"])
+        code = {401: "UNAUTHORIZED", 406: "VERSION_UNSUPPORTED"}[status]
+        assert (told["status"], told["error_code"]) == (status, code)
+        assert told["detail"]
+        assert told["hint"]
 
 
 @pytest.mark.req("L-4")
@@ -175,13 +179,17 @@ async def test_hello_is_answered_by_a_welcome_and_only_then_by_anything_else(hou
 
 @pytest.mark.req("L-4", "W-2")
 @pytest.mark.parametrize(
-    ("changes", "code"), [({"versions": ["rawp-dps-0.9"]}, 4406), ({"runner_id": "somebody"}, 4401)]
+    ("changes", "code", "named"), [({"versions": ["rawp-dps-0.9"]}, 4406, "VERSION_UNSUPPORTED"),
+                                   ({"runner_id": "somebody"}, 4401, "UNAUTHORIZED")]
 )
-async def test_a_hello_that_does_not_fit_closes_the_link(house: House, changes: dict[str, Any], code: int) -> None:
+async def test_a_hello_that_does_not_fit_closes_the_link_and_names_its_code(
+    house: House, changes: dict[str, Any], code: int, named: str
+) -> None:
     async with house.link() as runner:
         runner.hello(**changes)
         assert (await runner.next())["type"] == "websocket.accept"
-        assert (await runner.next())["code"] == code
+        closed = await runner.next()
+        assert (closed["code"], closed["reason"].partition(": ")[0]) == (code, named)
 
 
 @pytest.mark.req("L-4")

@@ -91,13 +91,13 @@ async def test_a_frame_behind_one_that_did_not_become_durable_does_not_pass_it(h
 @pytest.mark.req("D-1", "E-3")
 async def test_frames_that_two_links_of_a_runner_both_carry_are_applied_once(house: House) -> None:
     async with house.session() as (old, session_id, _):
+        old.say("agent.error", warning("a"), session_id=session_id, seq=2)
+        old.say("agent.error", warning("b"), session_id=session_id, seq=3)
+        shell = await house.lane(session_id)
+        while shell.lane.state.last_seq < 3:
+            await asyncio.sleep(0)
         known = p.HelloSession(session_id=session_id, last_seq_sent=3, control_seq=3, state="idle")
         async with house.attached(known) as new:
-            old.say("agent.error", warning("a"), session_id=session_id, seq=2)
-            old.say("agent.error", warning("b"), session_id=session_id, seq=3)
-            shell = await house.lane(session_id)
-            while shell.lane.state.last_seq < 3:
-                await asyncio.sleep(0)
             for seq, text in ((2, "a"), (3, "b"), (4, "c")):
                 new.say("agent.error", warning(text), session_id=session_id, seq=seq)
             await new.acked(4)

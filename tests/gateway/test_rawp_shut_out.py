@@ -37,11 +37,49 @@ async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count
         await revoke(house)
         house.endpoint.shut_out("local", "the runner was revoked")
         runner.say("agent.error", warning(), session_id=session_id, seq=2)
-        assert await asyncio.wait_for(runner.closed(), 1) == (CloseCode.UNAUTHORIZED, "the runner was revoked")
+        assert await asyncio.wait_for(runner.closed(), 1) == (
+            CloseCode.UNAUTHORIZED, "UNAUTHORIZED: the runner was revoked")
         assert house.engine.presence.link_of("local") is None
         assert await house.kinds(session_id) == ["session.capabilities"]
     async with house.link() as again:
         assert (await again.next())["status"] == 401
+
+
+@pytest.mark.req("L-5", "D-1")
+async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard(house: House) -> None:
+    """What lay in a delayed link's buffers comes out when the newer one is at work: nothing of it counts."""
+    async with house.session() as (old, session_id, _):
+        known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
+        async with house.attached(known) as new:
+            old.say("agent.error", warning("late"), session_id=session_id, seq=2)
+            old.say("x-interlock.ack", p.Ack(session_id=session_id, seq=99))
+            old.say("x-interlock.heartbeat", p.Heartbeat(agents=[]))
+            closed = await asyncio.wait_for(old.closed(), 1)
+            assert closed == (CloseCode.REPLACED, "the same runner opened a newer link")
+            new.say("agent.error", warning("in time"), session_id=session_id, seq=2)
+            await new.acked(2)
+            assert house.engine.presence.link_of("local") is not None
+    events = await house.ledger.events(f"s/{session_id}", 0, 100)
+    said = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
+    assert said == [None, "in time"]
+
+
+@pytest.mark.req("L-5")
+async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_lane(house: House) -> None:
+    async with house.session() as (_, session_id, _):
+        pass
+    known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
+    async with house.link() as old, house.link() as new:
+        assert [(await one.next())["type"] for one in (old, new)] == ["websocket.accept"] * 2
+        old.hello(known)
+        new.hello(known)
+        await new.frame("x-interlock.welcome")
+        assert (await old.closed())[0] == CloseCode.REPLACED
+        shell = await house.lane(session_id)
+        async with asyncio.timeout(5):
+            while shell.link is None:
+                await asyncio.sleep(0.001)
+        assert shell.link is house.engine.presence.link_of("local")
 
 
 async def test_a_token_revoked_while_its_link_opens_gets_no_further(house: House) -> None:

@@ -112,10 +112,11 @@ class Peer:
 
 
 class Gateway:
-    """Takes links and hands each to the test as a Peer. With `status` it refuses them instead."""
+    """Takes links and hands each to the test as a Peer. With `status` it refuses them instead, by `body`."""
 
     def __init__(self) -> None:
         self.status: http.HTTPStatus | None = None
+        self.body = "no\n"
         self.requests: list[Request] = []
         self._peers: asyncio.Queue[Peer] = asyncio.Queue()
         self._server: Server | None = None
@@ -139,7 +140,7 @@ class Gateway:
 
     def _check(self, socket: ServerConnection, request: Request) -> Response | None:
         self.requests.append(request)
-        return socket.respond(self.status, "no\n") if self.status else None
+        return socket.respond(self.status, self.body) if self.status else None
 
     async def _serve(self, socket: ServerConnection) -> None:
         self._peers.put_nowait(Peer(socket))

@@ -16,9 +16,10 @@ from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.ports.outbox import CloseBlock, PutPolicy
 from interlock.protocol import payloads as p
-from interlock.protocol.codes import CloseCode
+from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import MAX_FRAME_BYTES
+from interlock.protocol.refusals import LinkRefusal, problem
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
 from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
@@ -378,6 +379,35 @@ async def test_a_revoked_token_ends_the_link_for_good() -> None:
         with pytest.raises(TokenRefused):
             await runner.running
         assert not runner.link.attached
+
+
+@pytest.mark.req("W-2", "L-3")
+async def test_the_code_of_a_refused_token_and_what_was_said_of_it_reach_the_person() -> None:
+    async with conversation(dial=False) as (gateway, runner):
+        gateway.status = http.HTTPStatus.UNAUTHORIZED
+        gateway.body = problem(LinkRefusal(Code.UNAUTHORIZED, "the token was rotated")).decode()
+        with pytest.raises(TokenRefused, match="the token was rotated"):
+            await asyncio.wait_for(runner.link.run(), PATIENCE_S)
+        assert (await runner.state("refused")).error_code == "UNAUTHORIZED"
+
+
+@pytest.mark.req("W-2", "L-4")
+async def test_a_version_that_is_not_shared_is_told_by_its_code_and_tried_again() -> None:
+    async with conversation(dial=False) as (gateway, runner):
+        gateway.status = http.HTTPStatus.NOT_ACCEPTABLE
+        gateway.body = problem(LinkRefusal(Code.VERSION_UNSUPPORTED, "this gateway speaks rawp-dps-2.0")).decode()
+        runner.running = asyncio.create_task(runner.link.run())
+        told = await runner.state("detached")
+        assert told.error_code == "VERSION_UNSUPPORTED"
+        assert told.sentence == ("Gateway and runner share no protocol version (this gateway speaks rawp-dps-2.0). "
+                                 "Update the older of the two.")
+        gateway.status = None
+        peer = await gateway.peer()
+        await peer.expect("x-interlock.hello")
+        await peer.close(CloseCode.VERSION, "VERSION_UNSUPPORTED: the runner offers none of ours")
+        told = await runner.state("detached")
+        assert told.error_code == "VERSION_UNSUPPORTED"
+        assert "the runner offers none of ours" in told.sentence
 
 
 @pytest.mark.req("L-5")

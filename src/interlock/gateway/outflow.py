@@ -73,23 +73,25 @@ class RunnerOutflow:
             self._closing = (code, _reason(sentence))
             self._wake.set()
 
-    def shut_out(self, sentence: str) -> None:
-        """Close the link because its token is accepted no more (L-3)."""
-        self._waiting, self._bytes = [], 0
-        self.fail(sentence, CloseCode.UNAUTHORIZED)
+    def shut_out(self, sentence: str, code: int = CloseCode.UNAUTHORIZED) -> None:
+        """Close the link because its token is accepted no more (L-3), or because a newer one took its place: nothing
+        that comes from it counts any more, and nothing that waits goes out."""
+        self._waiting, self._bytes, self._acks = [], 0, {}
+        self.fail(sentence, code)
         self._shut_out = True
         if self._taking is not None:
             self._taking.cancel()  # At once: a frame that has just come in does not count any more.
 
-    async def is_shut_out_in(self, taking: Coroutine[Any, Any, None]) -> bool:
-        """Take frames until the link ends, which raises, or until its runner is shut out, whatever that does."""
+    async def shut_out_in(self, taking: Coroutine[Any, Any, None]) -> tuple[int, str] | None:
+        """Take frames until the link ends, which raises, or until its runner is shut out, whatever that does. Returns
+        the code and reason that the link is closed with."""
         self._taking = asyncio.ensure_future(taking)
         try:
             if not self._shut_out:
                 await asyncio.wait([self._taking])
             if not self._shut_out:
                 await self._taking
-            return True
+            return self._closing
         finally:
             self._taking.cancel()
             await asyncio.gather(self._taking, return_exceptions=True)

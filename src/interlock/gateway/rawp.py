@@ -23,6 +23,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
 from interlock.engine.lanes import LaneShell
 from interlock.engine.presence import Present
+from interlock.gateway.ending import Closing, next_message, refused
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
@@ -43,6 +44,7 @@ from interlock.protocol.limits import (
     OPENING_TIMEOUT_MS,
 )
 from interlock.protocol.records import RunnerRecord
+from interlock.protocol.refusals import LinkRefusal, reason
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -61,15 +63,6 @@ LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
 
 POISON_FRAMES = 256
 """Frames remembered at which a lane broke; they are refused when they come again."""
-
-
-class Closing(Exception):
-    """The link is to be closed with a code and one sentence."""
-
-    def __init__(self, code: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-        self.sentence = sentence
 
 
 class RawpEndpoint:
@@ -93,10 +86,10 @@ class RawpEndpoint:
         runner = await self._authenticate(scope)
         await receive()
         if runner is None:
-            await refuse_upgrade(send, "the runner's token is missing or not accepted; pair the runner again")
+            await refuse_upgrade(send, LinkRefusal(Code.UNAUTHORIZED, "the token is missing or not known here"))
             return
         if DPS_VERSION not in scope.get("subprotocols", ()):
-            await refuse_upgrade(send, f"this gateway speaks {DPS_VERSION}", 406)
+            await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
             return
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
         outflow = RunnerOutflow(send)
@@ -121,7 +114,7 @@ class RawpEndpoint:
         """Close the live link of a runner whose token is accepted no more: nothing it says from now on counts (L-3)."""
         outflow = self._links.get(runner_id)
         if outflow is not None:
-            outflow.shut_out(sentence)
+            outflow.shut_out(reason(LinkRefusal(Code.UNAUTHORIZED, sentence)))
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
@@ -134,14 +127,15 @@ class RawpEndpoint:
     async def _serve(self, runner: RunnerRecord, receive: Receive, outflow: RunnerOutflow) -> None:
         hello = await self._hello(receive)
         if hello.runner_id != runner.runner_id:
-            raise Closing(CloseCode.UNAUTHORIZED, f"the token is runner {runner.runner_id}'s, not {hello.runner_id}'s")
+            raise refused(Code.UNAUTHORIZED, f"the token is runner {runner.runner_id}'s, not {hello.runner_id}'s")
         if DPS_VERSION not in hello.versions:
-            raise Closing(CloseCode.VERSION, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
+            raise refused(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
         older = self._links.get(runner.runner_id)
         if older is not None:
-            # Told by its own code: two runners with one token would else chase each other from link to link.
-            older.fail("the same runner opened a newer link", CloseCode.REPLACED)
+            # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
+            # place. It has a code of its own, or two runners with one token would chase each other from link to link.
+            older.shut_out("the same runner opened a newer link", CloseCode.REPLACED)
         self._links[runner.runner_id] = outflow
         present = self._engine.presence.arrive(runner, hello, clock.now_ms())
         inflow = Inflow(self._gaps)
@@ -151,11 +145,11 @@ class RawpEndpoint:
             # A token that was revoked or changed since it was looked at must not slip through (L-3).
             current = await self._engine.ledger.runner_by_token(runner.token_sha256)
             if current is None or current.revoked:
-                raise Closing(CloseCode.UNAUTHORIZED, "the runner's token is no longer accepted")
+                raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.runner_id)
             taking = self._take_all(runner.runner_id, receive, inflow, batches=outflow.batch)
-            if await outflow.is_shut_out_in(taking):
-                raise Closing(CloseCode.UNAUTHORIZED, "the runner's token is no longer accepted")
+            if (ended := await outflow.shut_out_in(taking)) is not None:
+                raise Closing(*ended)
         finally:
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id]
@@ -167,7 +161,7 @@ class RawpEndpoint:
     async def _hello(self, receive: Receive) -> p.Hello:
         try:
             async with asyncio.timeout(OPENING_TIMEOUT_MS / 1000):
-                raw = await _next_message(receive)
+                raw = await next_message(receive)
         except TimeoutError:
             raise Closing(CloseCode.OPENING, "hello did not come in time") from None
         try:
@@ -212,8 +206,11 @@ class RawpEndpoint:
         self, session_id: str, present: Present, session: p.HelloSession | None, outflow: RunnerOutflow
     ) -> None:
         shell = await self._engine.lanes.lane(session_id)
-        if shell is None or shell.link is outflow or shell.lane.state.runner_id != present.record.runner_id:
+        runner_id = present.record.runner_id
+        if shell is None or shell.link is outflow or shell.lane.state.runner_id != runner_id:
             return
+        if self._links.get(runner_id) is not outflow:
+            return  # A newer link was opened while this one was still being attached.
         offer = present.offer(shell.lane.state.agent_id)
         control_seq = session.control_seq if session is not None else 0
         await shell.attach(outflow, lambda lane: attach(lane, control_seq, offer, known=session is not None))
@@ -230,7 +227,7 @@ class RawpEndpoint:
 
     async def _take_all(self, runner_id: str, receive: Receive, inflow: Inflow, *, batches: bool) -> None:
         while True:
-            message = await _next_message(receive)
+            message = await next_message(receive)
             for raw in split(message) if batches else (message,):
                 while not await self._took(runner_id, raw, inflow):
                     pass
@@ -387,13 +384,3 @@ def _durable(lane: Lane, frame: Frame, raw: bytes, repeated: bool, policy: Polic
         lane.out.writes.append(lane.snapshot())  # Its number is used up, and acknowledged only once that is durable.
         return
     take_frame(lane, frame, raw, policy)
-
-
-async def _next_message(receive: Receive) -> bytes:
-    message = await receive()
-    if message["type"] == "websocket.disconnect":
-        raise LinkClosed
-    text = message.get("text")
-    if text is None:
-        raise Closing(1003, "frames are text messages")
-    return str(text).encode()

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -120,16 +120,27 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None) -> GatewayServer:
+class Pings(NamedTuple):
+    """How a silent link is found (L-5); others than these only in tests."""
+
+    interval_s: float = PING_INTERVAL_S
+    timeout_s: float = PING_TIMEOUT_S
+
+
+NORMAL_PINGS = Pings()
+
+
+def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None,
+                pings: Pings = NORMAL_PINGS) -> GatewayServer:
     """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
-    One ping is under way at a time: it goes out every PING_INTERVAL_S and must be answered within PING_TIMEOUT_S,
+    One ping is under way at a time: it goes out every `pings.interval_s` and must be answered within its timeout,
     which is two intervals, so a dead link is noticed where two pings would have been missed (L-5). Setting
     `should_exit` of the server stops it.
     """
     config = uvicorn.Config(
         cast("Any", app), loop="auto", http="httptools", ws="websockets-sansio", ws_max_size=MAX_MESSAGE_BYTES,
-        ws_max_queue=WS_QUEUE, ws_ping_interval=PING_INTERVAL_S, ws_ping_timeout=PING_TIMEOUT_S,
+        ws_max_queue=WS_QUEUE, ws_ping_interval=pings.interval_s, ws_ping_timeout=pings.timeout_s,
         ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,
         date_header=True, proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,

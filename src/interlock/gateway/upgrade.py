@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import msgspec
 
+from interlock.protocol.refusals import STATUS, LinkRefusal, problem
+
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-async def refuse_upgrade(send: Send, sentence: str, status: int = 401) -> None:
-    """Answer an upgrade with a refusal: 401 for the token, 406 for the version."""
-    body = json.dumps({"type": "about:blank", "title": "Unauthorized" if status == 401 else "Not Acceptable",
-                       "status": status, "code": "Unauthorized" if status == 401 else "NotAcceptable",
-                       "detail": sentence}).encode()
+async def refuse_upgrade(send: Send, refusal: LinkRefusal) -> None:
+    """Answer an upgrade with a refusal that names its code: 401 for the token, 406 for the version (W-2)."""
+    status, _ = STATUS[refusal.code]
+    body = problem(refusal)
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})

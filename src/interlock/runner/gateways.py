@@ -14,7 +14,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
 from interlock.runner.asking import Presence
-from interlock.runner.link import Link, LinkState, TokenRefused
+from interlock.runner.link import NORMAL_PACE, Link, LinkState, Pace, TokenRefused
 from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import Sessions
 
@@ -42,7 +42,8 @@ class Gateways:
     """Keeps a runner attached to all its gateways. The first pairing is the one of the time before there were more."""
 
     def __init__(self, pairings: list[Pairing], *, outbox: Outbox, objects: Objects, outflow: Outflow,
-                 sessions: Sessions, presence: Presence, hello: HelloTo, clock: Clock, entropy: Entropy) -> None:
+                 sessions: Sessions, presence: Presence, hello: HelloTo, clock: Clock, entropy: Entropy,
+                 pace: Pace = NORMAL_PACE) -> None:
         self._pairings = pairings
         self._outbox = outbox
         self._objects = objects
@@ -52,6 +53,7 @@ class Gateways:
         self._hello = hello
         self._clock = clock
         self._entropy = entropy
+        self._pace = pace
         self._links: list[Link] = []
         sessions.on_refused(self._refused)
 
@@ -87,7 +89,7 @@ class Gateways:
             hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
             vouch=self._sessions.vouch, clock=self._clock, entropy=self._entropy,
             on_state=lambda state: self._changed(pairing, state), tls=pairing.tls, name=pairing.runner_id,
-            gateway_id=gateway_id, primary=primary,
+            gateway_id=gateway_id, primary=primary, pace=self._pace,
             taken=lambda named: any(one.attached and one.gateway_id == named for one in self._links if one is not link),
         )
         return link
@@ -98,8 +100,9 @@ class Gateways:
                 self._sessions.attached(state.gateway_id)
             self._presence.set(state.kind == "attached", state.gateway_id)
         attached = sum(link.attached for link in self._links)
+        refused = {"error_code": state.error_code} if state.error_code else {}
         log.info("link", state=state.kind, sentence=state.sentence, gateway_id=state.gateway_id, url=pairing.url,
-                 attached=f"{attached} of {len(self._links)}")
+                 attached=f"{attached} of {len(self._links)}", **refused)
 
     def _refused(self, gateway_id: str, session_id: str, refusal: RefusedControl) -> None:
         for link in self._links:

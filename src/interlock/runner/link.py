@@ -16,7 +16,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.batches import BATCH
 from interlock.protocol.clock import iso
-from interlock.protocol.codes import CloseCode
+from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
 from interlock.protocol.identifiers import uuid4
@@ -33,6 +33,7 @@ from interlock.protocol.limits import (
     RECONNECT_MIN_MS,
 )
 from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
+from interlock.protocol.refusals import LinkRefusal, read_problem, read_reason
 from interlock.runner.attachment import Attachment, Broken, first
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
@@ -47,6 +48,8 @@ WRITE_BYTES = 256 * KIB
 
 class TokenRefused(Exception):
     """The gateway does not accept the runner's token (L-3): it is not tried again. The text is for the user."""
+
+    code = Code.UNAUTHORIZED
 
 
 class Pace(NamedTuple):
@@ -65,11 +68,13 @@ NORMAL_PACE = Pace()
 
 
 class LinkState(NamedTuple):
-    """What the link tells of itself; `sentence` is for a person. "notice" changes nothing."""
+    """What the link tells of itself; `sentence` is for a person, `error_code` the refusal's where there was one (W-2).
+    "notice" changes nothing."""
 
     kind: Literal["attached", "detached", "refused", "notice"]
     sentence: str
     gateway_id: str | None = None
+    error_code: str | None = None
 
 
 class _Dial(connect):
@@ -112,6 +117,7 @@ class Link:
         if is_loopback(self._host):
             ceiling_ms = min(ceiling_ms, RECONNECT_LOOPBACK_MAX_MS)
         self._backoff = Backoff(entropy, pace.reconnect_min_ms, ceiling_ms)
+        self._refusal: str | None = None
         self.attached: bool = False
         self.name = name
         self.gateway_id: str = gateway_id
@@ -134,16 +140,17 @@ class Link:
         try:
             await first(self._attempts(inbound), failure())
         except TokenRefused as refused:
-            self._tell("refused", str(refused))
+            self._tell("refused", str(refused), refused.code)
             raise
         finally:
             await inbound.close()
 
     async def _attempts(self, inbound: Inbound) -> None:
         while True:
+            self._refusal = None
             sentence = await self._attempt(inbound)
             self.attached = False
-            self._tell("detached", sentence)
+            self._tell("detached", sentence, self._refusal)
             await asyncio.sleep(self._backoff.next_ms() / 1000)
 
     async def _attempt(self, inbound: Inbound) -> str:
@@ -153,12 +160,15 @@ class Link:
                 try:
                     await self._live(socket, inbound)
                 except Broken as broken:
+                    if broken.code == CloseCode.VERSION:
+                        self._refusal = Code.VERSION_UNSUPPORTED.value
                     await socket.close(broken.code, str(broken)[:100])
                     return str(broken)
         except InvalidStatus as error:
             status = error.response.status_code
-            if status in (401, 403):
-                raise _refused(f"HTTP {status}") from None
+            refusal = read_problem(status, bytes(error.response.body or b""))
+            if refusal is not None:
+                return self._refused(refusal)
             return f"The gateway answered HTTP {status} instead of opening the link."
         except ConnectionClosed as closed:
             return self._ended(closed)
@@ -229,8 +239,9 @@ class Link:
     def _ended(self, closed: ConnectionClosed) -> str:
         code = closed.rcvd.code if closed.rcvd else None
         reason = closed.rcvd.reason if closed.rcvd else ""
-        if code == CloseCode.UNAUTHORIZED:
-            raise _refused(reason or f"close code {code}")
+        refusal = read_reason(code, reason)
+        if refusal is not None:
+            return self._refused(refusal)
         if code == CloseCode.REPLACED:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
             return "Another runner took the link with this runner's token. Stop one, or pair it anew."
@@ -238,14 +249,20 @@ class Link:
             return "The link broke."
         return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."
 
-    def _tell(self, kind: Literal["attached", "detached", "refused", "notice"], sentence: str) -> None:
+    def _refused(self, refusal: LinkRefusal) -> str:
+        """The gateway refused the link and said why (W-2). Raises TokenRefused; a version is tried again, in no hurry,
+        since one of the two will be updated."""
+        if refusal.code is Code.UNAUTHORIZED:
+            raise TokenRefused(f"The gateway does not accept this runner's token ({refusal.detail}). Pair the runner "
+                               "again: `interlock runner pair CODE`.") from None
+        self._refusal = refusal.code.value
+        self._backoff.yield_way(self._pace.reconnect_max_ms)
+        return refusal.sentence
+
+    def _tell(self, kind: Literal["attached", "detached", "refused", "notice"], sentence: str,
+              error_code: str | None = None) -> None:
         if self._on_state is not None:
-            self._on_state(LinkState(kind, sentence, self.gateway_id))
-
-
-def _refused(what: str) -> TokenRefused:
-    return TokenRefused(f"The gateway does not accept this runner's token ({what}). Pair the runner again: "
-                        "`interlock runner pair CODE`.")
+            self._on_state(LinkState(kind, sentence, self.gateway_id, error_code))
 
 
 def _welcome(raw: bytes) -> Welcome:

@@ -25,6 +25,7 @@ from interlock.protocol.payloads import Hello
 from interlock.runner.asking import Presence
 from interlock.runner.gateways import Gateways, Pairing
 from interlock.runner.local import listening
+from interlock.runner.link import NORMAL_PACE, Pace
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
@@ -52,6 +53,8 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     agent_idle_ms: int = AGENT_IDLE_MS
     drain_ms: int = 0
     """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
+    pace: Pace = NORMAL_PACE
+    """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
 
 
 class _Clock:
@@ -92,7 +95,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> 
         )
 
     gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,
-                        presence=presence, hello=hello, clock=clock, entropy=secrets.token_bytes)
+                        presence=presence, hello=hello, clock=clock, entropy=secrets.token_bytes,
+                        pace=config.pace)
     flowing = asyncio.create_task(outflow.run(), name="outflow")
     try:
         await sessions.recover()

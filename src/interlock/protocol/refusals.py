@@ -1,0 +1,91 @@
+"""Why a link was refused, where no frame can tell it: in the upgrade's answer, or in the reason of the close (W-2).
+
+Either way it is a code of the table with one sentence, so that a runner shows a person what an error frame would have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.protocol.codes import MEANINGS, CloseCode, Code
+
+STATUS: dict[Code, tuple[int, str]] = {
+    Code.UNAUTHORIZED: (401, "Unauthorized"),
+    Code.VERSION_UNSUPPORTED: (406, "Not Acceptable"),
+}
+"""HTTP status and title of a refused upgrade."""
+
+CLOSE: dict[Code, int] = {
+    Code.UNAUTHORIZED: CloseCode.UNAUTHORIZED,
+    Code.VERSION_UNSUPPORTED: CloseCode.VERSION,
+}
+"""Close code of a link that was refused after it opened."""
+
+_BY_STATUS = {status: code for code, (status, _) in STATUS.items()} | {403: Code.UNAUTHORIZED}
+_BY_CLOSE = {number: code for code, number in CLOSE.items()}
+
+DETAIL_CHARS = 300
+"""What a stranger's answer says is shown up to here."""
+
+
+class LinkRefusal(NamedTuple):
+    """A code and what was said of this case; `detail` may be empty."""
+
+    code: Code
+    detail: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person: what happened, what was said, what to do."""
+        meaning = MEANINGS[self.code]
+        said = f" ({self.detail.rstrip('.')})" if self.detail else ""
+        return f"{meaning.sentence.rstrip('.')}{said}. {meaning.remedy}"
+
+
+class _Told(msgspec.Struct):
+    error_code: str = ""
+    detail: str = ""
+
+
+def problem(refusal: LinkRefusal) -> bytes:
+    """`application/problem+json` for a refused upgrade; `error_code` is the code, `code` that of the REST table."""
+    status, title = STATUS[refusal.code]
+    return msgspec.json.encode({
+        "type": "about:blank", "title": title, "status": status, "code": title.replace(" ", ""),
+        "error_code": refusal.code.value, "detail": refusal.detail, "hint": MEANINGS[refusal.code].remedy,
+    })
+
+
+def read_problem(status: int, body: bytes) -> LinkRefusal | None:
+    """Understand an answer to an upgrade; None where it refuses for another reason, or for now only.
+
+    A body that is not ours (a proxy's page) leaves the status to tell.
+    """
+    known = _BY_STATUS.get(status)
+    try:
+        told = msgspec.json.decode(body, type=_Told)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        told = _Told()
+    code = next((one for one in STATUS if one == told.error_code), known)
+    if known is None or code is None:
+        return None
+    return LinkRefusal(code, _printable(told.detail) or f"HTTP {status}")
+
+
+def reason(refusal: LinkRefusal) -> str:
+    """The reason of a close frame; it is cut to fit by whoever sends it."""
+    return f"{refusal.code.value}: {refusal.detail}"
+
+
+def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
+    """Understand a close; None for one that is no refusal. A reason without its code is the detail."""
+    code = _BY_CLOSE.get(close_code or 0)
+    if code is None:
+        return None
+    return LinkRefusal(code, _printable(text.removeprefix(f"{code.value}: ")) or f"close code {close_code}")
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)[:DETAIL_CHARS].strip()
