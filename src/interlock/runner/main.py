@@ -24,8 +24,8 @@ from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
 from interlock.runner.asking import Presence
 from interlock.runner.gateways import Gateways, Pairing
-from interlock.runner.local import listening
 from interlock.runner.link import NORMAL_PACE, Pace
+from interlock.runner.local import listening
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
