@@ -312,8 +312,9 @@ async def test_images_are_refused_by_name_where_they_are_not_taken(name: str, tm
         image = {"type": "image", "data": "", "media_type": "image/png"}
         await scene.send("control.prompt.request", p.PromptRequest(
             prompt_id="p-image", input_type="blocks", origin="user", content=[image]))
-        assert (await scene.next("session.turn.end")).payload.stop_reason == "error"
-        assert scene.all("agent.error")[-1].payload.error_code == "UNSUPPORTED_CAPABILITY"
+        error = await refusal(scene)
+        assert (error.error_code, "images" in error.message) == ("UNSUPPORTED_CAPABILITY", True)
+        assert scene.all("session.turn.start") == []
 
 
 @pytest.mark.req("A-6", "T-6")

@@ -188,7 +188,7 @@ async def test_an_open_tells_how_far_the_gateway_is_so_that_a_lost_outbox_number
     await table.ended(session_id)
     await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
     await table.execute("again", target=Target(session_id=session_id))
-    assert table.wire.last("control.session.open").metadata == {"last_durable_seq": 5}
+    assert table.wire.last("control.session.open").metadata == {"last_durable_seq": 5, "next_turn_index": 1}
 
 
 @pytest.mark.req("C-0")

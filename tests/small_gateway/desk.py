@@ -11,6 +11,7 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import read
+from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.desk import Remember
 from interlock.ports.ledger import (
@@ -130,6 +131,25 @@ class SmallDesk:
         await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
                            PutIdempotency(remember(approval))])
         return approval
+
+    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember) -> Approval:
+        record = await self.ledger.approval(approval_id)
+        assert record is not None
+        if record.approval.kind != "question":
+            raise Problem("Conflict", "This is no question.")
+        approval = msgspec.structs.replace(record.approval, state="denied" if text is None else "granted", answer=text,
+                                           decided_by=principal.actor.id)
+        await self.commit([PutApproval(msgspec.structs.replace(record, approval=approval)),
+                           PutIdempotency(remember(approval))])
+        return approval
+
+    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                      ) -> Asked:
+        if instructions == "nothing":
+            raise Problem("Conflict", "There is nothing to compact.")
+        asked = Asked("r-1", "m-1", 0)
+        await self.commit([PutIdempotency(remember(asked))])
+        return asked
 
     async def learn_rules(self) -> None:
         self.policy = self.policy.remembering([read(record.rule) for record in await self.ledger.rules()])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -39,8 +42,9 @@ def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
     return {"shell": SHELL, **agents}
 
 
-def offers(agents: Mapping[str, AgentSpec]) -> list[AgentOffer]:
-    """What hello says of each agent; one with an adapter that is not known is not offered."""
+def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None) -> list[AgentOffer]:
+    """What hello says of each agent; one with an adapter that is not known is not offered. `environment` is the
+    runner's own: it says where programs are looked for."""
     found: list[AgentOffer] = []
     for agent_id, spec in agents.items():
         adapter = ADAPTERS.get(spec.adapter)
@@ -48,8 +52,23 @@ def offers(agents: Mapping[str, AgentSpec]) -> list[AgentOffer]:
             found.append(AgentOffer(
                 agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
                 permission=adapter.permission, context_owner=adapter.context_owner, trusted_kinds=spec.trusted_kinds,
+                unavailable=_why_not(agent_id, spec, environment or {}),
             ))
     return found
+
+
+def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> str | None:
+    """Why an agent will not start, where that can be seen before it is tried."""
+    if spec.adapter == "claude" and importlib.util.find_spec("claude_agent_sdk") is None:
+        return "the Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'"
+    if not spec.command:
+        return None if spec.adapter == "claude" else f"it has no command; set `command` in [agents.{agent_id}]"
+    if "/" in spec.command and not spec.command.startswith("/"):
+        return None  # It is looked for from the workspace.
+    path = spec.env.get("PATH") or environment.get("PATH") or os.defpath
+    if shutil.which(spec.command, path=path) is None:
+        return f"its program {spec.command!r} is not on the runner; install it, or correct [agents.{agent_id}]"
+    return None
 
 
 def make_agent(spec: AgentSpec, spawn: Spawn) -> Agent:

@@ -65,6 +65,10 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
                       str(one.get("adapter", "")), "each tool call" if one.get("permission") == "asks"
                       else "the whole command"] for one in offered],
                     ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD"))
+        for one in offered:
+            if one.get("unavailable"):
+                say(f"{one_line(str(one.get('agent_id', '')))} cannot be started on {one['runner_id']}: "
+                    f"{one_line(str(one['unavailable']), 300)}", "yellow")
     elif unreached is not None:
         say(unreached, "yellow")
     else:

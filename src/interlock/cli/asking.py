@@ -91,7 +91,8 @@ def card(approval: Approval, *, whole: bool = False) -> str:
                                                      if approval.tool_name else ""),
         *(f"    {line}" for line in _input_lines(bytes(approval.input), whole)),
         f"  rule      {one_line(approval.rule)}",
-        f"  votes     {grants(approval)} of {approval.required} needed" + _quorum(approval) + _left(approval),
+        (f"  votes     {grants(approval)} of {approval.required} needed" + _quorum(approval)
+         if approval.kind == "permission" else "  wanted    an answer in words") + _left(approval),
         f"  digest    sha256:{approval.digest}",
     ]
     return "\n".join(lines)
@@ -127,12 +128,17 @@ def _quorum(approval: Approval) -> str:
 
 def elsewhere(approval: Approval) -> str:
     """Say where else an approval can be answered."""
+    if approval.kind == "question":
+        return f'answer from any terminal: interlock answer {approval.id} "…"  ·  interlock answer {approval.id} --none'
     return f"answer from any terminal: interlock approve {approval.id}  ·  interlock deny {approval.id}"
 
 
 def decided(approval: Approval) -> str:
     """Say how an approval was decided, and by whom."""
     by = f" by {approval.decided_by}" if approval.decided_by else ""
+    if approval.kind == "question" and approval.state in ("granted", "consumed", "denied"):
+        said = "declined" if approval.answer is None else f"answered{by}: {one_line(approval.answer, 200)}"
+        return f"question {approval.id} was {said}"
     why = f": {one_line(approval.comment)}" if approval.comment else ""
     return f"approval {approval.id} was {_DECIDED.get(approval.state, approval.state)}{by}{why}"
 
@@ -200,6 +206,12 @@ async def vote(
         raise
 
 
+async def answer_question(link: GatewayLink, asked: Approval, text: str | None) -> Approval:
+    """Answer an agent's question, or decline with None. Raises Trouble."""
+    path = f"/v1/approvals/{asked.id}/answers"
+    return msgspec.json.decode(await link.send(path, {"text": text}), type=Approval)
+
+
 class Asker:
     """Answers approvals as they come, in the way that was chosen."""
 
@@ -217,7 +229,8 @@ class Asker:
             say(f"--yes allows {approval.id}: {one_line(approval.title)} · sha256:{approval.digest}", "dim")
             return await self._vote(approval, "grant", "allowed by --yes")
         if self._how == "ask" and self._answers is not None:
-            return await self._ask(approval, self._answers)
+            ask = self._ask_words if approval.kind == "question" else self._ask
+            return await ask(approval, self._answers)
         say(card(approval), "yellow")
         say(f"waiting for you; {elsewhere(approval)}", "yellow")
         return False
@@ -255,6 +268,23 @@ class Asker:
         shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
         say(f"this rule would be kept: {rule_line(shown.rule)}")
         return await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers) in ("y", "yes")
+
+    async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
+        say("the agent asks you", "yellow")
+        say(card(asked))
+        say(elsewhere(asked), "dim")
+        text = await self._line("Your answer (Enter for none): ", answers, lower=False)
+        if text is None:
+            say(f"left open; {elsewhere(asked)}", "yellow")
+            return False
+        try:
+            after = await answer_question(self._link, asked, text.strip() or None)
+        except Trouble as trouble:
+            if trouble.code != "Conflict":
+                raise
+            return False  # Answered elsewhere meanwhile.
+        say(decided(after), "green")
+        return True
 
     async def _line(self, question: str, answers: Answers, *, lower: bool = True) -> str | None:
         write(sys.stderr, question)

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import naming
-from interlock.cli.asking import card, decided, grants, say_remembered, vote
+from interlock.cli.asking import answer_question, card, decided, grants, say_remembered, vote
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
@@ -89,6 +89,47 @@ def withdraw(
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
     return asyncio.run(_withdraw(_some(ids, "approval"), where, json=json))
+
+
+def answer(
+    id_: str,
+    /,
+    *words: str,
+    none: Annotated[bool, Parameter(help="Decline to answer; the agent hears that there is none.")] = False,
+    json: Annotated[bool, Parameter(help="Print the question as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Answer what an agent asks in words.
+
+    Parameters
+    ----------
+    id_
+        The question: its id, a unique beginning of it, or @last (the newest that is pending).
+    words
+        The answer.
+    """
+    text = " ".join(words).strip()
+    if none == bool(text):
+        raise usage("An answer is either words or --none.", 'Write: interlock answer @last "the left one"')
+    return asyncio.run(_answer(id_, None if none else text, where, json=json))
+
+
+async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        asked = await naming.approval(link, id_)
+        if asked.kind != "question":
+            raise Trouble("Conflict", f"{asked.id} asks for a yes or no, not for words.",
+                          f"Write: interlock approve {asked.id}, or: interlock deny {asked.id}")
+        if asked.state != "pending":
+            raise Trouble("Conflict", f"It is too late: {decided(asked)}.",
+                          f"Look at it with: interlock approvals {asked.id}")
+        say(card(asked))
+        after = await answer_question(link, asked, text)
+        if json:
+            print_json(msgspec.json.encode(after))
+        else:
+            result(decided(after))
+    return Exit.DONE
 
 
 def cancel(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cyclopts import App
 
 from interlock.cli.keys import keys as list_keys
+from interlock.cli.lists import sessions as list_sessions
 from interlock.cli.policy_verbs import show as show_policy
 from interlock.cli.processes import runner as run_runner
 from interlock.cli.runners import runners as list_runners
@@ -21,6 +22,8 @@ from interlock.cli.verbs import (
     RUNNER_VERBS,
     RUNNERS,
     RUNNERS_VERBS,
+    SESSIONS,
+    SESSIONS_VERBS,
     SIGNING,
     SIGNING_VERBS,
     TENANTS,
@@ -39,6 +42,7 @@ def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> A
 
 
 runner = _group(RUNNER, run_runner, RUNNER_VERBS)
+sessions = _group(SESSIONS, list_sessions, SESSIONS_VERBS)
 runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
 policy = _group(POLICY, show_policy, POLICY_VERBS)
 signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)

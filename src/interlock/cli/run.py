@@ -46,6 +46,9 @@ def run(
     runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
     timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
     priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
+    mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
+    model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name.")] = None,
+    thinking: Annotated[str | None, Parameter(help="How long the agent thinks, by its own word.")] = None,
     detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
     yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
@@ -80,7 +83,8 @@ def run(
         target["session_key"] = canonical(session, agent)
     if runner is not None:
         target["runner_id"] = runner
-    body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": payload(words)}
+    asked = {**payload(words), **settings(mode, model, thinking)}
+    body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": asked}
     if timeout_ms is not None:
         body["timeout_ms"] = timeout_ms
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
@@ -213,6 +217,15 @@ def canonical(key: str, agent_id: str) -> str:
 def payload(words: str) -> dict[str, Any]:
     """The payload of an execute that is one text."""
     return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": words}]}]}
+
+
+def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[str, Any]:
+    """What of a payload sets the agent for this prompt alone. Raises Trouble."""
+    for name, value in (("--mode", mode), ("--model", model), ("--thinking", thinking)):
+        if value is not None and not value.strip():
+            raise usage(f"{name} names nothing.", "Leave it out, or write the agent's own word for it.")
+    told: dict[str, Any] = {name: value for name, value in (("mode", mode), ("model", model)) if value is not None}
+    return told if thinking is None else {**told, "options": {"thinking": thinking}}
 
 
 def whole_prompt(words: tuple[str, ...], *, read_stdin: bool) -> str:

@@ -28,7 +28,8 @@ DAILY_VERBS: tuple[Verb, ...] = (
          ("interlock up", "interlock up --root ~/work --root ~/notes")),
     Verb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
          ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
-          "git diff | interlock run claude review this", 'interlock run goose "go on" --continue')),
+          "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
+          'interlock run claude "how would you do it?" --mode plan')),
     Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
          ("interlock attach", "interlock attach cmd_01K9 --from-start")),
     Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
@@ -38,6 +39,8 @@ DAILY_VERBS: tuple[Verb, ...] = (
          ('interlock deny @last --reason "not on this host"',)),
     Verb("withdraw", "interlock.cli.decide:withdraw", "Take back your vote, while it has decided nothing.",
          ("interlock withdraw @last",)),
+    Verb("answer", "interlock.cli.decide:answer", "Answer what an agent asks in words.",
+         ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
     Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
     Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
          ("interlock status", "interlock status --json")),
@@ -48,7 +51,6 @@ THING_VERBS: tuple[Verb, ...] = (
          ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
     Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
          ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
-    Verb("sessions", "interlock.cli.lists:sessions", "List sessions, or show one.", ("interlock sessions",)),
     Verb("agents", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
          ("interlock agents",)),
 )
@@ -87,6 +89,13 @@ RUNNER_VERBS: tuple[Verb, ...] = (
          ("interlock runner take SESSION --to GATEWAY_ID",)),
     Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
          ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
+)
+SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, show one, or have one compacted.",
+                ("interlock sessions",))
+SESSIONS_VERBS: tuple[Verb, ...] = (
+    Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
+         ("interlock sessions compact agent:claude:main",
+          'interlock sessions compact 3f2a "keep the open questions"')),
 )
 RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
                ("interlock runners", "interlock runners code"))
@@ -150,7 +159,8 @@ TENANTS_VERBS: tuple[Verb, ...] = (
          ("interlock tenants restore acme",)),
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
-    (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS), (SIGNING, SIGNING_VERBS, THINGS),
+    (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS),
+    (SIGNING, SIGNING_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""

@@ -14,7 +14,7 @@ import msgspec
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge import submitting, voting
+from interlock.engine.bridge import asking_agents, submitting, voting
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.lanes import Lanes, LaneShell
@@ -187,6 +187,30 @@ class Engine:
         shell = await self._shell(record.approval.session_id)
         await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))
         return approval
+
+    async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember) -> Approval:
+        """Answer an agent's question (C-8)."""
+        shell = await self._approval_shell(principal, approval_id)
+
+        def decide(lane: Lane) -> Approval:
+            answered = asking_agents.answer(lane, principal, approval_id, text)
+            lane.out.writes.append(PutIdempotency(remember(answered)))
+            return answered
+
+        return await shell.call(decide)
+
+    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                              ) -> asking_agents.Asked:
+        """Have a session's agent compact its context (T-6)."""
+        await self._session(principal, session_id)
+        shell = await self._shell(session_id)
+
+        def decide(lane: Lane) -> asking_agents.Asked:
+            asked = asking_agents.compact(lane, principal, instructions)
+            lane.out.writes.append(PutIdempotency(remember(asked)))
+            return asked
+
+        return await shell.call(decide)
 
     async def close_session(
         self, principal: Principal, session_id: str, reason: str, remember: Remember

@@ -114,8 +114,19 @@ class Router:
                 raise Problem("Conflict", f"session {session.session_id} has {name} {found}, not {wanted}",
                               hint="Leave it out, or open another session.")
 
+    def _able(self, agent_id: str, offering: list[Present], target: Target) -> list[Present]:
+        """Those whose agent can be started. Raises Problem where none can, with what the runner says of it."""
+        why = {present.record.runner_id: offer.unavailable for present in offering
+               if (offer := present.offer(agent_id)) is not None and offer.unavailable is not None}
+        able = [present for present in offering if present.record.runner_id not in why]
+        named = why.get(target.runner_id or "") or (next(iter(why.values()), None) if not able else None)
+        if named is not None:
+            raise Problem("Conflict", f"agent {agent_id} cannot be started: {named}",
+                          hint="See `interlock agents`; then start the runner again: it looks at its start.")
+        return able
+
     def _runner(self, principal: Principal, agent_id: str, target: Target) -> Present:
-        offering = self._presence.offering(agent_id, principal.tenant_id)
+        offering = self._able(agent_id, self._presence.offering(agent_id, principal.tenant_id), target)
         if target.runner_id is not None:
             for present in offering:
                 if present.record.runner_id == target.runner_id:

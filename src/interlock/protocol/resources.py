@@ -98,6 +98,12 @@ class ExecutePayload(Body, frozen=True, kw_only=True):
 
     messages: list[UserMessage]
     tools: list[str] = []
+    mode: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """The mode for this prompt, such as `plan`; an agent that has none of that name refuses the command (A-6)."""
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    options: dict[str, Any] = {}
+    """Options of the agent for this prompt, such as `{"thinking": "high"}`."""
+    system_append: str | None = None
 
 
 class Failure(Resource, frozen=True, kw_only=True):
@@ -223,6 +229,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     decided_at: str | None = None
     decided_by: str | None = None
     comment: str | None = None
+    answer: str | None = None
+    """What was answered to a question (`kind` question)."""
     self_approval: bool = True
     signed: bool = False
     """Only votes that are signed count (P-4)."""
@@ -309,6 +317,24 @@ class SigningKey(Resource, frozen=True, kw_only=True):
     label: str = ""
     created_at: str
     revoked_at: str | None = None
+
+
+class AnswerBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/approvals/{id}/answers`: the words, or null to decline."""
+
+    text: str | None
+    idempotency_key: str | None = None
+
+
+class Compaction(Resource, frozen=True, kw_only=True):
+    """A compaction that was asked for: `message_id` is the control frame that `session.compacted`, or
+    `session.error`, names in `metadata.in_reply_to` (T-6)."""
+
+    session_id: str
+    request_id: str
+    message_id: str
+    cursor: str
+    """Where the session's stream goes on behind the request."""
 
 
 class CommandApproval(Resource, frozen=True, kw_only=True):

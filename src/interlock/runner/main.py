@@ -89,7 +89,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> 
 
     async def hello(pairing: Pairing, gateway_id: str) -> Hello:
         return Hello(
-            versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id, agents=offers(agents),
+            versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id, agents=offers(agents, os.environ),
             features=[BATCH], sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=config.roots,
         )

@@ -151,7 +151,7 @@ class RunnerSession:
         state.access = payload.workspace_access
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
-            agent, opening = prepare(self._around, self.journal, payload, frame.metadata.get("agent_session"))
+            agent, opening = prepare(self._around, self.journal, payload, frame.metadata)
             started = self._started = await self._start(agent, opening)
         except (OpenRefused, AgentStartFailed) as error:
             code = error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED

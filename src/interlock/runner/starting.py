@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,6 +13,7 @@ from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, S
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
 from interlock.runner.surroundings import Surroundings
@@ -25,9 +28,10 @@ class OpenRefused(Exception):
         self.code = code
 
 
-def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: object) -> tuple[Agent, Opening]:
-    """The agent to start, and where. `remembered` is what the gateway keeps of the agent's own name of the
-    conversation, for a runner that has forgotten it. Raises OpenRefused and AgentStartFailed."""
+def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any]
+            ) -> tuple[Agent, Opening]:
+    """The agent to start, and where. `remembered` is what the gateway keeps for a runner that has forgotten the
+    session: `agent_session`, `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
     spec = around.agents.get(asked.agent_id)
     if spec is None:
         known = ", ".join(sorted(around.agents))
@@ -38,7 +42,10 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
         extra=spec.env,
     )
-    known = state.agent_session or (remembered if isinstance(remembered, str) else None)
+    name, index = remembered.get("agent_session"), remembered.get("next_turn_index")
+    known = state.agent_session or (name if isinstance(name, str) else None)
+    if type(index) is int and state.next_turn_index < index <= LARGEST_SEQ:
+        state.next_turn_index = index
     opening = Opening(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),

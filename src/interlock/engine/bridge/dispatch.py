@@ -27,18 +27,19 @@ def dispatch_next(lane: Lane) -> None:
     state = lane.state
     if state.active is not None or not state.attached or state.opening == "closing":
         return
-    if state.machine.phase in ("turn", "usage"):
+    if state.machine.phase in ("turn", "usage") or state.compacting is not None:
         return
     waiting = queued(lane)
     if not waiting:
         return
     record = waiting[0]
     if state.opening == "closed":
-        _open(lane)
+        open_session(lane)
     _send_prompt(lane, record)
 
 
-def _open(lane: Lane) -> None:
+def open_session(lane: Lane) -> None:
+    """Have the runner start the session's agent; it goes on with its conversation where it can."""
     state = lane.state
     frame = lane.control(
         "control.session.open",
@@ -46,7 +47,9 @@ def _open(lane: Lane) -> None:
                       workspace_access="rw", resume=state.turn_start_n > 0,
                       buffer_policy=lane.limits.buffer_policy),
         # A runner that lost its outbox numbers on from here: what it says must not look like a repetition (D-6).
-        {"last_durable_seq": state.last_seq} if state.last_seq else None,
+        {**({"last_durable_seq": state.last_seq} if state.last_seq else {}),
+         **({"next_turn_index": state.turns} if state.turns else {}),
+         **({"agent_session": state.agent_session} if state.agent_session else {})},
     )
     state.opening = "opening"
     state.open_message_id = frame.message_id

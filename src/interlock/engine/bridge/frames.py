@@ -76,7 +76,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.TextDone():  # The most frequent one is asked for first.
             _stage(lane, "chat")
         case p.Capabilities():
-            _opened(lane, payload)
+            _opened(lane, frame, payload)
         case p.TurnStart():
             _started(lane, frame, payload)
         case p.ToolRequest():
@@ -88,6 +88,9 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
+        case p.Compacted():
+            if payload.trigger == "requested":
+                lane.state.compacting = None
         case p.SessionError():
             _session_error(lane, frame, payload)
         case p.TurnEnd():
@@ -106,8 +109,10 @@ def _exit_code(told: object) -> int | None:
     return told if type(told) is int and -(2**31) <= told < 2**32 else None
 
 
-def _opened(lane: Lane, payload: p.Capabilities) -> None:
+def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
     state = lane.state
+    named = frame.metadata.get("agent_session")
+    state.agent_session = named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else ""
     if state.opening != "closing":
         state.opening = "open"
     state.open_error = None
@@ -121,6 +126,7 @@ def _opened(lane: Lane, payload: p.Capabilities) -> None:
 
 def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.turn_start_n = lane.state.n
+    lane.state.turns = payload.turn_index + 1
     lane.fold.reset()
     lane.state.ended = None
     record = lane.active
@@ -158,6 +164,8 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     """A tool call is held: policy answers at once, or a person is asked (A-5, P-1)."""
     turn = lane.state.machine.turn
     tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
+    if asked.interaction_type == "QUESTION":
+        tool = None  # What is asked stands in the question: a tool may put several.
     input_bytes = tool.input if tool is not None else _context_input(asked)
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
@@ -215,6 +223,10 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         lane.state.last_error = (payload.error_code, payload.message)
         if payload.error_code != Code.RUNNER_RESTARTED:
             lane.state.open_error = lane.state.last_error
+        return
+    if lane.state.compacting is not None and answered == lane.state.compacting:
+        lane.state.compacting = None
+        lane.notice(Notice(code="CompactionFailed", message=payload.message))
         return
     if record is None or record.prompt_seq is None or not _is_prompt(lane, answered):
         return
@@ -275,7 +287,7 @@ def finish_turn(lane: Lane) -> None:
 
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
-    state.opening = "closed"
+    state.opening, state.compacting = "closed", None
     state.incoming.clear()
     lane.digests.clear()
     if state.ended is not None:

@@ -357,6 +357,8 @@ class Lane:
             return "waiting_approval"
         if self.state.active is not None:
             return "running"
+        if self.state.compacting is not None:
+            return "compacting"
         if self.commands:
             return "queued"
         return {"closed": "closed", "opening": "opening", "open": "idle", "closing": "closing"}[self.state.opening]

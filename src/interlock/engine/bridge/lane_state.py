@@ -73,9 +73,15 @@ class LaneState(msgspec.Struct, kw_only=True):
     """The transfers that the last prompt names."""
     incoming: dict[str, Incoming] = {}
     """Files of the runner that are under way."""
+    agent_session: str = ""
+    """What the agent calls its own conversation, as the runner told it: a later opening is given it back."""
+    compacting: str | None = None
+    """message_id of the `control.session.compact` that waits for its answer: no prompt goes out meanwhile (T-1)."""
     prompt_message_id: str = ""
     """message_id of the prompt of the active command."""
     turn_start_n: int = 0
+    turns: int = 0
+    """The turn_index that the next turn has, as far as the gateway has seen."""
     machine: TurnMachine = msgspec.field(default_factory=TurnMachine)
     active: str | None = None
     """The command that occupies the session."""

@@ -110,7 +110,7 @@ def vouch(lane: Lane, *, vouched: bool) -> None:
 def lose_agent(lane: Lane, sentence: str) -> None:
     """The agent is gone and nothing more will be told of it: what it left open ends here (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
-    state.opening, state.ended = "closed", None
+    state.opening, state.ended, state.compacting = "closed", None, None
     state.machine.phase, state.machine.turn = "closed", None
     if lane.transcriber is not None:
         lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))

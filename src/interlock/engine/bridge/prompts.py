@@ -63,6 +63,8 @@ def prompt_content(raw: bytes) -> PromptRequest:
         prompt = PromptRequest(prompt_id="", input_type="text", origin="user", text=text)
     else:
         prompt = PromptRequest(prompt_id="", input_type="blocks", origin="user", content=blocks)
+    prompt = msgspec.structs.replace(prompt, mode=payload.mode, model=payload.model, options=payload.options or None,
+                                     system_append=payload.system_append)
     try:
         carried(prompt, lambda: NO_ID)
     except TransferRefused as refused:

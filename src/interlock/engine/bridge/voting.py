@@ -39,6 +39,9 @@ MAX_REMEMBERED_RULES = 1_000
 def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, booth: Booth) -> Approval:
     """Count a vote; vote, release, event and audit record are one decision (P-5). Raises Problem."""
     record = _pending(lane, approval_id)
+    if record.approval.kind == "question":
+        raise Problem("Conflict", f"{approval_id} is a question of the agent: it is answered, not voted on",
+                      hint="Answer it with POST /v1/approvals/{id}/answers, or `interlock answer ID TEXT`.")
     if len(body.comment or "") > MAX_COMMENT_CHARS:
         raise Problem("InvalidPayload", f"/comment: a comment has at most {MAX_COMMENT_CHARS} characters")
     ballot = _ballot(lane, principal, record.approval, body, booth.key)

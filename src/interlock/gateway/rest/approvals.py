@@ -11,13 +11,14 @@ from interlock.command.remembering import plain, rule_of
 from interlock.engine.bridge.judging import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import APPROVERS, READERS
+from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import (
+    AnswerBody,
     Approval,
     ApprovalState,
     Decision,
@@ -71,6 +72,20 @@ async def vote(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
+async def answer(call: Call) -> ASGIApp:
+    """POST /approvals/{id}/answers: answer an agent's question in words (C-8); the answer is the approval after it."""
+    memory = call.memory
+    assert memory is not None
+    approval_id = (await _find(call)).id
+
+    def remember(approval: Approval) -> IdempotencyRecord:
+        return memory.keep(200, encode(approval), {"Location": f"/v1/approvals/{approval_id}"}, approval.command_id)
+
+    approval = await call.front.desk.answer(call.principal, approval_id, call.body.text, remember)
+    said = memory.record or remember(approval)
+    return raw_answer(said.body, said.status, said.headers)
+
+
 async def withdraw(call: Call) -> ASGIApp:
     """POST /approvals/{id}/withdrawals: take one's own vote back; the answer is the approval after it (P-3)."""
     memory = call.memory
@@ -114,6 +129,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit")),
     Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS),
     Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody),
+    Operation("POST", "/approvals/{approval_id}/answers", "answerQuestion", answer, OPERATORS | APPROVERS,
+              body=AnswerBody),
     Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
               body=WithdrawalBody, body_optional=True),
     Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS, ("scope", "decision")),

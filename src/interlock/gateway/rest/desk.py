@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
+from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
@@ -40,6 +41,12 @@ class Desk(Protocol):
     def learn_rules(self) -> Awaitable[None]:
         """Take the remembered rules anew, after one was revoked."""
         ...
+
+    def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember
+               ) -> Awaitable[Approval]: ...
+
+    def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                ) -> Awaitable[Asked]: ...
 
     def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
                       ) -> Awaitable[SessionRecord]: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
@@ -15,7 +16,7 @@ from interlock.protocol.identifiers import session_stream, tenant_stream
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
-from interlock.protocol.resources import Body, Session
+from interlock.protocol.resources import Body, Compaction, Session
 
 LIST = "list/sessions"
 VIEWS = ("delivered", "raw")
@@ -25,6 +26,13 @@ class CloseBody(Body, frozen=True, kw_only=True):
     """`POST /v1/sessions/{id}/close`."""
 
     reason: str = "asked for"
+    idempotency_key: str | None = None
+
+
+class CompactBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
+
+    instructions: str | None = None
     idempotency_key: str | None = None
 
 
@@ -76,6 +84,23 @@ async def close(call: Call) -> ASGIApp:
 
     closed = await desk.close_session(call.principal, known.session_id, call.body.reason, remember)
     answer = memory.record or remember(closed)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def compact(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/compact: 202; the session's stream tells what became of it (T-6)."""
+    memory = call.memory
+    assert memory is not None
+    session_id = (await _find(call)).session_id
+
+    def remember(asked: Asked) -> IdempotencyRecord:
+        cursor = cursors.cursor(session_stream(session_id), asked.n)
+        told = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
+                          cursor=cursor)
+        return memory.keep(202, encode(told), {"Location": f"/v1/sessions/{session_id}"})
+
+    asked = await call.front.desk.compact(call.principal, session_id, call.body.instructions, remember)
+    answer = memory.record or remember(asked)
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
@@ -159,6 +184,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit")),
     Operation("GET", "/sessions/{session_id}", "getSession", show, READERS),
     Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,
+              body_optional=True),
+    Operation("POST", "/sessions/{session_id}/compact", "compactSession", compact, OPERATORS, body=CompactBody,
               body_optional=True),
     Operation("GET", "/sessions/{session_id}/frames", "getFrames", frames, READERS, (*streams.QUERY, "view"),
               media=_STREAMED),

@@ -17,6 +17,8 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     context_owner: Literal["agent", "gateway"]
     version: str | None = None
     trusted_kinds: bool = False
+    unavailable: str | None = None
+    """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):

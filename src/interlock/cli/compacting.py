@@ -1,0 +1,95 @@
+"""`interlock sessions compact`: a session's agent compacts its context, and what became of it is said (T-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import print_json, printable, result, say
+from interlock.cli.trouble import Trouble
+from interlock.protocol.resources import Compaction
+
+PATIENCE_S = 360.0
+"""An agent may take five minutes; then it is left to its work."""
+POLL_S = "20"
+
+
+def compact(
+    session: str,
+    /,
+    *instructions: str,
+    json: Annotated[bool, Parameter(help="Print the agent's report as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Have a session's agent compact its context, and wait until it has.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    instructions
+        What the summary must keep.
+    """
+    return asyncio.run(_compact(session, " ".join(instructions).strip() or None, where, json=json))
+
+
+async def _compact(named: str, instructions: str | None, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await naming.session(link, named)
+        path = f"/v1/sessions/{session.session_id}/compact"
+        body = {"instructions": instructions} if instructions else {}
+        asked = decoded(await link.send(path, body), Compaction, path)
+        say("the agent compacts its context …", "dim")
+        report = await _answer_to(link, asked)
+    if json:
+        print_json(msgspec.json.encode(report))
+        return Exit.DONE
+    result(f"compacted: {report.get('previous_token_count')} tokens before, {report.get('current_token_count')} now")
+    if report.get("summary"):
+        result(printable(str(report["summary"])))
+    return Exit.DONE
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    payload: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+
+
+class _Event(msgspec.Struct):
+    kind: str
+    frame: _Frame | None = None
+
+
+class _Page(msgspec.Struct):
+    """A page of the session's stream, as far as it is read."""
+
+    events: list[_Event]
+    next_cursor: str
+
+
+async def _answer_to(link: GatewayLink, asked: Compaction) -> dict[str, Any]:
+    """Read on until the request is answered. Raises Trouble where it failed, or is not answered."""
+    until, cursor = time.monotonic() + PATIENCE_S, asked.cursor
+    while time.monotonic() < until:
+        page = await link.read(f"/v1/sessions/{asked.session_id}/frames", _Page, {"since": cursor, "wait": POLL_S})
+        cursor = page.next_cursor
+        for frame in (event.frame for event in page.events if event.kind == "C" and event.frame is not None):
+            if frame.type == "session.closed":
+                raise Trouble("AgentExited", f"The session was closed: {frame.payload.get('reason')}.",
+                              f"Look at it with: interlock sessions {asked.session_id}")
+            if frame.metadata.get("in_reply_to") != asked.message_id:
+                continue
+            if frame.type == "session.compacted":
+                return frame.payload
+            raise Trouble(str(frame.payload.get("error_code")), str(frame.payload.get("message")))
+    raise Trouble("Timeout", f"The agent has not answered within {PATIENCE_S:.0f} s; it may still.",
+                  f"Look at it with: interlock sessions {asked.session_id}")

@@ -1,0 +1,73 @@
+"""What is asked of a session beside its commands: the answer to its agent's question, a compaction (C-8, T-6)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock.engine.bridge.approving import restart_clock
+from interlock.engine.bridge.dispatch import open_session
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.submitting import who_is
+from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+from interlock.protocol.resources import Approval
+
+MAX_ANSWER_CHARS = 32_000
+"""An answer travels to the agent in one frame (L-2)."""
+MAX_INSTRUCTIONS_CHARS = 8_000
+
+
+def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None) -> Approval:
+    """Answer an agent's question in words, or decline to with None (C-8). Nothing is counted: the first answer is the
+    answer. Raises Problem."""
+    record = lane.approvals.get(approval_id)
+    if record is None or record.approval.state != "pending":
+        raise Problem("Conflict", f"question {approval_id} is answered or gone; this answer was not taken")
+    if record.approval.kind != "question":
+        raise Problem("Conflict", f"{approval_id} asks for a permission, not for words",
+                      hint="Vote on it with POST /v1/approvals/{id}/grants.")
+    if text is not None and not text.strip():
+        raise Problem("InvalidPayload", "/text: an answer has words; null declines to answer")
+    if len(text or "") > MAX_ANSWER_CHARS:
+        raise Problem("InvalidPayload", f"/text: an answer has at most {MAX_ANSWER_CHARS} characters")
+    who = who_is(principal)
+    moved = lane.move_approval(record, "denied" if text is None else "granted", who, decided_at=lane.at,
+                               decided_by=who["id"], answer=text).approval
+    assert moved.interaction_id is not None, "a question comes from an interaction"
+    lane.control("control.interaction.response", p.InteractionResponse(
+        interaction_id=moved.interaction_id, decision="deny" if text is None else "allow", by=who["id"], answer=text))
+    restart_clock(lane)
+    return moved
+
+
+class Asked(NamedTuple):
+    """A compaction that was asked for: its control frame, and the session's last event by then."""
+
+    request_id: str
+    message_id: str
+    n: int
+
+
+def compact(lane: Lane, principal: Principal, instructions: str | None) -> Asked:
+    """Have the session's agent compact its context (T-6); its `session.compacted`, or `session.error`, answers. Raises
+    Problem."""
+    state = lane.state
+    if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
+        raise Problem("InvalidPayload", f"/instructions: at most {MAX_INSTRUCTIONS_CHARS} characters")
+    if state.active is not None or state.compacting is not None or state.machine.phase in ("turn", "usage"):
+        raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
+    if not state.attached or state.opening == "closing":
+        raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
+                      hint="See `interlock status` for its runner.")
+    if state.turn_start_n == 0:
+        raise Problem("Conflict", f"session {state.session_id} holds no conversation yet; there is nothing to compact")
+    if state.features.get("context_compaction") is not True:
+        raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
+    if state.opening == "closed":
+        open_session(lane)
+    request_id = lane.new_uuid()
+    frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
+    state.compacting = frame.message_id
+    lane.audit("compact", who_is(principal), {"request": request_id})
+    return Asked(request_id, frame.message_id, state.n)
