@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from interlock.agents.acp.agent import AcpAgent
-from interlock.ports.agent import AgentSpec, Answer, Exit, Opening, Prompt, Question, TurnUsage
+from interlock.ports.agent import AgentSpec, Answer, Exit, GivenFile, Opening, Prompt, Question, TurnUsage
 
 pytestmark = pytest.mark.anyio
 SESSION = "s1"
@@ -97,6 +97,9 @@ class Recorder:
 
     async def usage(self, usage: TurnUsage) -> None:
         self.told = usage
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
 
     async def warn(self, code: str, message: str) -> None:
         self.said.append(("warn", code))

@@ -20,7 +20,7 @@ from claude_agent_sdk import (
 
 from interlock.agents.claude.results import Called, answered, output_of, title_of, usage_of
 from interlock.agents.claude.updates import Updates
-from interlock.ports.agent import Answer, Question, TurnUsage
+from interlock.ports.agent import Answer, GivenFile, Question, TurnUsage
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,9 @@ class Ear:
 
     async def usage(self, usage: TurnUsage) -> None:
         raise AssertionError(usage)
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        self.heard.append(("file", *file, invocation_id))
 
     async def warn(self, code: str, message: str) -> None:
         raise AssertionError((code, message))

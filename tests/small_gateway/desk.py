@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import read
@@ -50,6 +51,7 @@ class SmallDesk:
 
     def __init__(self) -> None:
         self.ledger = MemoryLedger()
+        self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
         self.policy = Policy()
         self.gate: asyncio.Event | None = None

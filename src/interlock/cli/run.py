@@ -8,7 +8,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.asking import Answering, Asker, terminal_answers
+from interlock.cli.attaching import attached
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.exit_status import Exit
 from interlock.cli.following import Follower
@@ -27,10 +28,12 @@ from interlock.cli.terminal import is_terminal, print_json, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.limits import MAX_PROMPT_BYTES
+from interlock.protocol.limits import MAX_BODY_BYTES, MIB
 from interlock.protocol.resources import Command, Session
 from interlock.session.keys import BadKey, canonical_key
 
+MAX_WORDS_BYTES = 4 * MIB
+"""A prompt's text; what is longer belongs into a file of the workspace."""
 STDIN_REMARK_S = 1.0
 """Reading standard input for longer than this is said."""
 
@@ -49,6 +52,8 @@ def run(
     mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
     model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name.")] = None,
     thinking: Annotated[str | None, Parameter(help="How long the agent thinks, by its own word.")] = None,
+    image: Annotated[list[Path] | None, Parameter(help="An image that goes with the prompt; may be repeated.")] = None,
+    file: Annotated[list[Path] | None, Parameter(help="A file that goes with the prompt; may be repeated.")] = None,
     detach: Annotated[bool, Parameter(help="Return at once; follow it later with `interlock attach`.")] = False,
     yes: Annotated[bool, Parameter(help="Allow every tool call of this command.")] = False,
     no_input: Annotated[bool, Parameter(help="Ask nothing here and read nothing from standard input.")] = False,
@@ -77,16 +82,20 @@ def run(
     if not -100 <= priority <= 100:
         raise usage(f"--priority {priority} is out of bounds.", "Give a number from -100 to 100.")
     timeout_ms = milliseconds(timeout, "--timeout") if timeout is not None else None
+    parts = attached(image or [], file or [])
     words = whole_prompt(prompt, read_stdin=not no_input)
     target: dict[str, Any] = {"agent_id": agent}
     if session is not None:
         target["session_key"] = canonical(session, agent)
     if runner is not None:
         target["runner_id"] = runner
-    asked = {**payload(words), **settings(mode, model, thinking)}
+    asked = {**payload(words, parts), **settings(mode, model, thinking)}
     body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": asked}
     if timeout_ms is not None:
         body["timeout_ms"] = timeout_ms
+    if len(msgspec.json.encode(body)) > MAX_BODY_BYTES:
+        raise usage(f"Prompt and files take more than {MAX_BODY_BYTES} bytes together.",
+                    "Put what is large into the workspace and name it in the prompt.")
     how: Answering = "yes" if yes else "elsewhere" if no_input else "ask"
     running = Running(where, how, json=json, jsonl=jsonl)
     return running.drive(running.run(body, workspace, continue_=continue_, detach=detach))
@@ -214,9 +223,9 @@ def canonical(key: str, agent_id: str) -> str:
         raise usage(f"--session {key!r}: {error}") from None
 
 
-def payload(words: str) -> dict[str, Any]:
-    """The payload of an execute that is one text."""
-    return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": words}]}]}
+def payload(words: str, parts: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The payload of an execute: one text, and the files that go with it."""
+    return {"messages": [{"role": "user", "content": [{"contentType": "text", "value": words}, *parts]}]}
 
 
 def settings(mode: str | None, model: str | None, thinking: str | None) -> dict[str, Any]:
@@ -238,8 +247,8 @@ def whole_prompt(words: tuple[str, ...], *, read_stdin: bool) -> str:
         raise usage("There is nothing to do: the prompt is empty.",
                     'Write it behind the agent: interlock run shell "ls -l"')
     size = len(prompt.encode("utf-8", "surrogateescape"))
-    if size > MAX_PROMPT_BYTES:
-        raise usage(f"The prompt has {size} bytes; {MAX_PROMPT_BYTES} are the most.",
+    if size > MAX_WORDS_BYTES:
+        raise usage(f"The prompt has {size} bytes; {MAX_WORDS_BYTES} are the most.",
                     "Put the text in a file of the workspace and name it in the prompt.")
     try:
         prompt.encode("utf-8")
@@ -266,12 +275,12 @@ def _read_stdin() -> str:
     remark.daemon = True
     remark.start()
     try:
-        raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
+        raw = sys.stdin.buffer.read(MAX_WORDS_BYTES + 1)
     finally:
         remark.cancel()
     try:
         return raw.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError:
-        if len(raw) > MAX_PROMPT_BYTES:
-            return "x" * (MAX_PROMPT_BYTES + 1)
+        if len(raw) > MAX_WORDS_BYTES:
+            return "x" * (MAX_WORDS_BYTES + 1)
         raise usage("Standard input is not UTF-8 text.", "Put binary data in a file of the workspace.") from None

@@ -205,7 +205,8 @@ class Screen:
 
     def _file(self, file: p.FileTransfer) -> None:
         if file.chunk is None or file.chunk.index == 0:
-            self.remark(f"file: {file.name} ({file.media_type}, {file.size} bytes)")
+            self.remark(f"file: {one_line(file.name, 80)} ({one_line(file.media_type, 60)}, {file.size} bytes) · "
+                        f"interlock sessions save @last {file.transfer_id[:8]}")
 
 
 _ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}

@@ -12,6 +12,7 @@ import msgspec
 from interlock.cli.terminal import one_line
 from interlock.cli.trouble import usage
 from interlock.protocol.clock import parse_iso
+from interlock.protocol.limits import KIB, MIB
 
 RULE_CHARS = 400
 """A rule's line is cut here."""
@@ -55,6 +56,13 @@ def between(start: str | None, end: str | None) -> str:
     except ValueError:
         return ""
     return f"{seconds:.1f} s" if seconds < 90 else span(seconds)
+
+
+def size(number: int) -> str:
+    """Write a count of bytes as people do: 512 B, 1.5 KiB, 3.0 MiB."""
+    if number < KIB:
+        return f"{number} B"
+    return f"{number / KIB:.1f} KiB" if number < MIB else f"{number / MIB:.1f} MiB"
 
 
 def count(number: int, noun: str) -> str:

@@ -29,6 +29,7 @@ DAILY_VERBS: tuple[Verb, ...] = (
     Verb("run", "interlock.cli.run:run", "Give an agent a prompt, and follow its work until it ends.",
          ('interlock run shell "ls -l"', 'interlock run claude "fix the failing test" --timeout 15m',
           "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
+          'interlock run claude "what is wrong here?" --image shot.png',
           'interlock run claude "how would you do it?" --mode plan')),
     Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
          ("interlock attach", "interlock attach cmd_01K9 --from-start")),
@@ -90,12 +91,16 @@ RUNNER_VERBS: tuple[Verb, ...] = (
     Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
          ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
-SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, show one, or have one compacted.",
-                ("interlock sessions",))
+SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, show or compact one, save its files.",
+                ("interlock sessions", "interlock sessions files @last"))
 SESSIONS_VERBS: tuple[Verb, ...] = (
     Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
          ("interlock sessions compact agent:claude:main",
           'interlock sessions compact 3f2a "keep the open questions"')),
+    Verb("files", "interlock.cli.session_files:files", "List the files that travelled in a session.",
+         ("interlock sessions files @last",)),
+    Verb("save", "interlock.cli.session_files:save", "Save a file of a session.",
+         ("interlock sessions save @last 4f6a", "interlock sessions save @last 4f6a --output plot.png")),
 )
 RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
                ("interlock runners", "interlock runners code"))

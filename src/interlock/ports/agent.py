@@ -141,6 +141,14 @@ class TurnOutcome(NamedTuple):
     notice: tuple[str, str] | None = None
 
 
+class GivenFile(NamedTuple):
+    """A file that an agent gives: what it is called, its media type, its bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
 class Scribe(Protocol):
     """What an adapter writes a turn with. Calls return when the runner can take more: an adapter that awaits them is
     slowed down to what the outbox bears (D-3), and must not read its agent meanwhile."""
@@ -160,6 +168,10 @@ class Scribe(Protocol):
 
     async def tool_result(self, invocation_id: str, status: ToolStatus, output_type: OutputType, output: Any) -> None:
         """Close a tool call; `output` None means "what was streamed"."""
+        ...
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        """Give a file to the user; with an `invocation_id` it is what that open call shows."""
         ...
 
     async def ask(self, question: Question) -> Answer:

@@ -387,6 +387,18 @@ class FeedEvent(Resource, frozen=True, kw_only=True):
     by: str | None = None
 
 
+class SessionFile(Resource, frozen=True, kw_only=True):
+    """A file that travelled in a session (E-5). `purpose`: prompt, output, tool, tool_output, or an agent's word."""
+
+    transfer_id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    purpose: str
+    created_at: str
+
+
 class Session(Resource, frozen=True, kw_only=True):
     """A session as every surface shows it (N-3)."""
 

@@ -7,22 +7,28 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import Answer, Question, TurnUsage
+from interlock.ports.agent import Answer, GivenFile, Question, TurnUsage
 from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_DELTA_BYTES
+from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES
 from interlock.protocol.sizes import split_text
 from interlock.runner.asking import Interactions, once
 from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
+from interlock.session.transfers import File, chunks
 
 READING = frozenset({"fetch", "read", "search", "think"})
 """Kinds of tools that are asked about in a session that may only read; every other one is denied at once."""
 WRITING = frozenset({"delete", "edit", "execute", "move"})
+
+
+def file_frames(journal: Journal, file: File, metadata: dict[str, Any]) -> list[Frame]:
+    """A file as frames, to be written together. Raises TransferRefused above MAX_FILE_BYTES."""
+    return [journal.frame("agent.file.transfer", chunk, metadata) for chunk in chunks(journal.new_uuid(), file)]
 
 
 class _Delegation(msgspec.Struct):
@@ -93,6 +99,7 @@ class TurnScribe:
             )
             now_ms = self._journal.now_ms
             call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent))
+            call.tool_name = payload.tool_name
             call.delegates_to = _subagent(tool_name, input_json)
             call.kind = kind
             self._turn.tools[invocation_id] = now_ms
@@ -140,7 +147,28 @@ class TurnScribe:
                 ) -> list[Frame | CloseBlock]:
         result = call.result(status, output_type, output, self._journal.now_ms)
         closings = [CloseBlock(self._journal.session_id, block) for block in call.channels]
-        return [self._journal.frame("tool.invoke.result", result, call.metadata), *closings]
+        whole: list[Frame] = []
+        if call.whole is not None:
+            # The result holds its two ends; all of it goes to the object store (E-5).
+            file = File(f"{call.tool_name}.txt", "text/plain; charset=utf-8", call.whole, "tool_output")
+            whole = file_frames(self._journal, file, {**call.metadata, "invocation_id": call.invocation_id})
+        named = {"transfer_id": whole[0].payload.transfer_id} if whole else {}
+        return [*whole, self._journal.frame("tool.invoke.result", result, {**call.metadata, **named}), *closings]
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        """Give a file to the user, in chunks that are written together (E-5)."""
+        async with self._order:
+            if self._finished:
+                return
+            if len(file.data) > MAX_FILE_BYTES:
+                await self.warn(Code.FRAME_TOO_LARGE, f"The agent gave {sound(file.name)[:MAX_TITLE_CHARS]}, a file of "
+                                f"{len(file.data)} bytes; {MAX_FILE_BYTES} are the most, so it is left out.")
+                return
+            await self._tell(self._blocks.close())
+            call = self._calls.get(invocation_id or "")
+            given = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
+            metadata = {} if call is None else {**call.metadata, "invocation_id": call.invocation_id}
+            await self._journal.write(*file_frames(self._journal, given, metadata))
 
     async def ask(self, question: Question) -> Answer:
         """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.protocol import payloads as p
-from interlock.protocol.limits import MAX_TOOL_INPUT_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_INPUT_HEAD_BYTES
+from interlock.protocol.limits import MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_INPUT_HEAD_BYTES
 from interlock.protocol.sizes import json_size
 from interlock.runner.blocks import Kept, fit, sound
 
@@ -49,6 +49,12 @@ class ToolCall:
         self.kind: str | None = None
         self._offsets: dict[p.Channel, int] = {}
         self._kept = Kept()
+        self._spool: bytearray | None = bytearray()
+        """All that was streamed, while it may still go whole; then None."""
+        self.whole: bytes | None = None
+        """After the result: all of an output that the result holds the two ends of; None where nothing was cut, or
+        where it is larger than a file may be."""
+        self.tool_name = "tool"
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -65,19 +71,33 @@ class ToolCall:
         offset = self._offsets.get(channel, 0)
         self._offsets[channel] = offset + len(text)
         self._kept.add(text)
+        self._keep_whole(text)
         return Span(offset, text)
+
+    def _keep_whole(self, text: str) -> None:
+        if self._spool is not None:
+            self._spool += text.encode()
+            if len(self._spool) > MAX_FILE_BYTES:
+                self._spool = None
 
     def result(self, status: p.ToolStatus, output_type: p.OutputType, output: Any, now_ms: int) -> p.ToolResult:
         """The result; `output` None is what was streamed. One that is too large is kept as the ends of its text."""
         truncated: p.Truncated | None = None
+        whole: bytes | bytearray | None = None
         if output is None:
             output, truncated = self._kept.result()
             output_type = "text" if output else "empty"
+            whole = self._spool
         elif _size(output) > MAX_TOOL_OUTPUT_BYTES:
             kept = Kept()
-            kept.add(output if isinstance(output, str) else _encode(output).decode())
+            text = output if isinstance(output, str) else _encode(output).decode()
+            kept.add(text)
+            whole = text.encode()
             output, truncated = kept.result()
             output_type = output_type if output_type in ("file_content", "web_content") else "text"
+        if truncated is not None and whole is not None and len(whole) <= MAX_FILE_BYTES:
+            self.whole = bytes(whole)
+        self._spool = None
         if self.denied and status == "error":
             status = "denied"
         return p.ToolResult(

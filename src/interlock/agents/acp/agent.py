@@ -11,6 +11,7 @@ import msgspec
 import interlock
 from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Call, Choices
+from interlock.agents.acp.content import block_of
 from interlock.agents.acp.outcome import answered, died, failed
 from interlock.agents.acp.rpc import METHOD_NOT_FOUND, REQUEST_CANCELLED, PeerLost, Request, Rpc, RpcError
 from interlock.agents.acp.updates import Updates
@@ -128,7 +129,8 @@ class AcpAgent:
         choices = self._choices
         return Features(
             adapter_type="process", permission="asks" if choices.gated else "never", pause="signal", thinking=True,
-            images=told.prompt_capabilities.image, resume_session=_resuming(told) is not None,
+            images=told.prompt_capabilities.image, audio=told.prompt_capabilities.audio,
+            files=told.prompt_capabilities.embedded_context, resume_session=_resuming(told) is not None,
             plan_mode=choices.plans, model_switch=choices.offers("model"), prompt_options=choices.offers("thinking"),
             read_only=choices.gated,
         )
@@ -247,9 +249,7 @@ class AcpAgent:
         """Send the prompt and tell what comes until it is answered, or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
-        content = [_block(block) for block in prompt.content]
-        if not self._features.images and any(block["type"] == "image" for block in content):
-            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
+        content = [block_of(block) for block in prompt.content]
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
         updates.begin(scribe)
         try:
@@ -344,13 +344,6 @@ def _resuming(offered: wire.AgentCapabilities) -> str | None:
     if offered.session_capabilities.resume is not None:
         return "session/resume"
     return "session/load" if offered.load_session else None
-
-
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "image":
-        media_type = block.get("mimeType") or block.get("media_type") or "image/png"
-        return {"type": "image", "mimeType": media_type, "data": block.get("data", "")}
-    return {"type": "text", "text": str(block.get("text", ""))}
 
 
 def _ended(ended: Exit) -> str:

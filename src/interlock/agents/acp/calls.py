@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
+from interlock.agents.acp.content import file_of
 from interlock.agents.acp.wire import ToolCall
+from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType
 
 MAX_CLOSED_CALLS = 1_024
@@ -93,6 +95,12 @@ class Call:
         grown = text[len(self._shown) :]
         self._shown = text
         return [("stdout", grown)]
+
+    @property
+    def files(self) -> list[GivenFile]:
+        """Images and other files in what it shows."""
+        found = (file_of(item.get("content")) for item in self._content if item.get("type") == "content")
+        return [file for file in found if file is not None]
 
     def output(self) -> tuple[OutputType, Any]:
         """The result's type and output; None is "what was streamed"."""

@@ -9,6 +9,7 @@ import msgspec
 from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls
 from interlock.agents.acp.choices import Choices, ungated
+from interlock.agents.acp.content import file_of
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
@@ -57,7 +58,10 @@ class Updates:
                 return
 
     async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
-        text = wire.CHUNK.decode(raw).content.get("text")
+        content = wire.CHUNK.decode(raw).content
+        text = content.get("text")
+        if self._scribe is not None and kind == "text" and (file := file_of(content)) is not None:
+            await self._scribe.file(file)
         if self._scribe is None or not isinstance(text, str) or not text:
             return
         if kind == "text":
@@ -76,6 +80,8 @@ class Updates:
         for channel, text in call.live(update):
             await self._scribe.tool_output(call.invocation_id, channel, text)
         if update.status in ENDED:
+            for file in call.files:
+                await self._scribe.file(file, call.invocation_id)
             output_type, output = call.output()
             status = "ok" if update.status == "completed" else "error"
             self._calls.end(update.tool_call_id)

@@ -19,8 +19,10 @@ class Implementation(msgspec.Struct):
     version: str | None = None
 
 
-class PromptCapabilities(msgspec.Struct):
+class PromptCapabilities(msgspec.Struct, rename="camel"):
     image: bool = False
+    audio: bool = False
+    embedded_context: bool = False
 
 
 class SessionCapabilities(msgspec.Struct):

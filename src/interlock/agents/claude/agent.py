@@ -32,7 +32,7 @@ STDERR_SHOWN_CHARS = 2_000
 MISSING = "The Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'."
 FEATURES = Features(
     adapter_type="sdk", permission="asks", context_owner="agent", context_compaction=True, plan_mode=True,
-    pause="signal", resume_session=True, images=True, thinking=True, model_switch=True, read_only=True,
+    pause="signal", resume_session=True, images=True, files=True, thinking=True, model_switch=True, read_only=True,
     questions=True, updated_input=True,
 )
 

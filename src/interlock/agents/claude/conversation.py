@@ -20,6 +20,7 @@ from claude_agent_sdk import (
     SystemMessage,
 )
 
+from interlock.agents.claude.content import NotTaken, block_of
 from interlock.agents.claude.gate import Gate
 from interlock.agents.claude.results import answered, died, usage_of
 from interlock.agents.claude.transport import OVERFLOW, SupervisedTransport
@@ -133,6 +134,8 @@ class Conversation:
         self._updates.begin(scribe)
         try:
             return await self._ask(_content(prompt))
+        except NotTaken as refused:
+            return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, str(refused)))
         finally:
             self._updates.end()
             self._gate.end()
@@ -250,16 +253,9 @@ class Conversation:
 
 def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
     """One text as it is, so that Claude Code's own commands (`/compact`) are heard; else its blocks."""
-    if len(prompt.content) == 1 and prompt.content[0].get("type") != "image":
+    if len(prompt.content) == 1 and prompt.content[0].get("type") == "text":
         return str(prompt.content[0].get("text", ""))
-    return [_block(block) for block in prompt.content]
-
-
-def _block(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "image":
-        media_type = block.get("mimeType") or block.get("media_type") or "image/png"
-        return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": block.get("data", "")}}
-    return {"type": "text", "text": str(block.get("text", ""))}
+    return [block_of(block) for block in prompt.content]
 
 
 async def _messages(content: str | list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
+from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
 from interlock.ports.agent import Relay, Scribe
 from interlock.protocol.payloads import Compacted
@@ -159,7 +160,10 @@ class Updates:
         call = self._calls.pop(block.tool_use_id, None)
         if call is None or self.scribe is None:
             return
-        output_type, output = output_of(call, block.content, None if block.is_error else structured)
+        content, files = without_files(block.content)
+        for file in files:
+            await self.scribe.file(file, block.tool_use_id)
+        output_type, output = output_of(call, content, None if block.is_error else structured)
         if block.is_error and isinstance(output, str):
             # A no of the hook that holds a call is no error of a hook.
             output = output.removeprefix(f"PreToolUse:{call.name} hook error: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Coroutine
 from typing import Any
 
@@ -28,6 +29,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES, Class, InvalidFrame, frame_class
 from interlock.protocol.limits import CANCEL_GRACE_MS
+from interlock.session.transfers import carried
 from interlock.session.turn import Refusal, TurnMachine
 
 START_TIMEOUT_S = 60.0
@@ -263,7 +265,10 @@ class DpsAgent:
         self._awaited.set()
         try:
             if not prompt.continues:
-                telling.message_id = await pipe.send("control.prompt.request", request_of(prompt))
+                asked, files = carried(request_of(prompt), lambda: str(uuid.uuid4()))
+                for file in files:  # E-5: on this pipe, too.
+                    await pipe.send("agent.file.transfer", file)
+                telling.message_id = await pipe.send("control.prompt.request", asked)
             if self._paused and self._features.pause == "boundary":
                 await self._tell("control.turn.pause", p.TurnPause())
             return await self._until_over(telling)

@@ -11,7 +11,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.rest import approvals, audit, commands, keys, policy, runners, sessions, signing_keys, status
+from interlock.gateway.rest import (
+    approvals,
+    audit,
+    commands,
+    files,
+    keys,
+    policy,
+    runners,
+    sessions,
+    signing_keys,
+    status,
+)
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
@@ -35,8 +46,8 @@ from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
 
 OPERATIONS: tuple[Operation, ...] = (
-    *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *status.OPERATIONS, *audit.OPERATIONS,
-    *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
+    *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
+    *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
 )
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")

@@ -12,6 +12,7 @@ from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
+from interlock.ports.objects import Objects
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 
@@ -24,6 +25,9 @@ class Desk(Protocol):
 
     @property
     def ledger(self) -> Ledger: ...
+
+    @property
+    def objects(self) -> Objects | None: ...
 
     @property
     def viewers(self) -> Viewers: ...

@@ -67,7 +67,7 @@ async def listing(call: Call) -> ASGIApp:
 
 async def show(call: Call) -> ASGIApp:
     """GET /sessions/{id}."""
-    return json_answer(call.front.desk.session_resource(await _find(call)))
+    return json_answer(call.front.desk.session_resource(await find_session(call)))
 
 
 async def close(call: Call) -> ASGIApp:
@@ -75,7 +75,7 @@ async def close(call: Call) -> ASGIApp:
     memory = call.memory
     assert memory is not None
     desk = call.front.desk
-    known = await _find(call)
+    known = await find_session(call)
 
     def remember(record: SessionRecord) -> IdempotencyRecord:
         whole = msgspec.structs.replace(record, created_ms=known.created_ms)
@@ -109,7 +109,7 @@ async def frames(call: Call) -> ASGIApp:
     view = call.choice("view", VIEWS) or "delivered"
     if view == "raw":
         allow(call.principal, RAW_VIEWERS)
-    session_id = (await _find(call)).session_id
+    session_id = (await find_session(call)).session_id
     wanted = await streams.asked(call, session_stream(session_id), f"/v1/sessions/{session_id}")
     see = await streams.primed(call, deliver(view, wanted.stream), wanted)
     render = frames_rendering(wanted.stream, see)
@@ -170,7 +170,8 @@ def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:
     return streams.EventStream(joining, render, lambda: streams.KEEP_ALIVE, call.front.heartbeat_s, streams.never)
 
 
-async def _find(call: Call) -> SessionRecord:
+async def find_session(call: Call) -> SessionRecord:
+    """The session that the path names. Raises Problem NotFound, also for another tenant's (K-1)."""
     session_id = call.path["session_id"]
     record = await call.front.desk.ledger.session(session_id, call.principal.tenant_id)
     if record is None:

@@ -1,0 +1,107 @@
+"""`interlock sessions files` and `interlock sessions save`: what travelled in a session, and its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated
+
+import httpx2
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, say
+from interlock.cli.trouble import Trouble, usage
+from interlock.cli.values import ago, size
+from interlock.protocol.resources import SessionFile
+
+
+def files(
+    session: Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")],
+    /,
+    *,
+    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List the files that travelled in a session."""
+    return asyncio.run(_files(session, where, json=json))
+
+
+def save(
+    session: Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")],
+    file: Annotated[str, Parameter(name="FILE", help="A file's id, or a unique beginning of it.")],
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=("--output", "-o"), help="Where to (default: its name, here).")]
+    = None,
+    where: Here = NOWHERE,
+) -> int:
+    """Save a file of a session."""
+    if output is not None and output.exists():
+        raise usage(f"{output} is there already.", "Name another place with --output, or remove it.")
+    return asyncio.run(_save(session, file, output, where))
+
+
+async def _list(link: GatewayLink, session_id: str) -> list[SessionFile]:
+    return await link.list(f"/v1/sessions/{session_id}/files", SessionFile)
+
+
+async def _files(session: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        found = await _list(link, (await naming.session(link, session)).session_id)
+    if json:
+        print_json(msgspec.json.encode({"files": found}))
+        return Exit.DONE
+    if not found:
+        say("no files travelled in this session", "dim")
+        return Exit.DONE
+    print_table([[one.transfer_id, one_line(one.name, 60), one_line(one.media_type, 40), size(one.size), one.purpose,
+                  ago(one.created_at)] for one in found], ("FILE", "NAME", "TYPE", "SIZE", "FOR", "WHEN"))
+    return Exit.DONE
+
+
+async def _save(session: str, asked: str, output: Path | None, where: Where) -> int:
+    async with GatewayLink(where) as link:
+        session_id = (await naming.session(link, session)).session_id
+        found = [one for one in await _list(link, session_id) if one.transfer_id.startswith(asked)]
+        if len(found) != 1:
+            raise Trouble("NotFound", f"{'Several files begin' if found else 'No file begins'} with {asked!r}.",
+                          f"List them with: interlock sessions files {session_id}")
+        place = output if output is not None else Path(local_name(found[0].name))
+        if place.exists():
+            raise usage(f"{place} is there already.", "Name another place with --output, or remove it.")
+        await _fetch(link, session_id, found[0], place)
+    say(f"saved {place} ({found[0].media_type}, {found[0].size} bytes)")
+    return Exit.DONE
+
+
+async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: Path) -> None:
+    """Write the file aside, check it, then give it its name: what is there under it is whole. Raises Trouble."""
+    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    digest = hashlib.sha256()
+    try:
+        with draft.open("xb") as out:
+            async for piece in link.download(f"/v1/sessions/{session_id}/files/{file.transfer_id}"):
+                digest.update(piece)
+                out.write(piece)
+        if digest.hexdigest() != file.sha256:
+            raise Trouble("UpstreamError", f"What came of {file.transfer_id} is not the file.", "Try again.")
+        os.link(draft, place)  # Unlike a rename it never takes the place of another file.
+    except httpx2.TransportError as error:
+        raise Trouble("Unreachable", f"The file broke off: {error}.", "Try again.") from None
+    except OSError as error:
+        raise usage(f"{place} cannot be written: {error.strerror}.", "Name another place with --output.") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def local_name(name: str) -> str:
+    """A name that an agent chose, as a file of this directory: no path, not hidden, no control characters."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in base if letter.isprintable()).lstrip(".")[:200] or "file"

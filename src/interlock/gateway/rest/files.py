@@ -1,0 +1,105 @@
+"""Operations on the files that travelled in a session, either way (E-5)."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from interlock.engine.stored_files import whole
+from interlock.gateway.rest import cursors
+from interlock.gateway.rest.answers import json_answer
+from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.sessions import find_session
+from interlock.ports.objects import Objects
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import FileRecord
+from interlock.protocol.resources import SessionFile
+
+BINARY = "application/octet-stream"
+SHOWN_AS_THEY_ARE = frozenset({
+    "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp",
+})
+"""Media types that a browser may take at their word; whatever else an agent calls its file, goes out as bytes."""
+
+
+class FilePage(msgspec.Struct, frozen=True):
+    """A page of a session's files, in the order in which they were kept."""
+
+    items: list[SessionFile]
+    next_cursor: str | None
+    has_more: bool
+
+
+async def listing(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/files."""
+    session_id = (await find_session(call)).session_id
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    place, text = f"files/{session_id}", call.query("cursor")
+    after = int(cursors.place(place, text, "cursor")) if text else 0
+    found = await call.front.desk.ledger.files(session_id, after, limit + 1)
+    shown, has_more = found[:limit], len(found) > limit
+    following = cursors.cursor(place, shown[-1][0]) if has_more else None
+    return json_answer(FilePage([_resource(record) for _, record in shown], following, has_more))
+
+
+async def content(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/files/{transfer_id}: the file's bytes."""
+    session_id, transfer_id = (await find_session(call)).session_id, call.path["transfer_id"]
+    desk = call.front.desk
+    record = await desk.ledger.file(session_id, transfer_id)
+    if record is None or desk.objects is None:
+        raise Problem("NotFound", f"The session {session_id} has no file {transfer_id}.",
+                      hint=f"List them with `GET /v1/sessions/{session_id}/files`.")
+    for name in record.objects:
+        if await desk.objects.size(name) is None:
+            raise Problem("NotFound", f"The bytes of the file {transfer_id} are no longer in the object store.")
+    return _Download(record, desk.objects, head=call.request.method == "HEAD")
+
+
+class _Download:
+    """Streams a file, so that its size does not matter. One that proves damaged is broken off, never ended as whole."""
+
+    def __init__(self, record: FileRecord, objects: Objects, *, head: bool) -> None:
+        self._record = record
+        self._objects = objects
+        self._head = head
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send its head and its pieces. Raises ObjectsError in the middle, which closes the connection."""
+        record = self._record
+        media_type = record.media_type if record.media_type in SHOWN_AS_THEY_ARE else BINARY
+        await send({"type": "http.response.start", "status": 200, "headers": [
+            (b"content-type", media_type.encode()), (b"content-length", str(record.size).encode()),
+            (b"content-disposition", disposition(record.name).encode()), (b"etag", f'"{record.sha256}"'.encode()),
+            (b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"),
+            (b"cache-control", b"no-store"),
+        ]})
+        if not self._head:
+            async for piece in whole(record, self._objects):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def disposition(name: str) -> str:
+    """`Content-Disposition` for a name that an agent chose (RFC 6266): no path, nothing but ASCII."""
+    base = re.sub(r"[\x00-\x1f\x7f]", "", name.replace("\\", "/").rpartition("/")[2]) or "file"
+    plain = re.sub(r'[^\x20-\x7e]|["%]', "_", base)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(base, safe='')}"
+
+
+def _resource(record: FileRecord) -> SessionFile:
+    return SessionFile(transfer_id=record.transfer_id, name=record.name, media_type=record.media_type, size=record.size,
+                       sha256=record.sha256, purpose=record.purpose, created_at=iso(record.created_ms))
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/sessions/{session_id}/files", "listFiles", listing, READERS, ("cursor", "limit")),
+    Operation("GET", "/sessions/{session_id}/files/{transfer_id}", "getFile", content, READERS,
+              media=(BINARY, *sorted(SHOWN_AS_THEY_ARE))),
+)
