@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import queue
 import uuid
@@ -219,7 +220,11 @@ class RunnerFuzz:
             ("session.error", {"error_code": "INTERNAL", "message": "m", "fatal": False}),
             ("x-interlock.interaction.held", {"interaction_id": some, "approval_id": "a", "expires_in_ms": 1_000}),
             ("agent.file.transfer", {"transfer_id": some, "name": "f", "media_type": "text/plain", "size": 1,
-                                     "sha256": "0" * 64, "purpose": "prompt", "content": "eA=="}),
+                                     "sha256": hashlib.sha256(b"x").hexdigest(), "purpose": "prompt",
+                                     "content": "eA=="}),
+            ("agent.file.transfer", {"transfer_id": some + "2", "name": "g", "media_type": "image/png", "size": 2,
+                                     "sha256": hashlib.sha256(b"xx").hexdigest(), "purpose": "prompt",
+                                     "content": "eA==", "chunk": {"index": 0, "count": 2}}),
             ("x-vendor.odd", {"any": ["thing"]}),
         ]
         made = [_frame(kind, payload, session_id=session, seq=self._seqs[session] + 1) for kind, payload in durable]

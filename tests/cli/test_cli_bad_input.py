@@ -26,7 +26,7 @@ USAGE: list[list[str]] = [
     ["run", "shell", "ls", "--priority", "high"], ["run", "shell", "ls", "--session", "a", "--continue"],
     ["run", "shell", "ls", "--session", "a b"], ["run", "shell", "ls", "--json", "--jsonl"],
     ["status", "extra"],
-    ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * 300_000],
+    ["run", "claude", "x", "--", "--model", "opus"], ["run", "shell", "x" * (4 * 1024 * 1024 + 1)],
     ["attach", "--json", "--jsonl"], ["approve"], ["deny"], ["cancel"], ["commands", "--only", "done"],
     ["commands", "--limit", "0"], ["commands", "--limit", "many"], ["approvals", "--only", "open"],
     ["status", "--url", "gateway"], ["status", "--url", "ftp://h"], ["status", "--url", "http://h:99999"],

@@ -149,11 +149,13 @@ class Kept:
                 self._trim()
 
     def _trim(self) -> None:
-        while self._tail_bytes > self.HALF:
+        # What a wide letter left free of the head is the tail's, so that nothing is cut which fits as a whole.
+        room = MAX_TOOL_OUTPUT_BYTES - self._head_bytes
+        while self._tail_bytes > room:
             text, size = self._tail.popleft()
             self._tail_bytes -= size
             self._dropped = True
-            over = self._tail_bytes + size - self.HALF
+            over = self._tail_bytes + size - room
             if over < size:
                 kept = text[_fit_end(text, size - over) :]
                 self._tail.appendleft((kept, json_size(kept)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,7 +12,6 @@ from interlock.ports.ledger import PutFile
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
-from interlock.protocol.frames import encode
 from interlock.protocol.limits import MAX_OPEN_FILES
 from interlock.protocol.records import FileRecord
 from interlock.protocol.resources import Notice
@@ -21,6 +20,9 @@ from interlock.session.turn import Refusal
 
 if TYPE_CHECKING:
     from interlock.engine.bridge.lane import Lane
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class _Lost(Exception):
@@ -38,13 +40,19 @@ def kept_apart(lane: Lane, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
         return frame, raw
     data = bytes_of(frame.payload)
     lane.out.objects.append(data)
-    return _slim(frame, hashlib.sha256(data).hexdigest())
+    return _slim(frame, raw, hashlib.sha256(data).hexdigest())
 
 
-def _slim(frame: Frame, name: str) -> tuple[Frame, bytes]:
+def _slim(frame: Frame, raw: bytes, name: str) -> tuple[Frame, bytes]:
+    """The frame with its content named instead of held; fields that are not known here are kept (E-1)."""
     payload = msgspec.structs.replace(frame.payload, content="")
-    slim = msgspec.structs.replace(frame, payload=payload, metadata={**frame.metadata, "object": name})
-    return slim, encode(slim)
+    metadata = {**frame.metadata, "object": name}
+    try:
+        whole = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise TransferRefused(f"its frame cannot be read whole: {error}") from None
+    whole["payload"]["content"], whole["metadata"] = "", metadata
+    return msgspec.structs.replace(frame, payload=payload, metadata=metadata), _encode(whole)
 
 
 def send_files(lane: Lane, transfers: list[p.FileTransfer]) -> None:
@@ -122,7 +130,10 @@ def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple
 
 def passed_over(frame: Frame, raw: bytes) -> bytes:
     """What is recorded of a chunk that is passed over."""
-    return _slim(frame, "")[1] if frame.payload.content else raw
+    try:
+        return _slim(frame, raw, "")[1]
+    except TransferRefused:
+        return raw
 
 
 def _keep(lane: Lane, transfer: p.FileTransfer, objects: list[str]) -> None:

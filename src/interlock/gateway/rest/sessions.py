@@ -91,7 +91,7 @@ async def compact(call: Call) -> ASGIApp:
     """POST /sessions/{id}/compact: 202; the session's stream tells what became of it (T-6)."""
     memory = call.memory
     assert memory is not None
-    session_id = (await _find(call)).session_id
+    session_id = (await find_session(call)).session_id
 
     def remember(asked: Asked) -> IdempotencyRecord:
         cursor = cursors.cursor(session_stream(session_id), asked.n)
