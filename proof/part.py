@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock import config
 from interlock.app.gateway import run_gateway
-from interlock.app.runner import run_runner
+from interlock.app.runner import Dialled, run_runner
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
 
         uvloop.run(run_gateway(state, settings, local_runner_token=token))
     elif part == "runner":
-        asyncio.run(run_runner(state, settings, url, token.read_text().strip(), roots=[root]))
+        asyncio.run(run_runner(state, settings, [Dialled(url, token.read_text().strip())], roots=[root]))
     else:
         from interlock.gateway.audit_state import verify_ledger_file
 

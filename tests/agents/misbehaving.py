@@ -54,6 +54,7 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 |                        | `_vendor/ask` request whose answer it waits for                                |
 | `wrong-session`        | a text chunk for a session that does not exist                                 |
 | `state`                | text: which session, mode, model and effort are set                            |
+| `raw`                  | the session updates that stand in `updates.json` of the workspace              |
 | `mode:ID`              | it switches its mode by itself                                                 |
 | `usage`                | a `usage_update`, and usage in the prompt's result                             |
 | `plan`                 | a plan                                                                         |
@@ -446,7 +447,9 @@ def late_update(turn: Turn) -> None:
 def unknown(turn: Turn) -> None:
     turn.pipe.send({"method": "_vendor/thing", "params": {"sessionId": turn.session_id, "value": 1}})
     turn.update("vendor_special", value=1)
-    turn.pipe.answer(turn.pipe.request("_vendor/ask", {"sessionId": turn.session_id}))
+    answer = turn.pipe.answer(turn.pipe.request("_vendor/ask", {"sessionId": turn.session_id}))
+    if answer.get("error", {}).get("code") != -32601:
+        turn.text(f"a vendor's request was answered with {answer}")
 
 
 @word
@@ -464,6 +467,13 @@ def usage(turn: Turn) -> None:
 @word
 def state(turn: Turn) -> None:
     turn.text(" ".join(f"{name}={value}" for name, value in sorted(SET.items())))
+
+
+@word
+def raw(turn: Turn) -> None:
+    with open(os.path.join(turn.workspace, "updates.json")) as file:
+        for update in json.load(file):
+            turn.update(update.pop("sessionUpdate"), **update)
 
 
 @word

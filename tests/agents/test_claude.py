@@ -191,6 +191,47 @@ async def test_a_subagents_call_is_held_like_any_other(claude: ThirdParty, decis
         assert (claude.workspace / "made.txt").exists() == (decision == "allow")
 
 
+@pytest.mark.req("A-5", "C-8")
+@pytest.mark.parametrize("answer", ["the middle one", None])
+async def test_what_it_asks_its_user_is_answered_in_words_or_not_at_all(claude: ThirdParty, answer: str | None) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[ask:Which way?]]")
+        asked = await scene.next("agent.interaction.request")
+        assert (asked.payload.interaction_type, asked.payload.title) == ("QUESTION", "Which way?")
+        await scene.answer(asked, "deny" if answer is None else "allow", answer=answer)
+        result = (await scene.next("tool.invoke.result")).payload
+        assert (result.status, (answer or "no answer") in str(result.output)) == ("error" if answer is None else "ok",
+                                                                                  True)
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("P-2", "A-5")
+async def test_a_changed_input_is_what_runs(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("please [[tool:touch asked.txt]]")
+        asked = await scene.next("agent.interaction.request")
+        await scene.answer(asked, "allow", updated_input={**raw_input(scene.all("tool.invoke.request")[0]),
+                                                          "command": "touch changed.txt"})
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+        assert [one.name for one in claude.workspace.iterdir()] == ["changed.txt"]
+        assert len(scene.all("agent.interaction.request")) == 1
+
+
+@pytest.mark.req("A-6")
+async def test_a_prompts_mode_and_model_are_its_own(claude: ThirdParty) -> None:
+    async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
+        await scene.open("claude")
+        await scene.prompt("first [[chunks:1]]", mode="plan", model="claude-other-model")
+        await scene.next("session.usage")
+        await scene.turn("second [[chunks:1]]")
+        first, second = (turn.body for turn in claude.model.recording.turns()[-2:])
+        assert "Plan mode is active" in json.dumps(first)
+        assert first["model"] == "claude-other-model"
+        assert second["model"] != "claude-other-model"
+
+
 @pytest.mark.req("A-6")
 async def test_plan_mode_is_switched_on_and_off_and_no_other(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:

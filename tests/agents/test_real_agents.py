@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from agents.third_party import ThirdParty
 from interlock.ports.agent import AgentSpec
+from interlock.protocol import payloads as p
 from model_server import chunk_texts
 from runner.stage import raw_input, stage
 
@@ -47,6 +49,23 @@ async def test_goose_streams_and_stops_at_a_cancel(goose: ThirdParty) -> None:
         await scene.cancel()
         assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
         assert scene.all("session.closed") == []
+
+
+@pytest.mark.req("A-6", "A-7")
+async def test_goose_goes_on_with_its_conversation_and_keeps_its_mode(goose: ThirdParty) -> None:
+    async with stage(goose.workspace, {"goose": spec("acp", goose)}) as scene:
+        for resume in (False, True):
+            await scene.send("control.session.open", p.SessionOpen(
+                session_id=scene.session_id, agent_id="goose", workspace=str(goose.workspace), workspace_access="rw",
+                resume=resume))  # fmt: skip
+            told = (await scene.next("session.capabilities")).payload.features
+            assert (told["resume_session"], told["plan_mode"], told["permission"]) == (True, False, "asks")
+            assert (await scene.turn(f"resume {resume} [[chunks:1]]")).payload.stop_reason == "end_turn"
+            await scene.send("control.session.close", p.SessionClose(reason="enough"))
+            await scene.next("session.closed")
+        assert "resume False" in json.dumps(goose.model.recording.turns()[-1].body)
+        assert [f.payload.message for f in scene.all("agent.error") if f.payload.severity == "warning"] == []
+        assert scene.text() == "".join(chunk_texts(1)) * 2
 
 
 @pytest.mark.req("A-3", "A-10")

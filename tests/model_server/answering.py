@@ -62,9 +62,11 @@ def answer(asked: Asked) -> Answer | Failure:
         return Failure(script.fail_status)
     if script.delegated is not None and asked.results == 0:
         return _delegating(asked, script.delegated)
+    if script.question is not None and asked.results == 0:
+        return _asking(asked, script.question)
     if asked.results < len(script.commands):
         return _calling(asked, script)
-    if script.commands or script.delegated is not None:
+    if script.commands or script.delegated is not None or script.question is not None:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return Answer(_texts(script) or (GREETING,), delay_seconds=script.delay_seconds)
 
@@ -83,6 +85,14 @@ def _delegating(asked: Asked, command: str) -> Answer:
         return Answer(words_as_chunks(NO_TOOL))
     arguments = {"description": "run it", "prompt": f"[[tool:{command}]]", "subagent_type": "general-purpose"}
     return Answer((), ToolCall(found, arguments))
+
+
+def _asking(asked: Asked, question: str) -> Answer:
+    if all(tool.name != "AskUserQuestion" for tool in asked.tools):
+        return Answer(words_as_chunks(NO_TOOL))
+    options = [{"label": label, "description": f"take {label}"} for label in ("left", "right")]
+    one = {"question": question, "header": "Way", "options": options, "multiSelect": False}
+    return Answer((), ToolCall("AskUserQuestion", {"questions": [one]}))
 
 
 def _texts(script: Script) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 | `[[tool:COMMAND]]`| calls the shell tool that the agent offers with COMMAND, which ends at the first `]]`; a     |
 |                   | second such word is called after the first one's result, and so on                          |
 | `[[agent:COMMAND]]`| hands over to a subagent, if one is on offer, whose own prompt is `[[tool:COMMAND]]`        |
+| `[[ask:QUESTION]]`| asks the user, through the tool that the agent offers for that                              |
 | `[[chunks:N]]`    | N text chunks `chunk I of N\\n`; before the tool call, where there is one                     |
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
@@ -31,6 +32,7 @@ MAX_DELAY_MS = 60_000
 _PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
 _TOOL = re.compile(r"\[\[tool:(.*?)\]\]", re.DOTALL)
 _AGENT = re.compile(r"\[\[agent:(.*?)\]\]", re.DOTALL)
+_ASK = re.compile(r"\[\[ask:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
 _FAIL = re.compile(r"\[\[fail:([45]\d\d)\]\]")
@@ -47,13 +49,14 @@ class Script:
     fail_status: int | None = None
     overflow: bool = False
     delegated: str | None = None
+    question: str | None = None
 
 
 def read_script(prompt: str) -> Script:
     """Read the words of a prompt; numbers above the named limits are cut to them, unknown words are passed over."""
     prompt = _PARAGRAPH.split(prompt)[-1]
     chunks, delay, fail = _CHUNKS.search(prompt), _DELAY.search(prompt), _FAIL.search(prompt)
-    delegated = _AGENT.search(prompt)
+    delegated, question = _AGENT.search(prompt), _ASK.search(prompt)
     return Script(
         commands=tuple(command.strip() for command in _TOOL.findall(prompt)),
         chunks=min(int(chunks[1]), MAX_CHUNKS) if chunks else None,
@@ -61,6 +64,7 @@ def read_script(prompt: str) -> Script:
         fail_status=int(fail[1]) if fail else None,
         overflow=_OVERFLOW in prompt,
         delegated=delegated[1].strip() if delegated else None,
+        question=question[1].strip() if question else None,
     )
 
 
