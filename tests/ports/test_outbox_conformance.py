@@ -14,9 +14,19 @@ from hypothesis import strategies as st
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.bounds import HALF_CHANNEL_BYTES, PIECE_ROW_BYTES, add_lost, count_lost
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock, Outbox, OutboxError, Piece, PutPolicy, PutState, UnknownSession
+from interlock.ports.outbox import (
+    ANSWERS_READ,
+    CloseBlock,
+    Outbox,
+    OutboxError,
+    Piece,
+    PutPolicy,
+    PutState,
+    UnknownSession,
+)
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.limits import MAX_FRAME_BYTES, MIB
 from ports.outbox_words import OTHER, SESSION, changed, control, delta, done, frame, output
@@ -45,6 +55,39 @@ async def outbox_of(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 @pytest.fixture
 async def outbox(outbox_of: Open) -> Outbox:
     return await outbox_of()
+
+
+@pytest.mark.req("D-2")
+async def test_the_peak_is_the_highest_since_the_last_acknowledgement(outbox_of: Open) -> None:
+    outbox = await outbox_of(2_000)
+    stored = await outbox.write([done("x" * 600), done("y" * 600)])
+    row = await outbox.session(SESSION)
+    assert row is not None
+    assert row.bytes_peak == row.bytes_kept == sum(len(one.raw) for one in stored)
+    await outbox.write([done("z" * 1_300)])  # The oldest goes, and more than what comes.
+    later = await outbox.session(SESSION)
+    assert later is not None
+    assert later.bytes_peak >= max(later.bytes_kept, row.bytes_peak)
+    await outbox.ack(SESSION, 3, "", 2_000)
+    acked = await outbox.session(SESSION)
+    assert acked is not None
+    assert (acked.bytes_peak, acked.bytes_kept) == (0, 0)
+
+
+@pytest.mark.req("D-7")
+async def test_answers_that_are_not_acknowledged_are_found_among_other_frames(outbox: Outbox) -> None:
+    def refused(number: int) -> Frame:
+        told = frame("session.error", p.SessionError(error_code="INTERNAL", message=str(number), fatal=False))
+        return msgspec.structs.replace(told, metadata={"in_reply_to": f"m{number}"})
+
+    await outbox.write([changed(), refused(1), done("text"), refused(2)])
+    assert [one.seq for one in await outbox.answers(SESSION, 0)] == [2, 4]
+    await outbox.ack(SESSION, 2, "", 2_000)
+    assert [one.seq for one in await outbox.answers(SESSION, 2)] == [4]
+    assert await outbox.answers(SESSION, 4) == []
+    assert await outbox.answers(OTHER, 0) == []
+    many = await outbox.write([refused(number) for number in range(ANSWERS_READ + 1)])
+    assert [one.seq for one in await outbox.answers(SESSION, 4)] == [one.seq for one in many[1:]]
 
 
 @pytest.mark.req("D-1", "E-4")

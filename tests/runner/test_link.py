@@ -195,7 +195,22 @@ async def test_what_was_lost_is_told_as_ranges() -> None:
         assert history.payload.buffer_status.lost_frame_count == len(lost) > 0
 
 
-@pytest.mark.req("D-2", "D-3", "D-4")
+@pytest.mark.req("D-2")
+async def test_the_history_tells_the_highest_that_its_buffer_was() -> None:
+    """What the welcome confirms was in the buffer, too, while the link was down (D-2)."""
+    async with conversation(dial=False) as (gateway, runner):
+        await runner.outflow.emit(changed(), changed(), changed())
+        await runner.outflow.flushed()
+        kept = sum(len(frame.raw) for frame in await runner.outbox.frames(SESSION, 0, 1 << 20))
+        runner.running = asyncio.create_task(runner.link.run())
+        peer = await gateway.peer()
+        await peer.welcome(s=2)
+        (history,) = await peer.expect("session.history")
+        assert len(inner(history)) == 1
+        assert history.payload.buffer_status.buffer_high_watermark == kept
+
+
+@pytest.mark.req("D-2", "D-3")
 async def test_with_none_only_the_content_made_while_the_link_was_down_is_lost_and_told() -> None:
     async with conversation() as (gateway, runner):
         await runner.outflow.emit(PutPolicy(SESSION, "NONE"))
@@ -339,7 +354,7 @@ async def test_a_control_frame_whose_envelope_is_broken_is_refused_by_its_number
         assert (await runner.control()).message_id == "good"
 
 
-@pytest.mark.req("E-3")
+@pytest.mark.req("E-3", "T-5", "W-2")
 async def test_a_gap_closes_the_link_and_the_same_gap_again_the_session() -> None:
     async with conversation() as (gateway, runner):
         peer = await gateway.peer()
@@ -352,7 +367,9 @@ async def test_a_gap_closes_the_link_and_the_same_gap_again_the_session() -> Non
         await again.cancel_turn(2)
         (error,) = await again.expect("session.error")
         assert (error.payload.error_code, error.payload.fatal) == ("INTERNAL", True)
-        assert runner.controls.empty()
+        # The session hears it as if the gateway had said it, which ends its agent (T-5).
+        ending = await runner.control()
+        assert (ending.type, ending.payload) == ("session.error", error.payload)
         await again.cancel_turn(1, "m1")
         assert (await runner.control()).message_id == "m1"
 

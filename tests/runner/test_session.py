@@ -503,3 +503,18 @@ async def test_the_runner_vouches_for_living_agents_only(tmp_path: Path) -> None
         assert (vouched.agent_id, vouched.state, vouched.turn_id) == ("bad", "running", start.payload.turn_id)
         (told,) = await scene.sessions.hello_sessions()
         assert (told.turn_id, told.prompt_id) == (start.payload.turn_id, start.metadata["prompt_id"])
+
+
+@pytest.mark.req("D-7", "W-2")
+async def test_a_refused_control_frame_is_repeated_in_hello_until_its_answer_is_acknowledged(tmp_path: Path) -> None:
+    async with stage(tmp_path) as played:
+        prompt = await played.prompt("too early")
+        answer = await played.next("session.error")
+        (told,) = await played.sessions.hello_sessions("")
+        (refusal,) = told.refused
+        assert (refusal.message_id, refusal.error_code) == (prompt.message_id, "SESSION_NOT_FOUND")
+        assert answer.metadata["in_reply_to"] == prompt.message_id
+        assert told.control_seq == prompt.seq, "a refused one counts as stored"
+        assert answer.seq is not None
+        await played.outbox.ack(played.session_id, answer.seq, "", 0)
+        assert not any(session.refused for session in await played.sessions.hello_sessions(""))

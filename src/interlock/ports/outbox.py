@@ -13,6 +13,9 @@ Policy = Literal["RING", "DROP", "NONE"]
 """What goes where a session's buffer is full: RING the oldest content, DROP the newest; NONE keeps no content that
 comes while no gateway is attached (D-3)."""
 
+ANSWERS_READ = 256
+"""Refusals that hello repeats while they are not acknowledged; of more, the newest."""
+
 WhyLost = Literal["", "bytes", "absent", "joined"]
 """Why a gateway has no place in a session, or not from its beginning (D-5): it was behind by more than the buffer
 holds, it was away for OBSERVER_ABSENT_MS, or it joined when the first frames were no longer kept."""
@@ -60,7 +63,8 @@ class SessionRow(NamedTuple):
     """What the outbox knows of one session. `state` is the runner's own bytes (msgspec JSON).
 
     `acked_seq`, `control_seq`, `last_message_id`, `last_sync_ms`, `why_lost` and `refused` are of the gateway that was
-    asked for, `bytes_kept`, `lost_frames` and `lost_ranges` of the controller. `settled`: everyone who holds a place
+    asked for, and so is `bytes_peak`, the most that was kept for it since its last acknowledgement; `bytes_kept`,
+    `lost_frames` and `lost_ranges` of the controller. `settled`: everyone who holds a place
     has, and has confirmed, all of it.
     """
 
@@ -80,6 +84,7 @@ class SessionRow(NamedTuple):
     why_lost: WhyLost = ""
     refused: Sequence[RefusedControl] = ()
     settled: bool = True
+    bytes_peak: int = 0
 
 
 class PutState(NamedTuple):
@@ -161,6 +166,10 @@ class Outbox(Protocol):
 
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
         """Durable frames with seq > after, in order, at least one if any, up to about limit_bytes."""
+        ...
+
+    async def answers(self, session_id: str, after: int) -> list[Stored]:
+        """The session's own `session.error` frames with seq > after, in order; the newest ANSWERS_READ at most."""
         ...
 
     async def pieces(self, session_id: str) -> list[Piece]:

@@ -66,13 +66,16 @@ class Attachment:
         self._acks_in: dict[str, int] = {}
         self._confirmed: dict[str, list[str]] = {}
         self._acked = asyncio.Event()
+        self._peaks: dict[str, int] = {}
 
     async def run(self, welcome: Welcome, session_ids: list[str]) -> None:
         """Attach at the welcome: each session of the hello owes its history (D-2), then goes live."""
         durable = {session.session_id: session.last_durable_seq for session in welcome.sessions}
         for session_id in session_ids:
             after = durable.get(session_id, 0)
-            if await self._outbox.session(session_id) is not None:
+            row = await self._outbox.session(session_id, self._gateway_id)
+            if row is not None:
+                self._peaks[session_id] = row.bytes_peak  # Before the acknowledgement lowers it (D-2).
                 await self._outbox.ack(session_id, after, "", self._clock.now_ms(), self._gateway_id)
                 self._outflow.acked(session_id)
                 self._sending.expect(session_id, after)
@@ -133,6 +136,7 @@ class Attachment:
         deltas = merged_deltas(await self._outbox.pieces(session_id), self._outflow.template, lane.ends, self._new_id,
                                now)
         if lane.owes_history:
+            row = row._replace(bytes_peak=max(row.bytes_peak, self._peaks.pop(session_id, 0)))
             plan = plan_history(row, lane.seq or 0, frames, [delta.raw for delta in deltas])
             for number, part in enumerate(plan.parts):
                 self._sending.push(lambda number=number: encode_part(plan, number, self._new_id(), now),

@@ -90,7 +90,7 @@ def encode_part(plan: Plan, number: int, message_id: str, timestamp: str) -> byt
     row, part = plan.row, plan.parts[number]
     count = sum(last - first + 1 for first, last in plan.lost)
     status = BufferStatus(policy_applied=row.policy, truncated=bool(plan.lost),
-                          lost_frame_count=count if plan.lost else None, buffer_high_watermark=row.bytes_kept)
+                          lost_frame_count=count if plan.lost else None, buffer_high_watermark=row.bytes_peak or None)
     metadata: dict[str, Any] = {"part": number + 1, "parts": len(plan.parts)}
     if part.lost:
         metadata["lost_ranges"] = part.lost

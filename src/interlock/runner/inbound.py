@@ -148,8 +148,13 @@ class Inbound:
 
     async def _give_up(self, wire: Wire, sentence: str) -> str:
         """Close the session whose control frames cannot be completed (E-3), where there is one here."""
-        if await self._outbox.session(wire.session_id or "") is not None:
-            await self._outflow.emit(self._error(wire, sentence, Code.INTERNAL, fatal=True))
+        session_id = wire.session_id or ""
+        row = await self._outbox.session(session_id)
+        if row is not None and row.controller in ("", self.gateway_id):  # An observer's gap ends nobody's session.
+            told = self._error(wire, sentence, Code.INTERNAL, fatal=True)
+            await self._outflow.emit(told)
+            # The same error, as if the gateway had sent it, ends the agent (T-5); behind what waits to be acted on.
+            self._give(told, b"", session_id)
         return sentence
 
     def _record(self, wire: Wire, raw: bytes, stored: Stored) -> StoreControl:

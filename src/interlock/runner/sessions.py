@@ -6,9 +6,10 @@ import asyncio
 
 import structlog
 
-from interlock.ports.outbox import Outbox, PutState
+from interlock.ports.outbox import Outbox, PutState, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import Direction, decode
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.controlling import Control, TakeRefused, TellRefused
 from interlock.runner.recovery import recover
@@ -18,6 +19,10 @@ from interlock.runner.surroundings import Surroundings
 from interlock.runner.uploads import held_by
 
 log = structlog.get_logger()
+
+
+REPEATED_CHARS = 200
+"""A refusal that hello repeats is cut here; its `session.error` says the whole."""
 
 
 class Sessions:
@@ -120,10 +125,20 @@ class Sessions:
                 session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
                 state=state.state if state.opening == "open" else "terminated",
                 turn_id=turn.turn_id if turn else None,
-                prompt_id=turn.prompt_id if turn else None, refused=list(row.refused), controller=row.controller,
+                prompt_id=turn.prompt_id if turn else None, controller=row.controller,
+                refused=[*row.refused, *(await self._unconfirmed(row) if row.controller == gateway_id else ())],
                 agent_id=state.agent_id, workspace=state.workspace,
             ))
         return told
+
+    async def _unconfirmed(self, row: SessionRow) -> list[p.RefusedControl]:
+        """The controller's control frames that were refused: each is repeated until the `session.error` that answers
+        it is acknowledged (D-7)."""
+        told = (decode(answer.raw, Direction.C) for answer in await self._outbox.answers(row.session_id, row.acked_seq))
+        refusals = ((frame.metadata.get("in_reply_to"), frame.payload) for frame in told)
+        return [p.RefusedControl(message_id=message_id, error_code=error.error_code,
+                                 message=error.message[:REPEATED_CHARS])
+                for message_id, error in refusals if isinstance(message_id, str)]
 
     async def _drop_files(self, session_id: str, state: SessionState) -> None:
         """Files of prompts that never came go with their session."""

@@ -9,6 +9,7 @@ from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
 from interlock.backends.outbox.numbering import number_frames
 from interlock.backends.outbox.readers import Kept
 from interlock.ports.outbox import (
+    ANSWERS_READ,
     CloseBlock,
     GatewayRow,
     OutboxError,
@@ -54,6 +55,7 @@ class _Session(Kept):
         self.bytes_kept = bytes_after
         if self.policy == "RING":
             self._evict(limit_bytes)
+        self.note_peak()
         for _, cursor in self.observers():
             if self._size_after(cursor.acked_seq) > limit_bytes:
                 cursor.held, cursor.why = False, "bytes"
@@ -99,6 +101,7 @@ class _Session(Kept):
     def put_controller(self, gateway_id: str) -> None:
         self.hand_to(gateway_id)
         self.bytes_kept = self._size_after(self.seen(None).acked_seq)
+        self.note_peak()
         self.trim()
 
     def ack(self, seq: int, message_id: str, at_ms: int, gateway_id: str | None) -> None:
@@ -113,6 +116,7 @@ class _Session(Kept):
         if cursor is self.seen(None):
             self.bytes_kept = self._size_after(seq)
             self.lost_ranges = bounds.trim_lost(self.lost_ranges, seq)
+        self.settle_peak(cursor)
         self.trim()
 
 
@@ -207,6 +211,12 @@ class MemoryOutbox:
                     break
                 page.append(frame)
         return page
+
+    async def answers(self, session_id: str, after: int) -> list[Stored]:
+        self._check_open()
+        session = self._sessions.get(session_id)
+        kept = [frame for seq, frame in session.frames.items() if seq > after] if session else []
+        return [frame for frame in kept if frame.frame_type == "session.error"][-ANSWERS_READ:]
 
     async def pieces(self, session_id: str) -> list[Piece]:
         self._check_open()

@@ -25,6 +25,8 @@ class Cursor(msgspec.Struct):
     held: bool = True
     why: WhyLost = ""
     refused: list[RefusedControl] = []
+    peak_bytes: int = 0
+    """Of the controller: the most bytes that were kept for it since its last acknowledgement (D-2)."""
 
     def refuse(self, refusal: RefusedControl) -> None:
         """Remember a refusal until it is confirmed (D-7)."""
@@ -79,6 +81,7 @@ class Kept:
             nameless = self.cursors.pop("", None)
             if nameless is not None and (nameless.acked_seq or nameless.control_seq):
                 self.cursors[gateway_id] = nameless
+            self.note_peak()
 
     def hand_to(self, gateway_id: str) -> None:
         """From here on this gateway controls it; it holds a place, whatever it was before."""
@@ -95,6 +98,15 @@ class Kept:
         """Every gateway that ever sent it a control frame, the controller first."""
         others = [name for name, cursor in self.cursors.items() if cursor.control_seq and name != self.controller]
         return [self.controller, *others]
+
+    def note_peak(self) -> None:
+        """A frame was added, and others may have gone for it: follow the high watermark (D-2)."""
+        own = self.cursor(None)
+        own.peak_bytes = max(own.peak_bytes, self.bytes_kept)
+
+    def settle_peak(self, cursor: Cursor) -> None:
+        """After an acknowledgement what is left is the highest so far."""
+        cursor.peak_bytes = self.bytes_kept if cursor is self.seen(None) else 0
 
     def floor(self) -> int:
         """Up to here nobody needs the frames any more."""
@@ -120,4 +132,4 @@ class Kept:
         return SessionRow(self.session_id, self.last_seq, cursor.acked_seq, cursor.control_seq, self.bytes_kept,
                           bounds.count_lost(self.lost_ranges), list(self.lost_ranges), self.created_ms,
                           cursor.last_message_id, cursor.last_sync_ms, self.state, self.policy, self.controller,
-                          cursor.why, list(cursor.refused), self.settled())
+                          cursor.why, list(cursor.refused), self.settled(), cursor.peak_bytes)

@@ -99,6 +99,9 @@ class SqliteOutbox:
     async def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
         return await self._call(lambda store: store.frames(session_id, after, limit_bytes))
 
+    async def answers(self, session_id: str, after: int) -> list[Stored]:
+        return await self._call(lambda store: store.answers(session_id, after))
+
     async def pieces(self, session_id: str) -> list[Piece]:
         return await self._call(lambda store: store.pieces(session_id))
 

@@ -13,6 +13,7 @@ from interlock.backends.outbox.numbering import number_frames
 from interlock.backends.outbox.readers import Cursor, Kept
 from interlock.backends.outbox.schema import Database
 from interlock.ports.outbox import (
+    ANSWERS_READ,
     CloseBlock,
     GatewayRow,
     OutboxError,
@@ -175,6 +176,7 @@ class Store:
         session.bytes_stored += size
         if session.bytes_kept > self._limit_bytes and session.policy == "RING":
             self._evict(session)
+        session.note_peak()
         self._drop_places(session)
 
     def _evict(self, session: _Session) -> None:
@@ -238,6 +240,7 @@ class Store:
         session = self._known(put.session_id)
         session.hand_to(put.gateway_id)
         session.bytes_kept = self._size_after(session, session.seen(None).acked_seq)
+        session.note_peak()
         self._trim(session)
         self._touch(session)
 
@@ -257,6 +260,7 @@ class Store:
             session.lost_ranges = bounds.trim_lost(session.lost_ranges, seq)
         cursor.take_ack(seq, at_ms)
         cursor.last_message_id = message_id
+        session.settle_peak(cursor)
         session.last_seq = max(session.last_seq, seq)
         self._trim(session)
         self._touch(session)
@@ -367,6 +371,14 @@ class Store:
                 break
             page.append(Stored(session_id, seq, message_id, frame_type, raw))
         return page
+
+    def answers(self, session_id: str, after: int) -> list[Stored]:
+        session = self._sessions.get(session_id)
+        if session is None or session.last_seq <= after:
+            return []
+        rows = self._rows("SELECT seq, message_id, type, raw FROM frame WHERE session = ? AND seq > ?"
+                          " AND type = 'session.error' ORDER BY seq DESC LIMIT ?", (session.key, after, ANSWERS_READ))
+        return [Stored(session_id, *row) for row in reversed(rows)]
 
     def pieces(self, session_id: str) -> list[Piece]:
         session = self._sessions.get(session_id)
