@@ -191,6 +191,7 @@ MEANING = {
     "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
     "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",
     "limits.queue_ttl_ms": "how long a command may wait for its start",
+    "limits.pause_ttl_ms": "how long a command may stay paused before it ends as timed out",
     "limits.detach_ttl_ms": "how long a runner may be away before its command fails with AgentLost",
     "runner.roots": "directories that workspaces may lie in; none: where `up` was started",
     "runner.outbox_bytes": "what a session may hold back while the link is down; past it, output is lost and counted",

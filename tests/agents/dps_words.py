@@ -28,6 +28,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `line:BYTES`          | one line of so many bytes                                                             |
 | `state`               | text: what the open and the prompt asked for beside the words                         |
 | `question:WORD`       | a QUESTION; its answer comes back as text                                             |
+| `pause` `stand` `hear-pause` | waits for a pause: says so and waits for the resume; tells that it stands; goes on |
 | `exit:CODE` `kill:N` `hang` `ignore-term` `wait` | as in `misbehaving.py`                                     |
 """
 
@@ -409,6 +410,14 @@ class Turn:
     def do_pause(self) -> None:
         self.agent.until("control.turn.pause")
         self.do_text("paused;")
+        self.agent.until("control.turn.resume")
+
+    def do_hear_pause(self) -> None:
+        self.agent.until("control.turn.pause")
+
+    def do_stand(self) -> None:
+        self.agent.until("control.turn.pause")
+        self.agent.send("agent.state.changed", {"state": "paused", "previous": "running"})
         self.agent.until("control.turn.resume")
 
 

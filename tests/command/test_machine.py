@@ -32,6 +32,7 @@ canceling  → canceled | timed_out | succeeded | failed
 BEYOND = {
     ("pausing", "canceling"): "a cancel does not wait for a pause (C-6: cancel and close work)",
     ("paused", "failed"): "the agent of a paused command may die or its session be closed (C-8)",
+    ("paused", "succeeded"): "what the agent wrote before it was stopped may hold its real result",
     ("resuming", "succeeded"): "a real result may come before the word that it was resumed",
     ("resuming", "failed"): "the agent may die while it is resumed (C-8)",
 }

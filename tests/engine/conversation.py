@@ -123,6 +123,14 @@ class Table:
         return await self.engine.submit(OWNER, CommandBody(type="cancel", target=Target(command_id=command_id)),
                                         remember)
 
+    async def order(self, kind: Any, command_id: str | None = None, session_id: str | None = None) -> Any:
+        """Pause or resume."""
+        target = Target(command_id=command_id, session_id=session_id)
+        return await self.engine.submit(OWNER, CommandBody(type=kind, target=target), remember)
+
+    async def told_state(self, session_id: str, state: Any, previous: Any = "running") -> None:
+        await self.say(session_id, "agent.state.changed", p.StateChanged(state=state, previous=previous))
+
     async def vote(self, approval_id: str, decision: Any, who: Principal = OWNER) -> Any:
         return await self.engine.vote(who, approval_id, GrantBody(decision=decision), remember)
 

@@ -16,7 +16,7 @@ MOVES: dict[CommandState, frozenset[CommandState]] = cast(
         "pausing": frozenset(
             {"paused", "running", "succeeded", "failed", "timed_out", "canceling"}
         ),
-        "paused": frozenset({"resuming", "canceling", "timed_out", "failed"}),
+        "paused": frozenset({"resuming", "canceling", "timed_out", "failed", "succeeded"}),
         "resuming": frozenset({"running", "succeeded", "failed", "timed_out", "canceling"}),
         "canceling": frozenset({"canceled", "timed_out", "succeeded", "failed"}),
         "succeeded": frozenset(),

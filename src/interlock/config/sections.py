@@ -58,6 +58,7 @@ class LimitsSection(Section, frozen=True, kw_only=True):
     approval_ttl_ms: int = limits.APPROVAL_TTL_MS
     queue_ttl_ms: int = limits.QUEUE_TTL_MS
     detach_ttl_ms: int = limits.DETACH_TTL_MS
+    pause_ttl_ms: int = limits.PAUSE_TTL_MS
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -14,9 +14,10 @@ import msgspec
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge import asking_agents, submitting, voting
+from interlock.engine.bridge import asking_agents, canceling, pausing, submitting, voting
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.orders import who_is
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
@@ -33,6 +34,9 @@ from interlock.protocol.resources import Approval, Command, CommandBody, GrantBo
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
+_ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
+    "cancel": canceling.submit_cancel, "pause": pausing.submit_pause, "resume": pausing.submit_resume,
+}
 
 
 class Engine:
@@ -101,8 +105,6 @@ class Engine:
 
     async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
         """Take a command (C-0)."""
-        if body.type in ("pause", "resume"):
-            raise Problem("UnsupportedCapability", f"{body.type} is not offered yet; cancel is")
         route = await self._route(principal, body)
         if route.fresh is None or body.target.session_key is None:
             return await self._submit(route, principal, body, remember)
@@ -123,7 +125,7 @@ class Engine:
             if body.type == "execute":
                 command = submitting.submit_execute(lane, principal, body, self.policy)
             else:
-                command = submitting.submit_cancel(lane, principal, body)
+                command = _ORDERS[body.type](lane, principal, body)
             if isinstance(command, Command):
                 lane.out.writes.append(PutIdempotency(remember(command)))
             return command
@@ -220,7 +222,7 @@ class Engine:
         shell = await self._shell(session_id)
 
         def decide(lane: Lane) -> SessionRecord:
-            submitting.close_session(lane, submitting.who_is(principal), reason)
+            canceling.close_session(lane, who_is(principal), reason)
             closed = lane.snapshot().record
             lane.out.writes.append(PutIdempotency(remember(closed)))
             return closed

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
+from interlock.engine.bridge.canceling import interrupt
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.lane import Lane, Told
@@ -146,6 +147,7 @@ class LaneShell:
                 answer = problem
             if job.reply is not None:
                 replies.append((job.reply, answer))
+        interrupt(lane)
         dispatch_next(lane)
         numbers: list[int] = []
         if lane.out.objects:

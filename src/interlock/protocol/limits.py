@@ -87,6 +87,7 @@ APPROVAL_TTL_MS = 24 * 60 * 60 * 1000
 APPROVAL_TTL_MAX_MS = 30 * 24 * 60 * 60 * 1000
 QUEUE_TTL_MS = 24 * 60 * 60 * 1000
 DETACH_TTL_MS = 24 * 60 * 60 * 1000
+PAUSE_TTL_MS = 24 * 60 * 60 * 1000
 CANCEL_FORCE_MS = 30_000
 """A cancel is forced after this (section 1, state machine)."""
 MAX_QUEUED_COMMANDS = 1_000

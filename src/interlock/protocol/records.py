@@ -12,6 +12,10 @@ from interlock.protocol.resources import Actor, Approval, Command, RememberedRul
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
+CancelCause = Literal["cancel", "timeout", "pause_ttl"]
+"""Why a command is to stop: somebody asked, its own clock, or the clock of its pause (C-1)."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the ledger's rows."""
 
@@ -65,8 +69,11 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     prompt_id: str | None = None
     prompt_seq: int | None = None
     """control seq of the prompt that carries it."""
-    cancel_cause: Literal["cancel", "timeout"] | None = None
+    pause_deadline_ms: int | None = None
+    cancel_cause: CancelCause | None = None
     canceled_by: str | None = None
+    close_after: bool = False
+    """The session's agent ends with this command, where nothing else waits for it."""
 
 
 class ApprovalRecord(Record, frozen=True, kw_only=True):

@@ -11,6 +11,8 @@ CommandState = Literal[
     "pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling",
     "succeeded", "failed", "timed_out", "canceled", "rejected", "expired",
 ]
+OnBusy = Literal["enqueue", "reject", "interrupt"]
+"""What an execute does that finds its session at work: wait, be refused, or end what runs (C-3)."""
 ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]
 ApprovalDoor = Literal["command", "tool"]
 Decision = Literal["grant", "deny"]
@@ -59,6 +61,9 @@ class CommandBody(Body, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     approval: ApprovalWish | None = None
     reason: str | None = None
+    on_busy: OnBusy = "enqueue"
+    close_session: bool = False
+    """End the session's agent when this execute has ended and nothing else waits in the session."""
 
 
 class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -176,6 +181,7 @@ class Command(Resource, frozen=True, kw_only=True):
     error: Failure | None = None
     notices: list[Notice] = []
     reason: str | None = None
+    on_busy: OnBusy = "enqueue"
 
 
 class Vote(Resource, frozen=True, kw_only=True):

@@ -110,6 +110,8 @@ class Interactions:
         self._presence = presence
         self._waits = waits
         self._pending: dict[str, _Pending] = {}
+        self._going = asyncio.Event()
+        self._going.set()
         presence.watch(self._link_changed)
 
     @property
@@ -119,10 +121,31 @@ class Interactions:
 
     @property
     def standing(self) -> p.AgentState:
-        """What the agent does, as far as questions go: it waits for a yes, for words, or for nothing."""
+        """What the agent does, as far as questions go: it waits for a yes, for words, for nothing, or is paused."""
+        if self.stopped:
+            return "paused"
         if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
             return "waiting_approval"
         return "waiting_input" if self._pending else "running"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a pause keeps every answer back (C-6)."""
+        return not self._going.is_set()
+
+    def hold(self) -> None:
+        """From now on answers are kept, so that no further tool begins (C-6); their clocks go on."""
+        self._going.clear()
+
+    def let_go(self) -> None:
+        """The pause is over: what was answered meanwhile reaches the agent."""
+        self._going.set()
+        for pending in self._pending.values():
+            pending.changed.set()
+
+    async def going(self) -> None:
+        """Wait until no pause holds anything back."""
+        await self._going.wait()
 
     def close(self) -> None:
         """Stop watching the link."""
@@ -133,6 +156,7 @@ class Interactions:
         pending = _Pending(self._journal.new_uuid(), question, self._live, _now())
         self._pending[pending.interaction_id] = pending
         try:
+            # Under a pause this question is the boundary at which the agent stops (C-6).
             await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
         except BaseException:
             self._pending.pop(pending.interaction_id, None)
@@ -152,12 +176,13 @@ class Interactions:
 
     async def _resolve(self, interaction_id: str, verdict: Verdict) -> None:
         del self._pending[interaction_id]
-        await self._journal.write(self._resolved(interaction_id, verdict), *self._journal.state_changed(self.standing))
+        told = [] if self.stopped else self._journal.state_changed(self.standing)
+        await self._journal.write(self._resolved(interaction_id, verdict), *told)
 
     async def _wait(self, pending: _Pending) -> Verdict:
-        while pending.verdict is None:
+        while pending.verdict is None or (self.stopped and not pending.voided):
             pending.changed.clear()
-            deadline = pending.deadline(self._waits)
+            deadline = pending.deadline(self._waits) if pending.verdict is None else None
             try:
                 async with asyncio.timeout(None if deadline is None else max(deadline - _now(), 0)):
                     await pending.changed.wait()

@@ -48,8 +48,8 @@ def outcome_errors(journal: Journal, outcome: TurnOutcome, stderr: str, turn_id:
     return frames
 
 
-def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome) -> Frame:
-    """`session.turn.end`."""
+def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_out: bool = False) -> Frame:
+    """`session.turn.end`; `timed_out` tells that the runner's own clock asked for the cancel (C-1)."""
     metadata: dict[str, Any] = {}
     exit_code = outcome.exit_code
     if exit_code is None and outcome.process is not None:
@@ -58,6 +58,8 @@ def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome) -> Frame:
         metadata["exit_code"] = exit_code
     if outcome.unanswered:
         metadata["unanswered"] = True
+    if timed_out and outcome.stop_reason == "cancelled":
+        metadata["timed_out"] = True
     payload = p.TurnEnd(
         turn_id=turn.turn_id, stop_reason=outcome.stop_reason, tool_invocation_count=turn.tool_count
     )

@@ -21,7 +21,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
-from interlock.runner import endings
+from interlock.runner import endings, pausing
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
@@ -262,12 +262,14 @@ class RunnerSession:
         over = await turn.run(prompt)
         while not over and turn.goes_on:
             # T-1: between a `tool_use` end and the next start the query is at work; a cancel that came there counts.
+            await turn.may_go_on()
             last, prompt = turn, prompt._replace(turn_id=self.journal.new_uuid(), content=[], continues=True)
             turn, told = self._begin_turn(agent, prompt, None)
             last.pass_cancel(turn)
             await self.journal.write(*told)
             over = await turn.run(prompt)
         self._turn = None
+        self._interactions.let_go()
         if over:
             await self._forget_agent()
         else:
@@ -313,11 +315,9 @@ class RunnerSession:
             return
         self._handled(frame)
         if pause:
-            await agent.pause()
-            await self.journal.write(*self.journal.state_changed("paused"))
+            await pausing.pause(agent, started.features, self.journal, self._interactions)
         else:
-            await agent.resume()
-            await self.journal.write(*self.journal.state_changed(self._interactions.standing))
+            await pausing.resume(agent, self.journal, self._interactions)
 
     # --- ending ---
     async def close(self, reason: str, *, only_idle: bool = False) -> None:

@@ -33,11 +33,13 @@ class Turn:
         self._agent = agent
         self._journal = journal
         self._turn = turn
+        self._interactions = interactions
         self._graces = graces
         self._single_process = single_process
         self._scribe = TurnScribe(journal, turn, interactions)
         self._cancelled = asyncio.Event()
         self._reason = ""
+        self._timed_out = False
         self._terminated: Exit | None = None
         self.goes_on = False
         """It ended with `tool_use`: the query goes on in a turn of its own (T-1)."""
@@ -52,6 +54,19 @@ class Turn:
         """What was asked of this turn when it had ended is asked of the query's next one."""
         if self._cancelled.is_set():
             following.cancel(self._reason)
+
+    async def may_go_on(self) -> None:
+        """Between two turns of a query: the next one is held while the agent is to pause (C-6), until a cancel."""
+        if not self._interactions.stopped:
+            return
+        await self._journal.write(*self._journal.state_changed("paused"))
+        waits = [asyncio.create_task(self._interactions.going()), asyncio.create_task(self._cancelled.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self._interactions.let_go()
 
     async def run(self, prompt: Prompt) -> bool:
         """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
@@ -81,6 +96,7 @@ class Turn:
         """A-4: the agent's own cancel, then the end of its process; the adapter must return in either case."""
         await self._agent.resume()
         await self._scribe.void("The turn was cancelled.")
+        self._interactions.let_go()  # Only now: a yes that a pause kept back must not start a tool any more.
         await self._agent.cancel()
         grace_s = self._graces.cancel_s + (self._graces.end_s if self._single_process else 0)
         await asyncio.wait([asking], timeout=grace_s)
@@ -106,7 +122,7 @@ class Turn:
         if ended is None or outcome.error is not None:
             before = [*endings.outcome_errors(journal, outcome, stderr, turn_id), *before]
         told = merge_usage(self._scribe.told, outcome.usage)
-        end = endings.turn_end(journal, self._turn, outcome)
+        end = endings.turn_end(journal, self._turn, outcome, timed_out=self._timed_out)
         owed = endings.usage(journal, turn_id, told, crashed=ended is not None)
         if ended is None:
             self.goes_on = outcome.stop_reason == "tool_use"
@@ -126,6 +142,7 @@ class Turn:
             await asyncio.sleep(min(TICK_S, left_s))
             if self._journal.state.state not in STANDING:
                 left_s -= TICK_S
+        self._timed_out = not self._cancelled.is_set()
         self.cancel("the prompt's timeout has passed")
 
 

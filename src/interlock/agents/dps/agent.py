@@ -174,6 +174,8 @@ class DpsAgent:
             case p.AgentError():
                 await self._relay(frame, telling.relayed_error(payload) if telling is not None
                                   else msgspec.structs.replace(payload, turn_id=None))
+            case p.StateChanged(state="paused") if self._paused and self._features.pause == "boundary":
+                await self._relay(frame, frame.payload)
             case p.StateChanged() | p.SessionClosed():
                 pass  # The runner knows both from what it sees itself.
             case _ if frame.type not in FRAMES or isinstance(payload, p.FileTransfer):

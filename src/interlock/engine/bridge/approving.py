@@ -104,6 +104,8 @@ def restart_clock(lane: Lane) -> None:
     """The timeout runs on once nothing is waited for any more (C-1)."""
     record: CommandRecord | None = lane.active
     waiting = any(r.approval.door == "tool" and r.approval.state == "pending" for r in lane.approvals.values())
-    if record is None or waiting or record.command.state != "running" or record.running_since_ms is not None:
+    if record is None or waiting or record.running_since_ms is not None:
+        return
+    if record.command.state not in ("running", "pausing"):
         return
     lane.keep(msgspec.structs.replace(record, running_since_ms=lane.now))

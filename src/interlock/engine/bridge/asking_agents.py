@@ -7,7 +7,7 @@ from typing import NamedTuple
 from interlock.engine.bridge.approving import restart_clock
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.submitting import who_is
+from interlock.engine.bridge.orders import who_is
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal

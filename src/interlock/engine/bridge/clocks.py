@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from interlock.engine.bridge.approving import expire
+from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
 from interlock.engine.bridge.ending import end_canceled, end_command, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.submitting import cancel_command
 from interlock.protocol import payloads as p
 from interlock.protocol.records import CommandRecord
 
@@ -37,9 +37,11 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
         record.running_since_ms is not None
         and record.remaining_ms is not None
         and record.running_since_ms + record.remaining_ms <= now
-        and record.command.state == "running"
+        and record.command.state in ("running", "pausing", "resuming")
     ):
         cancel_command(lane, record, "gateway", "timeout")
+    elif record.pause_deadline_ms is not None and record.pause_deadline_ms <= now:
+        cancel_command(lane, record, "gateway", "pause_ttl")
 
 
 def _give_up(lane: Lane, record: CommandRecord) -> None:

@@ -17,15 +17,16 @@ from interlock.session.transfers import carried
 
 
 def queued(lane: Lane) -> list[CommandRecord]:
-    """Executes that wait, the next one first: larger priority, then older (C-3)."""
+    """Executes that wait, the next one first: what interrupts, then larger priority, then older (C-3)."""
     waiting = [r for r in lane.commands.values() if r.command.state == "queued" and r.command.type == "execute"]
-    return sorted(waiting, key=lambda r: (-r.command.priority, r.created_ms, r.command.id))
+    return sorted(waiting, key=lambda r: (r.command.on_busy != "interrupt", -r.command.priority, r.created_ms,
+                                          r.command.id))
 
 
 def dispatch_next(lane: Lane) -> None:
     """Send the next prompt if the session is free and its runner is there (T-1, C-8)."""
     state = lane.state
-    if state.active is not None or not state.attached or state.opening == "closing":
+    if state.active is not None or not state.attached or state.opening == "closing" or lane.draining:
         return
     if state.machine.phase in ("turn", "usage") or state.compacting is not None:
         return

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from interlock.command.machine import ACTIVE, TERMINAL
+from interlock.command.machine import ACTIVE
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.orders import end_holds, end_order
+from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import CommandState, Failure, Output, Result, StatusEvent
+
+MAX_REASON_CHARS = 1_000
+"""What of a reason travels to the runner: it must fit a frame (L-2)."""
 
 
 def end_command(
@@ -33,14 +38,26 @@ def end_command(
     meta = {"code": failure.code} if failure is not None else None
     lane.move(
         record, to, who, meta, result=result, error=failure, queue_deadline_ms=None, cancel_deadline_ms=None,
-        detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None,
+        detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None, pause_deadline_ms=None,
     )
+    ran_here = lane.state.active == command.id
     if lane.state.active == command.id:
         lane.state.active = None
         lane.state.stage = ""
         lane.state.noop_seq = None
     _void_approvals(lane, command.id)
     _finish_cancels(lane, command.id, to)
+    end_holds(lane, command.id, ("Conflict", f"the command ended as {to} first"))
+    if ran_here and record.close_after and not any(r.command.type == "execute" for r in lane.commands.values()):
+        close_agent(lane, SYSTEM, "the command has ended")
+
+
+def close_agent(lane: Lane, who: dict[str, str], reason: str) -> None:
+    """Ask the runner to end the session's agent (A-4), where there is one."""
+    if lane.state.opening in ("opening", "open"):
+        lane.control("control.session.close", p.SessionClose(reason=reason[:MAX_REASON_CHARS]))
+        lane.state.opening = "closing"
+        lane.audit("session_reset", who, {"reason": "close"}, personal={"reason": reason})
 
 
 def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_code: int | None = None) -> None:
@@ -61,8 +78,10 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         record = lane.move(record, "canceling", {"id": lane.state.runner_id, "role": "runner"},
                            canceled_by=record.canceled_by or "the agent or its runner", running_since_ms=None)
     output = _said(lane, record) if record.command.started_at else None
-    if record.cancel_cause == "timeout":
-        error = ("Timeout", f"it did not end within {record.command.timeout_ms} ms")
+    if record.cancel_cause in ("timeout", "pause_ttl"):
+        why = (f"it did not end within {record.command.timeout_ms} ms" if record.cancel_cause == "timeout"
+               else "it was paused for too long")
+        error = ("Timeout", why)
         end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
         return
     by = record.canceled_by or "somebody"
@@ -95,12 +114,5 @@ def _void_approvals(lane: Lane, command_id: str) -> None:
 
 def _finish_cancels(lane: Lane, command_id: str, to: CommandState) -> None:
     for cancel_id in lane.state.cancels.pop(command_id, []):
-        record = lane.commands.get(cancel_id)
-        if record is None or record.command.state in TERMINAL:
-            continue
-        output = Output(output=[], session_id=lane.state.session_id)
-        if to in ("canceled", "timed_out"):
-            end_command(lane, record, "succeeded", SYSTEM, output=output)
-        else:
-            error = ("Conflict", f"the command had ended as {to} before the cancel reached it")
-            end_command(lane, record, "failed", SYSTEM, error=error)
+        late = ("Conflict", f"the command had ended as {to} before the cancel reached it")
+        end_order(lane, cancel_id, None if to in ("canceled", "timed_out") else late)

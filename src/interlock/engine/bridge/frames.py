@@ -13,6 +13,7 @@ from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
+from interlock.engine.bridge.pausing import agent_state, pause_refused
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
@@ -95,9 +96,12 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             _session_error(lane, frame, payload)
         case p.TurnEnd():
             lane.state.ended = Ended(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
-                                     frame.metadata.get("unanswered") is True)
+                                     frame.metadata.get("unanswered") is True,
+                                     frame.metadata.get("timed_out") is True)
         case p.Usage():
             _used(lane, payload)
+        case p.StateChanged():
+            agent_state(lane, payload)
         case p.SessionClosed():
             _closed(lane, payload)
         case _:
@@ -228,6 +232,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         lane.state.compacting = None
         lane.notice(Notice(code="CompactionFailed", message=payload.message))
         return
+    if pause_refused(lane, answered, payload.error_code, payload.message):
+        return
     if record is None or record.prompt_seq is None or not _is_prompt(lane, answered):
         return
     if record.command.started_at is not None:
@@ -271,6 +277,8 @@ def finish_turn(lane: Lane) -> None:
         fail(lane, record, code, message, exit_code=ended.exit_code)
         return
     if ended.stop_reason == "cancelled":
+        if ended.timed_out and record.cancel_cause is None:
+            record = msgspec.structs.replace(record, cancel_cause="timeout")
         end_canceled(lane, record)
         return
     notices = list(record.command.notices)

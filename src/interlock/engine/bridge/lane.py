@@ -122,6 +122,8 @@ class Lane:
         """Of each file under way, over what came of it."""
         self.limits = limits
         self.transcriber = transcriber  # None where no transcripts are kept.
+        self.draining = False
+        """Whether a drain keeps what waits from starting (C-5); set by the shell before each decision."""
         self._entropy = entropy
         self._stream = session_stream(state.session_id)
 
@@ -356,7 +358,8 @@ class Lane:
         if any(r.approval.state == "pending" and r.approval.door == "tool" for r in self.approvals.values()):
             return "waiting_approval"
         if self.state.active is not None:
-            return "running"
+            record = self.active
+            return "paused" if record is not None and record.command.state == "paused" else "running"
         if self.state.compacting is not None:
             return "compacting"
         if self.commands:
@@ -367,7 +370,8 @@ class Lane:
         """The next instant at which time alone decides something, None where nothing waits."""
         due: list[int] = []
         for record in self.commands.values():
-            due += [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms)
+            due += [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms,
+                                   record.pause_deadline_ms)
                     if at is not None]
             if record.running_since_ms is not None and record.remaining_ms is not None:
                 due.append(record.running_since_ms + record.remaining_ms)

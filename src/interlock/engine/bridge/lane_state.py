@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
+from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, StopReason
 from interlock.session.turn import TurnMachine
 
@@ -18,6 +18,7 @@ class Limits(NamedTuple):
     approval_ttl_ms: int = APPROVAL_TTL_MS
     queue_ttl_ms: int = QUEUE_TTL_MS
     detach_ttl_ms: int = DETACH_TTL_MS
+    pause_ttl_ms: int = PAUSE_TTL_MS
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
     """What a runner does where its buffer of a session is full (D-3)."""
 
@@ -28,6 +29,8 @@ class Ended(msgspec.Struct):
     stop_reason: StopReason
     exit_code: int | None = None
     unanswered: bool = False
+    timed_out: bool = False
+    """The runner's own clock asked for the cancel (C-1)."""
 
 
 class Incoming(msgspec.Struct):
@@ -90,6 +93,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     open_error: tuple[str, str] | None = None  # Why the last opening failed: its prompt will never start.
     cancels: dict[str, list[str]] = {}
     """command id → the cancel commands that wait for its end."""
+    holds: dict[str, list[str]] = {}
+    """command id → the pause and resume commands that wait for what its agent says."""
+    pause_message_id: str = ""
+    """message_id of the last `control.turn.pause`."""
     attached: bool = False
     detached_since_ms: int | None = None
     silent_heartbeats: int = 0
