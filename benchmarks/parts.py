@@ -16,7 +16,7 @@ from interlock.engine.bridge.frames import take_frame
 from interlock.engine.bridge.lane import Lane, Out, Told
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
-from interlock.engine.viewers import Item, Viewer, Viewers, durable
+from interlock.engine.viewers import Viewer, Viewers, durable
 from interlock.gateway.outflow import RunnerOutflow
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.streams import Render
@@ -132,6 +132,5 @@ async def _view(ledger: Ledger, groups: Sequence[Group], numbers: Sequence[list[
             hub.tell(stream, [durable(past + n, event.kind, event.body, event.at_ms, frame)
                               for n, (event, frame) in zip(given, told, strict=True)])
             for viewer, render in joined:
-                burst: list[Item] = await viewer.next(0)
-                b"".join(part for item in burst if (part := render(item)) is not None)
+                render(await viewer.next(0))
         return time.perf_counter() - start

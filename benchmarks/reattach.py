@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.scripted_runner import AGENT, STAMP, TEXT_BYTES
 from interlock.app.place import SystemClock
+from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
@@ -37,9 +38,9 @@ class _Watched(SqliteOutbox):
         self.all_acked = asyncio.Event()
         self._last_awaited = last_seq
 
-    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int) -> None:
+    async def ack(self, session_id: str, seq: int, message_id: str, at_ms: int, gateway_id: str | None = None) -> None:
         """Trim, and look."""
-        await super().ack(session_id, seq, message_id, at_ms)
+        await super().ack(session_id, seq, message_id, at_ms, gateway_id)
         if seq >= self._last_awaited:
             self.all_acked.set()
 
@@ -54,7 +55,7 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
     for first in range(0, FRAMES, A_WRITE):
         await outbox.write(frames[first:first + A_WRITE])
 
-    async def hello() -> p.Hello:
+    async def hello(_gateway_id: str) -> p.Hello:
         rows = await outbox.sessions()
         offer = p.AgentOffer(agent_id=AGENT, adapter="bench", adapter_type="process", permission="asks",
                              context_owner="agent")
@@ -66,13 +67,18 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
         """Nothing is asked of a benchmark."""
 
     flowing = asyncio.create_task(outflow.run())
-    link = Link(url=f"ws://127.0.0.1:{port}/rawp", token=token, outbox=outbox, outflow=outflow, hello=hello,
-                control=control, vouch=list, clock=clock, entropy=os.urandom)
+    link = Link(url=f"ws://127.0.0.1:{port}/rawp", token=token, outbox=outbox, objects=MemoryObjects(), outflow=outflow,
+                hello=hello, control=control, vouch=list, clock=clock, entropy=os.urandom)
     start = time.perf_counter()
     linking = asyncio.create_task(link.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            await outbox.all_acked.wait()
+            # The link ends by itself only where it failed, and then nobody need wait.
+            acked = asyncio.create_task(outbox.all_acked.wait())
+            await asyncio.wait((acked, linking), return_when=asyncio.FIRST_COMPLETED)
+            if not acked.done():
+                acked.cancel()
+                linking.result()
         return time.perf_counter() - start
     finally:
         for task in (linking, flowing):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.conversation import Table
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.lanes import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS, Job, RecentIds
+from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
+from interlock.engine.jobs import Job, RecentIds
 from interlock.ports.ledger import Batch, Full, Receipt
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
@@ -170,10 +171,10 @@ async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> Non
     table = Table()
     shell = await table.lane((await table.execute()).target.session_id)
     done: list[int] = []
-    await shell.room()
+    await shell.inbox.room()
     for number in range(INBOX_JOBS):
         shell.push(Job(lambda _lane, number=number: done.append(number)))
-    await shell.room()
+    await shell.inbox.room()
     assert len(done) >= INBOX_JOBS // 2
     assert done == sorted(done)
 
@@ -187,10 +188,10 @@ async def test_a_lane_with_large_frames_holds_back_its_link_by_bytes_and_takes_t
     before = table.disk.commits
     for _ in range(8):
         shell.push(Job(lambda lane: lane.append("notice", b"{}"), size_bytes=large))
-    assert shell.full
-    await shell.room()
+    assert shell.inbox.full
+    await shell.inbox.room()
     await shell.call(lambda lane: None)
-    assert not shell.full
+    assert not shell.inbox.full
     assert table.disk.commits - before >= INBOX_BYTES // GROUP_BYTES
 
 

@@ -11,6 +11,7 @@ from interlock.engine.viewers import (
     Behind,
     Durable,
     Item,
+    Shared,
     Transient,
     Viewer,
     Viewers,
@@ -249,6 +250,28 @@ async def test_a_backlog_of_neighbouring_deltas_is_merged() -> None:
         burst = await viewer.next()
         assert len(burst) < 10
         assert "".join(text for _, text in texts(burst)) == "a" * 1000
+
+
+@pytest.mark.req("S-4")
+async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_in_order() -> None:
+    hub = Lane().hub
+    runs = [[Durable(n, "notice", b"{}", 0) for n in range(first, first + 3)] for first in (1, 4)]
+    async with hub.join(S, 0) as one, hub.join(S, 0) as two, hub.join(S, 0) as late:
+        for viewer in (one, two, late):
+            assert await viewer.next(0) == []
+        hub.tell(S, runs[0])
+        first = await one.next(0)
+        assert first is await two.next(0)
+        assert isinstance(first, Shared)
+        hub.tell(S, runs[1])
+        assert numbers(await one.next(0)) == [4, 5, 6]
+        assert numbers(await late.next(0)) == [1, 2, 3, 4, 5, 6]
+        assert (one.cursor, late.cursor) == (6, 6)
+        hub.tell(S, [Durable(7, "notice", b"{}", 0)])
+        hub.close()
+        assert not late.ended
+        assert numbers(await late.next(0)) == [7]
+        assert late.ended
 
 
 @pytest.mark.req("S-1")

@@ -96,3 +96,20 @@ def test_what_is_taken_rises_and_skips_only_what_was_lost(came: list[int], lost:
                 taken.append(seq)
     assert taken == sorted(set(taken))
     assert set(range(1, max(taken, default=0))) <= set(taken) | lost
+
+
+@pytest.mark.req("E-3")
+def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> None:
+    gaps: set[tuple[str, int]] = set()
+    inflow = Inflow(gaps)
+    assert inflow.follows("s", 1)
+    assert not inflow.follows("s", 1)
+    assert not inflow.follows("s", 3)
+    assert inflow.reached("s") == 1
+    with pytest.raises(Gap):
+        inflow.next("s", 3)
+    assert inflow.follows("s", 2)
+    assert not gaps
+    inflow.lose("s", [(3, 4)])
+    assert not inflow.follows("s", 3)
+    assert inflow.next("s", 5)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
+from interlock.engine.inbox import RUN_FRAMES
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
@@ -414,3 +415,24 @@ async def test_a_history_that_lost_more_than_can_be_counted_ends_the_link(house:
                                        "buffer_status": {"policy_applied": "DROP", "truncated": True}},
                    session_id=session_id, metadata={"lost_ranges": [[2, 2**63]]})
         assert (await runner.closed())[0] == 1003
+
+
+@pytest.mark.req("D-1", "E-3", "L-2")
+async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_together(house: House) -> None:
+    async with house.link() as runner:
+        await runner.next()
+        runner.hello(features=["batch"])
+        await runner.frame("x-interlock.welcome")
+        session_id = (await house.execute()).target.session_id
+        await runner.next()  # Open and prompt: they waited together.
+        shell = await house.lane(session_id)
+        groups: list[int] = []
+        begin = shell.lane.begin
+        shell.lane.begin = lambda now_ms: (groups.append(shell.lane.state.last_seq), begin(now_ms))[1]  # type: ignore[method-assign]
+        runner.text("\n".join(
+            json.dumps({"type": "agent.error", "message_id": f"m{seq}", "session_id": session_id, "seq": seq,
+                        "payload": msgspec.to_builtins(warning())}) for seq in range(1, RUN_FRAMES + 11)))
+        while json.loads((await runner.next())["text"].split("\n")[-1])["payload"].get("seq") != RUN_FRAMES + 10:
+            pass
+        assert groups == [0, RUN_FRAMES]
+        assert len(await house.ledger.events(f"s/{session_id}", 0, 500)) >= RUN_FRAMES + 10

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,6 +18,7 @@ from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
+from interlock.engine.inbox import Inbox, Run
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.refolding import digests, refold
 from interlock.engine.viewers import Durable, Viewers, durable
@@ -27,20 +27,12 @@ from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
 from interlock.ports.objects import Objects, ObjectsError
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.identifiers import session_stream
-from interlock.protocol.limits import ACK_FRAMES, MIB, RECENT_MESSAGE_IDS
+from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
 from interlock.session.transcript import TranscriptFold
 
-GROUP_JOBS = ACK_FRAMES
-"""Jobs that one decision takes at most: each is acknowledged as it commits, so no ack waits for more frames (D-1)."""
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
-GROUP_BYTES = 4 * MIB
-"""Bytes of frames after which a decision takes no more: bounds what a transaction holds."""
-INBOX_JOBS = 1_024
-INBOX_BYTES = 8 * MIB
-"""So many jobs, or so many bytes of frames, wait in a lane before the link that feeds it is held back."""
-
 log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
 
@@ -55,30 +47,10 @@ class LaneShell:
         self.broken = False
         self._epoch = epoch
         self._lanes = lanes
-        self._jobs: deque[Job] = deque()
-        self._waiting_bytes = 0
-        self._wake = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self.inbox = Inbox()
+        self.push = self.inbox.push
         self._timer: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
-
-    def push(self, job: Job) -> None:
-        """Hand a job over; it is decided in the order of the calls."""
-        self._jobs.append(job)
-        self._waiting_bytes += job.size_bytes
-        self._wake.set()
-        if len(self._jobs) >= INBOX_JOBS or self._waiting_bytes >= INBOX_BYTES:
-            self._room.clear()
-
-    @property
-    def full(self) -> bool:
-        """Whether whoever feeds the lane should wait for `room`."""
-        return not self._room.is_set()
-
-    async def room(self) -> None:
-        """Wait until the lane can take more."""
-        await self._room.wait()
 
     async def call(self, decide: Callable[[Lane], Any]) -> Any:
         """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
@@ -96,17 +68,16 @@ class LaneShell:
     def idle(self) -> bool:
         """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
         lane = self.lane
-        return not self._jobs and not lane.commands and not lane.approvals and lane.state.opening == "closed"
+        return not self.inbox and not lane.commands and not lane.approvals and lane.state.opening == "closed"
 
     async def _run(self) -> None:
         while True:
-            if not self._jobs:
-                self._wake.clear()
+            if not self.inbox:
                 if self.idle:
                     self._lanes.forget(self)
                     return
-                await self._wake.wait()
-            group = self._next_group()
+                await self.inbox.wait()
+            group = self.inbox.take()
             try:
                 await self._decide_commit_tell(group)
             except asyncio.CancelledError:
@@ -120,20 +91,7 @@ class LaneShell:
                 self._break(group, f"the lane failed: {error}")
                 return
 
-    def _next_group(self) -> list[Job]:
-        """Take what is decided together: all that waits, within bounds."""
-        group: list[Job] = []
-        taken_bytes = 0
-        while self._jobs and len(group) < GROUP_JOBS and taken_bytes < GROUP_BYTES:
-            job = self._jobs.popleft()
-            taken_bytes += job.size_bytes
-            group.append(job)
-        self._waiting_bytes -= taken_bytes
-        if len(self._jobs) < INBOX_JOBS // 2 and self._waiting_bytes < INBOX_BYTES // 2:
-            self._room.set()
-        return group
-
-    async def _decide_commit_tell(self, group: list[Job]) -> None:
+    async def _decide_commit_tell(self, group: Sequence[Job | Run]) -> None:
         lane = self.lane
         lane.begin(self._lanes.clock.now_ms())
         replies: list[tuple[asyncio.Future[Any], Any]] = []
@@ -212,14 +170,11 @@ class LaneShell:
             delay_s = max(0.0, (due - self._lanes.clock.now_ms()) / 1000)
             self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3_600.0), self.push, Job(tick))
 
-    def _break(self, group: list[Job], sentence: str) -> None:
+    def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
         """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
         self.broken = True
         self._lanes.forget(self)
-        self._refuse([*group, *self._jobs], sentence)
-        self._jobs.clear()
-        self._waiting_bytes = 0
-        self._room.set()
+        self._refuse([*group, *self.inbox.take_all()], sentence)
         if self._timer is not None:
             self._timer.cancel()
         if self.link is not None:
@@ -227,7 +182,7 @@ class LaneShell:
         if self.lane.commands or self.lane.approvals:
             self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, whoever asks for it.
 
-    def _refuse(self, jobs: list[Job], sentence: str) -> None:
+    def _refuse(self, jobs: Sequence[Job | Run], sentence: str) -> None:
         for job in jobs:
             if job.reply is not None and not job.reply.done():
                 job.reply.set_exception(Problem("Unavailable", sentence, headers={"Retry-After": "1"}))

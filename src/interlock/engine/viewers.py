@@ -58,6 +58,19 @@ class Durable(msgspec.Struct, gc=False):
         return self._closing
 
 
+class Shared(list["Item"]):
+    """What one decision told, as all live viewers of a stream are given it; nobody changes it."""
+
+    __slots__ = ("shown", "spoken")
+
+    def __init__(self, items: Sequence[Durable]) -> None:
+        super().__init__(items)
+        self.shown: list[bytes] | None = None
+        """All of it as it is written for viewers who see it unaltered, once the first of them was shown it."""
+        self.spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
+        """The blocks that it closes where silence touches none of it, None where it might; see the views."""
+
+
 class Transient(NamedTuple):
     """A frame without a number; `body` is its bytes, `frame` the same understood."""
 
@@ -117,6 +130,8 @@ class Viewer:
         self._live = False
         self._told = after
         self._inbox: deque[Item] = deque()
+        self._shared: Shared | None = None
+        """Stands for the whole inbox while that holds one run and nothing else."""
         self._size = 0
         self._overflows = 0
         self._closed_blocks: set[str] = set()
@@ -129,17 +144,27 @@ class Viewer:
         self._put(items)
         self._offered()
 
-    def offer_run(self, run: Sequence[Durable], size: int) -> None:
-        """Offer durable items, at least one, whose numbers have no gap; `size` is what they count with."""
-        if self._live and run[0].n == self._told + 1:
-            self._inbox.extend(run)
-            self._told = run[-1].n
+    def offer_run(self, run: Shared, first: int, last: int, size: int) -> None:
+        """Offer durable items numbered from `first` to `last` without a gap; `size` is what they count with."""
+        if self._live and first == self._told + 1:
+            if self._inbox or self._shared is not None:
+                self._unshare()
+                self._inbox.extend(run)
+            else:
+                self._shared = run
+            self._told = last
             self._size += size
         else:
             self._put(run)
         self._offered()
 
+    def _unshare(self) -> None:
+        if self._shared is not None:
+            self._inbox.extend(self._shared)
+            self._shared = None
+
     def _put(self, items: Sequence[Item]) -> None:
+        self._unshare()
         live, told, size = self._live, self._told, 0
         for item in items:
             if isinstance(item, Durable):
@@ -169,6 +194,7 @@ class Viewer:
     def _fall_back(self) -> None:
         # What is dropped here is in the ledger, or in the text so far of its block.
         self._inbox.clear()
+        self._shared = None
         self._size = 0
         self._live = False
 
@@ -185,7 +211,7 @@ class Viewer:
     @property
     def ended(self) -> bool:
         """Whether the hub has ended this stream and all of it is given out."""
-        return self._ended and not self._inbox
+        return self._ended and not self._inbox and self._shared is None
 
     async def next(self, timeout_s: float | None = None) -> list[Item]:
         """Give what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
@@ -238,6 +264,11 @@ class Viewer:
         return [Transient(frames.encode(frame), frame) for frame in merged]
 
     def _take(self) -> list[Item]:
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            self._size = 0
+            self.cursor = self._told
+            return shared
         burst: list[Item] = list(self._inbox)
         if self._size > COALESCE_BYTES and Transient in set(map(type, burst)):
             burst = coalesced(burst)
@@ -297,8 +328,9 @@ class Viewers:
         if items:
             topic.told = max(topic.told, items[-1].n)
             size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
+            run = Shared(items)
             for viewer in topic.viewers:
-                viewer.offer_run(items, size)
+                viewer.offer_run(run, items[0].n, items[-1].n, size)
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:

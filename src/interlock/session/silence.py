@@ -6,6 +6,8 @@ the token; at the first difference all of it goes out. Frames, ledger and transc
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -33,6 +35,11 @@ def judge(text: str, ended: bool) -> Verdict:
     return "speak"
 
 
+def plain_speech(text: str, metadata: dict[str, Any]) -> bool:
+    """Whether a closed block is delivered whatever was said before it: it continues nothing, and breaks no silence."""
+    return "continues" not in metadata and bool(text) and not text.isspace() and judge(text, ended=True) == "speak"
+
+
 class _Reply:
     """What is known of one block: its verdict, and the text that is held back."""
 
@@ -47,6 +54,8 @@ class Delivered:
     def __init__(self) -> None:
         self._replies: dict[str, _Reply] = {}
         self._closed: dict[str, Verdict] = {}
+        self._spoken: deque[str] = deque(maxlen=MAX_REMEMBERED)
+        """Blocks that closed as plain speech, which nearly all do; `_closed` has the others, and wins."""
 
     def delta(self, frame: Frame) -> Frame | None:
         """Take a transient frame: what of the reply goes out now, or None. Other frames pass."""
@@ -70,12 +79,22 @@ class Delivered:
         if self._replies:
             self._replies.pop(block_id, None)
         # The closed text is the block's truth, whatever was held; only what it continues stands above it.
-        parent: Verdict = self._closed.get(str(metadata["continues"]), "hold") if "continues" in metadata else "hold"
+        parent: Verdict = self._verdict(str(metadata["continues"])) if "continues" in metadata else "hold"
         verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
         self._closed[block_id] = verdict if text and not text.isspace() else parent
         if len(self._closed) > MAX_REMEMBERED:
             del self._closed[next(iter(self._closed))]
         return verdict == "silent"
+
+    def spoke(self, blocks: Sequence[str]) -> None:
+        """Take the `.done` of blocks of which each is `plain_speech`."""
+        self._spoken.extend(blocks)
+        for block_id in blocks if self._replies or self._closed else ():
+            self._replies.pop(block_id, None)
+            self._closed.pop(block_id, None)
+
+    def _verdict(self, block_id: str) -> Verdict:
+        return self._closed.get(block_id) or ("speak" if block_id in self._spoken else "hold")
 
     def done(self, frame: Frame) -> Frame:
         """Take a `.done` frame as a struct; a suppressed one keeps its place, with text "" (Q-1)."""
@@ -90,7 +109,7 @@ class Delivered:
     def _reply(self, block_id: str, metadata: dict[str, Any]) -> _Reply:
         reply = self._replies.get(block_id)
         if reply is None:
-            parent = self._closed.get(str(metadata.get("continues", "")), "hold")
+            parent = self._verdict(str(metadata.get("continues", "")))
             reply = self._replies[block_id] = _Reply(parent)
         return reply
 

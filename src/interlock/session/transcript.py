@@ -94,21 +94,21 @@ class TranscriptFold:
         `now_ms` stands in where the frame tells no time. A prompt finishes nothing here: see `prompt_draft`.
         """
         payload = frame.payload
-        at_ms = _moment(frame, now_ms)
         if frame.metadata.get("delegation_chain") and frame.type.startswith(("agent.", "tool.")):
             return [_subagent_draft(frame)]
         match payload:
             case p.Capabilities():
                 self._capable(payload)
             case p.TurnStart():
-                drafts = self.abandon("the turn was left without an end", at_ms)
+                drafts = self.abandon("the turn was left without an end", _moment(frame, now_ms))
                 self._reset()
                 return drafts
             case p.TextDone():
-                return self._text(frame, payload, at_ms)
+                return self._text(frame, payload, now_ms)
             case p.ToolRequest():
-                return self._call(payload, at_ms)
+                return self._call(frame, payload, now_ms)
             case p.ToolResult():
+                at_ms = _moment(frame, now_ms)
                 return [*self._flush("toolUse", None, at_ms), self._result(payload, at_ms)]
             case p.InteractionRequest() | p.InteractionResponse() | p.InteractionTimeout() | p.InteractionResolved():
                 self._interaction(payload)
@@ -117,9 +117,9 @@ class TranscriptFold:
             case p.TurnEnd():
                 self._ended = payload.stop_reason
             case p.Usage() if self._ended is not None:
-                return self._finish(self._ended, payload, at_ms)
+                return self._finish(self._ended, payload, _moment(frame, now_ms))
             case p.SessionClosed():
-                return self.abandon(f"the session was closed: {payload.reason}", at_ms)
+                return self.abandon(f"the session was closed: {payload.reason}", _moment(frame, now_ms))
             case _:
                 pass
         return []
@@ -138,34 +138,36 @@ class TranscriptFold:
         if payload.agent is not None and payload.agent.model:
             self.model = payload.agent.model
 
-    def _text(self, frame: Frame, payload: p.TextDone, at_ms: int) -> list[Draft]:
+    def _text(self, frame: Frame, payload: p.TextDone, now_ms: int) -> list[Draft]:
         if not payload.text:
             return []
-        drafts = self._room(len(payload.text), at_ms)
+        drafts = self._room(len(payload.text), frame, now_ms)
         continued = frame.metadata.get("continues")
         for part in self._parts if continued else ():
             if isinstance(part, _Block) and part.block_id == continued:
                 part.text += payload.text
                 part.block_id = payload.block_id  # The next continuation names this block, not the first one.
                 return drafts
-        self._open(_Block(payload.block_id, frame.type == "agent.thinking.done", payload.text), at_ms)
+        self._open(_Block(payload.block_id, frame.type == "agent.thinking.done", payload.text), frame, now_ms)
         return drafts
 
-    def _call(self, payload: p.ToolRequest, at_ms: int) -> list[Draft]:
-        drafts = self._room(len(payload.input), at_ms)
+    def _call(self, frame: Frame, payload: p.ToolRequest, now_ms: int) -> list[Draft]:
+        drafts = self._room(len(payload.input), frame, now_ms)
         self._tools[payload.invocation_id] = payload.tool_name
         self._last_tool = payload.invocation_id
-        self._open(ToolCallPart(payload.invocation_id, payload.tool_name, _arguments(payload.input)), at_ms)
+        self._open(ToolCallPart(payload.invocation_id, payload.tool_name, _arguments(payload.input)), frame, now_ms)
         return drafts
 
-    def _room(self, chars: int, at_ms: int) -> list[Draft]:
-        drafts = self._flush("length", None, at_ms) if self._chars + chars > MAX_OPEN_CHARS else []
+    def _room(self, chars: int, frame: Frame, now_ms: int) -> list[Draft]:
+        drafts: list[Draft] = []
+        if self._chars + chars > MAX_OPEN_CHARS:
+            drafts = self._flush("length", None, _moment(frame, now_ms))
         self._chars += chars
         return drafts
 
-    def _open(self, part: _Block | ToolCallPart, at_ms: int) -> None:
-        if not self._parts:
-            self._began_ms = at_ms
+    def _open(self, part: _Block | ToolCallPart, frame: Frame, now_ms: int) -> None:
+        if not self._parts:  # Only the first part dates the message: reading an instant costs more than the rest.
+            self._began_ms = _moment(frame, now_ms)
         self._parts.append(part)
 
     def _interaction(

@@ -126,7 +126,7 @@ async def status(call: Call) -> ASGIApp:
         return streams.event(_name(item.body), item.body, cursors.cursor(wanted.stream, item.n))
 
     joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
-    return streams.EventStream(joining, render, beat, call.front.heartbeat_s, finished)
+    return streams.EventStream(joining, streams.each(render), beat, call.front.heartbeat_s, finished)
 
 
 async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) -> ASGIApp:

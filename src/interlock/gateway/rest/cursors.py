@@ -8,6 +8,7 @@ import hashlib
 
 from interlock.protocol.problems import Place, Problem
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 CURSOR_CHARS = 512
 """A longer cursor is malformed."""
 
@@ -15,7 +16,8 @@ CURSOR_CHARS = 512
 def cursor(scope: str, value: str | int) -> str:
     """Write a cursor for `value` (a number or an id) in `scope` (a stream or a list)."""
     text = str(value)
-    return base64.urlsafe_b64encode(f"{_check(scope, text)}{text}".encode()).rstrip(b"=").decode()
+    raw = f"{_check(scope, text)}{text}".encode()
+    return binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
 
 def place(scope: str, text: str, name: str = "since") -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from starlette.types import ASGIApp
 
 from interlock.engine.bridge.asking_agents import Asked
-from interlock.engine.viewers import Durable, Item
+from interlock.engine.viewers import Durable, Item, Shared
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
@@ -125,8 +127,9 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
 
     def render(item: Item) -> bytes | None:
         seen = see(item)
-        if seen is None:
-            return None
+        return write(seen) if seen is not None else None
+
+    def write(seen: Item) -> bytes:
         if not isinstance(seen, Durable):
             return streams.event("delta", frame_event(seen))
         # Viewers share their items, so what is seen unaltered is written once for all of them.
@@ -134,7 +137,16 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
             seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.cursor(stream, seen.n))
         return seen.shown
 
-    return render
+    one_by_one, whole = streams.each(render), streams.each(write)
+
+    def render_burst(burst: Sequence[Item]) -> list[bytes]:
+        if not isinstance(burst, Shared) or not see.passes(burst):
+            return one_by_one(burst)
+        if burst.shown is None:
+            burst.shown = whole(burst)
+        return burst.shown
+
+    return render_burst
 
 
 async def feed(call: Call) -> ASGIApp:
@@ -147,7 +159,7 @@ async def feed(call: Call) -> ASGIApp:
         return streams.event("feed", item.body, cursors.cursor(wanted.stream, item.n))
 
     if wanted.sse:
-        return _open(call, wanted, render)
+        return _open(call, wanted, streams.each(render))
     page = await streams.page(call, wanted)
     bodies = [msgspec.Raw(item.body) for item in page.items if isinstance(item, Durable)]
     return json_answer(EventPage(bodies, page.next_cursor, page.has_more))

@@ -31,8 +31,13 @@ BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; 
 log = structlog.get_logger("interlock.gateway")
 
 
-Render = Callable[[Item], bytes | None]
-"""Writes one item as a server-sent event, or leaves it out."""
+Render = Callable[[Sequence[Item]], list[bytes]]
+"""Writes a burst as server-sent events, and leaves out what is not shown. The list may be shared by viewers."""
+
+
+def each(render: Callable[[Item], bytes | None]) -> Render:
+    """Write a burst item by item; None leaves one out."""
+    return lambda burst: [part for item in burst if (part := render(item)) is not None]
 
 
 class Asked(NamedTuple):
@@ -129,7 +134,7 @@ def event(name: str, data: bytes, cursor: str | None = None) -> bytes:
 
 
 class EventStream:
-    """The answer that stays open. `render` writes one item or leaves it out (None); `beat` writes what is sent every
+    """The answer that stays open. `render` writes a burst; `beat` writes what is sent every
     interval; `finished` says, after a burst, whether the server closes. A burst is one write (S-4)."""
 
     def __init__(
@@ -183,9 +188,9 @@ class EventStream:
         async with self._joining as viewer:
             while not viewer.ended:
                 burst = await viewer.next(max(0, beat_at - loop.time()))
-                parts = [part for item in burst if (part := self._render(item)) is not None]
+                parts = self._render(burst)
                 if loop.time() >= beat_at:
-                    parts.append(self._beat())
+                    parts = [*parts, self._beat()]
                     beat_at = loop.time() + self._interval_s
                 if parts:
                     yield parts

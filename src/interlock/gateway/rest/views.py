@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.viewers import Durable, Item, Transient
+from interlock.engine.viewers import Durable, Item, Shared, Transient
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
-from interlock.session.silence import Delivered
+from interlock.session.silence import MAX_REMEMBERED, Delivered, plain_speech
 
-View = Callable[[Item], Item | None]
-"""Gives what a viewer sees of an item, or None. Items must come in order, from the start of each open block."""
+
+class View(Protocol):
+    """What a viewer sees. Items must come in order, from the start of each open block."""
+
+    def __call__(self, item: Item) -> Item | None:
+        """Give what is seen of an item, or None."""
+        ...
+
+    def passes(self, run: Shared) -> bool:
+        """Take a run that is seen unaltered; False where it is to be taken item by item."""
+        ...
+
 
 PRIME_EVENTS = 64
 """Events before the cursor that a view reads first, so that a block which goes on finds the verdict of its start."""
@@ -21,7 +31,7 @@ PRIME_EVENTS = 64
 
 def deliver(view: str, stream: str) -> View:
     """Make the view of one viewer. Only a session's frames have two views."""
-    return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _whole
+    return _SilencedFrames() if view == "delivered" and stream.startswith("s/") else _Whole()
 
 
 def prime(view: View, items: Sequence[Item]) -> None:
@@ -30,8 +40,12 @@ def prime(view: View, items: Sequence[Item]) -> None:
         view(item)
 
 
-def _whole(item: Item) -> Item | None:
-    return item
+class _Whole:
+    def __call__(self, item: Item) -> Item | None:
+        return item
+
+    def passes(self, run: Shared) -> bool:
+        return True
 
 
 class _SilencedFrames:
@@ -47,6 +61,14 @@ class _SilencedFrames:
             return item if shown is not None else None
         return Transient(frames.encode(shown), shown)
 
+    def passes(self, run: Shared) -> bool:
+        if run.spoken is msgspec.UNSET:
+            run.spoken = _spoken(run)
+        if run.spoken is None:
+            return False
+        self._delivered.spoke(run.spoken)
+        return True
+
     def _closed(self, item: Durable, frame: Frame) -> Durable:
         if frame.type == "session.turn.end":
             self._delivered.turn_ended()
@@ -59,3 +81,16 @@ class _SilencedFrames:
         whole["payload"]["text"] = ""
         whole["metadata"] = {**whole.get("metadata", {}), "suppressed": True}
         return Durable(item.n, item.kind, msgspec.json.encode(whole), item.at_ms)
+
+
+def _spoken(run: Shared) -> list[str] | None:
+    """Name the blocks that a run closes, the last of them, or None where a view must look at each item."""
+    spoken: list[str] = []
+    for item in run:
+        frame = item.closing() if isinstance(item, Durable) else None
+        if frame is None or frame.type in ("agent.thinking.done", "tool.invoke.result"):
+            continue
+        if frame.type != "agent.text.done" or not plain_speech(frame.payload.text, frame.metadata):
+            return None
+        spoken.append(frame.payload.block_id)
+    return spoken[-MAX_REMEMBERED:]

@@ -1,0 +1,120 @@
+"""What waits for a lane, in order, bounded by number and bytes: jobs, and runs of frames decided in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.jobs import Job
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import ACK_FRAMES, MIB
+
+GROUP_JOBS = ACK_FRAMES
+"""Jobs or frames after which a decision takes no more jobs: no acknowledgement waits for more frames to come (D-1)."""
+RUN_FRAMES = 256
+"""Frames of one run at most. What came in one message is decided, committed and acknowledged together (decision 12)."""
+GROUP_BYTES = 4 * MIB
+"""Bytes of frames after which a decision takes no more: bounds what a transaction holds."""
+INBOX_JOBS = 1_024
+INBOX_BYTES = 8 * MIB
+"""So many jobs or frames, or so many bytes of frames, wait in a lane before the link that feeds it is held back."""
+
+Entry = tuple[Frame, bytes]
+"""A frame that was understood, and its bytes as they came."""
+
+
+class Run:
+    """Frames of one session that one link brought, one behind the other. It grows until its lane takes it."""
+
+    reply = None
+    link = None
+
+    def __init__(self, source: object, decide: Callable[[Lane, list[Entry]], None]) -> None:
+        self.source = source
+        """Whose frames these are: only its next frame may join."""
+        self.frames: list[Entry] = []
+        self.size_bytes = 0
+        self._decide = decide
+
+    def decide(self, lane: Lane) -> Any:
+        """Apply the frames in their order."""
+        self._decide(lane, self.frames)
+
+
+class Inbox:
+    """The jobs of one lane, and who waits for room in it."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Job | Run] = deque()
+        self._count = 0
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def push(self, job: Job | Run) -> None:
+        """Hand a job over; it is decided in the order of the calls."""
+        self._jobs.append(job)
+        self._wake.set()
+        if not isinstance(job, Run):  # A run counts what joins it.
+            self._grew(job.size_bytes)
+
+    def joined(self, source: object, frame: Frame, raw: bytes) -> bool:
+        """Let a frame join the run that came last, if it is of the same source and has room."""
+        last = self._jobs[-1] if self._jobs else None
+        if not isinstance(last, Run) or last.source is not source or len(last.frames) >= RUN_FRAMES:
+            return False
+        last.frames.append((frame, raw))
+        last.size_bytes += len(raw)
+        self._grew(len(raw))
+        return True
+
+    def _grew(self, size_bytes: int) -> None:
+        self._count += 1
+        self._bytes += size_bytes
+        if self._count >= INBOX_JOBS or self._bytes >= INBOX_BYTES:
+            self._room.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever feeds the lane should wait for `room`."""
+        return not self._room.is_set()
+
+    async def room(self) -> None:
+        """Wait until the lane can take more."""
+        await self._room.wait()
+
+    async def wait(self) -> None:
+        """Wait until something is there."""
+        self._wake.clear()
+        if not self._jobs:
+            await self._wake.wait()
+
+    def take(self) -> list[Job | Run]:
+        """Take what is decided together: all that waits, within bounds."""
+        group: list[Job | Run] = []
+        count = size = 0
+        while self._jobs and count < GROUP_JOBS and size < GROUP_BYTES:
+            job = self._jobs.popleft()
+            count += len(job.frames) if isinstance(job, Run) else 1
+            size += job.size_bytes
+            group.append(job)
+        self._count -= count
+        self._bytes -= size
+        if self._count < INBOX_JOBS // 2 and self._bytes < INBOX_BYTES // 2:
+            self._room.set()
+        return group
+
+    def take_all(self) -> list[Job | Run]:
+        """Take everything, since nothing of it will be decided, and let go whoever waits."""
+        left = list(self._jobs)
+        self._jobs.clear()
+        self._count = self._bytes = 0
+        self._room.set()
+        return left

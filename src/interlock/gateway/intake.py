@@ -1,0 +1,221 @@
+"""What a runner's link brings, led to the lanes: each frame's place in its session, neighbours in runs (E-1, E-3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+import structlog
+
+from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.links import FULL, close_for_gap, confirm, tell_loss, vouch
+from interlock.engine.engine import Engine
+from interlock.engine.inbox import Entry, Run
+from interlock.engine.jobs import Job
+from interlock.engine.lanes import LaneShell
+from interlock.gateway.ending import Closing
+from interlock.gateway.inflow import Gap, Inflow
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import CloseCode, Code
+from interlock.protocol.envelope import Frame, Wire
+from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
+from interlock.protocol.limits import LARGEST_SEQ
+
+log = structlog.get_logger()
+
+LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
+"""Why frames were lost, by the policy that was applied (D-3)."""
+
+POISON_FRAMES = 256
+"""Frames remembered at which a lane broke; they are refused when they come again."""
+Poison: TypeAlias = deque[tuple[str, int]]
+
+
+class Intake:
+    """Takes the frames of one link, in their order. Raises Closing."""
+
+    def __init__(self, engine: Engine, runner_id: str, inflow: Inflow, poison: Poison) -> None:
+        self._engine = engine
+        self._runner_id = runner_id
+        self._inflow = inflow
+        self._poison = poison
+
+    async def take(self, frames: Iterable[bytes], *, nested: bool = False) -> None:
+        """Take the frames of one message, or with `nested` of a history."""
+        for raw in frames:
+            try:
+                wire = decode_wire(raw)
+                frame = understand(wire, Direction.C)
+            except InvalidFrame as error:
+                if error.wire is None:
+                    raise Closing(1003, f"not a frame: {error}"[:120]) from None
+                if nested and error.wire.type == "session.history":
+                    raise Closing(1003, "a history inside a history") from None
+                await self._past_gaps(lambda wire=error.wire, raw=raw, error=error: self._invalid(wire, raw, error))
+                continue
+            session_id = frame.session_id
+            if frame.seq is None and frame_class(frame.type) is not Class.TRANSIENT:
+                if nested and frame.type == "session.history":
+                    raise Closing(1003, "a history inside a history")
+                await self._link_frame(frame)
+                continue
+            shell = self._engine.lanes.peek(session_id or "")
+            if (
+                shell is None or shell.inbox.full or shell.lane.state.runner_id != self._runner_id
+                or (frame.seq is not None and not self._inflow.follows(session_id or "", frame.seq))
+            ):
+                await self._past_gaps(lambda frame=frame, raw=raw: self._one(frame, raw))
+            else:
+                self._join(shell, frame, raw, self._inflow.reached(session_id or "") - (frame.seq is not None))
+
+    async def _past_gaps(self, taking: Callable[[], Any]) -> None:
+        """Take a frame; where a gap is given up before it, once more (E-3)."""
+        while True:
+            try:
+                await taking()
+                return
+            except Gap as gap:
+                if not gap.again:
+                    raise Closing(CloseCode.GAP, str(gap)) from None
+                await self._push(gap.session_id, partial(close_for_gap, missing=(gap.expected, gap.got - 1)))
+                # What comes now is the session's end, which must be heard though frames before it are missing.
+                self._inflow.expect(gap.session_id, gap.got)
+
+    async def _one(self, frame: Frame, raw: bytes) -> None:
+        """Take a frame whose lane must be read, has no room, or that does not simply follow. Raises Gap."""
+        session_id = frame.session_id or ""
+        after = self._inflow.reached(session_id)
+        if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
+            return
+        shell = await self._lane(session_id)
+        if shell is None:
+            if frame.seq is not None:
+                log.warning("frame of a session that is not this runner's", runner_id=self._runner_id,
+                            session_id=session_id)
+            return
+        self._join(shell, frame, raw, after)
+        await shell.inbox.room()
+
+    async def _lane(self, session_id: str) -> LaneShell | None:
+        """The session's lane, if it is this runner's."""
+        shell = await self._engine.lanes.lane(session_id)
+        return shell if shell is not None and shell.lane.state.runner_id == self._runner_id else None
+
+    def _join(self, shell: LaneShell, frame: Frame, raw: bytes, after: int) -> None:
+        """Put a frame to its neighbours. `after` is the last seq that this link brought before it."""
+        if shell.inbox.joined(self, frame, raw):
+            return
+        policy = self._engine.policy
+
+        def decide(lane: Lane, frames: list[Entry]) -> None:
+            behind = after
+            for frame, raw in frames:
+                if frame.seq is None:
+                    lane.transient(frame, raw)
+                    continue
+                if _continues(shell, behind):
+                    self._apply(shell, frame, raw, policy)
+                behind = frame.seq
+
+        run = Run(self, decide)
+        shell.push(run)
+        shell.inbox.joined(self, frame, raw)
+
+    def _apply(self, shell: LaneShell, frame: Frame, raw: bytes, policy: Any) -> None:
+        lane, seq = shell.lane, frame.seq or 0
+        place = (frame.session_id or "", seq)
+        if self._poison and place in self._poison:
+            refuse(lane, raw, frame.message_id, Code.INTERNAL, "the gateway failed at this frame")
+            lane.state.last_seq = seq
+            return
+        try:
+            if shell.recent.seen(frame.message_id):
+                lane.state.last_seq = seq
+                # Its number is used up, and acknowledged only once that is durable.
+                lane.out.writes.append(lane.snapshot())
+            else:
+                take_frame(lane, frame, raw, policy)
+        except Exception:
+            # The lane breaks and the runner sends again: the frame must not break it for ever.
+            self._poison.append(place)
+            raise
+
+    async def _link_frame(self, frame: Frame) -> None:
+        match frame.payload:
+            case p.Heartbeat():
+                self._heartbeat(frame.payload)
+            case p.Ack():
+                seq = frame.payload.seq
+                await self._push(frame.payload.session_id, lambda lane: confirm(lane, seq))
+            case p.History():
+                await self._history(frame, frame.payload)
+            case p.RefusedControl():
+                log.info("control refused", runner_id=self._runner_id, code=frame.payload.error_code)
+            case _:
+                pass
+
+    async def _history(self, frame: Frame, history: p.History) -> None:
+        """A history's frames are applied as if they had come live; loss is told (D-2, D-4)."""
+        session_id = frame.session_id or ""
+        try:
+            ranges = msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]])
+        except msgspec.ValidationError as error:
+            raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
+        if any(last > LARGEST_SEQ for _, last in ranges):
+            raise Closing(1003, "metadata.lost_ranges: a number is too large")
+        self._inflow.lose(session_id, ranges)
+        why = LOSSES[history.buffer_status.policy_applied]
+        await self._push(session_id, lambda lane: tell_loss(lane, ranges, why))
+        await self.take(map(bytes, history.frames), nested=True)
+
+    async def _invalid(self, wire: Wire, raw: bytes, error: InvalidFrame) -> None:
+        """A frame that its type does not allow is refused with its place; the link stays up (E-1). Raises Gap."""
+        session_id = wire.session_id
+        if session_id is None:
+            log.warning("frame refused", runner_id=self._runner_id, type=wire.type, reason=str(error))
+            return
+        if frame_class(wire.type) is not Class.DURABLE:
+            # A number on a frame that has none must not use up that of a durable frame.
+            wire = msgspec.structs.replace(wire, seq=None)
+        after = self._inflow.reached(session_id)
+        if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
+            return
+        sentence = f"{wire.type}: {error}"
+        shell = await self._lane(session_id)
+        if shell is None:
+            return
+
+        def decide(lane: Lane) -> None:
+            if wire.seq is None or _continues(shell, after):
+                refuse_wire(lane, wire, raw, error.code, sentence)
+
+        shell.push(Job(decide, size_bytes=len(raw)))
+        await shell.inbox.room()
+
+    async def _push(self, session_id: str, decide: Callable[[Lane], Any]) -> None:
+        shell = await self._lane(session_id)
+        if shell is not None:
+            shell.push(Job(decide))
+            await shell.inbox.room()
+
+    def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
+        self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
+        vouched = {agent.session_id for agent in heartbeat.agents}
+        for shell in self._engine.lanes.live():
+            state = shell.lane.state
+            if state.runner_id == self._runner_id and state.active is not None:
+                shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
+
+
+def _continues(shell: LaneShell, after: int) -> bool:
+    """Whether the lane stands where the link believes it to stand. An older link of the same runner may have given it
+    more (then this frame is there), a failed commit has left it with less (then this link is closed, and it comes
+    again)."""
+    at = shell.lane.state.last_seq
+    if at < after and shell.link is not None:
+        shell.link.fail("frames before this one did not become durable")
+    return at == after

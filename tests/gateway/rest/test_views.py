@@ -1,0 +1,50 @@
+"""A run that several viewers share looks to each of them as if it had come item by item (S-6, Q-1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.viewers import Durable, Shared
+from interlock.gateway.rest.sessions import frames_rendering
+from interlock.gateway.rest.views import deliver
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.payloads import TextDone, TurnEnd
+
+STREAM = "s/1"
+TEXTS = ("hello", "NO_REPLY", "NO_REPLY and more", "NO_REPLYING", " ", "", "fine")
+
+
+def done(n: int, block: str, text: str, continues: str | None) -> Durable:
+    frame = Frame(type="agent.text.done", message_id="m", session_id="1", seq=n, timestamp="t",
+                  payload=TextDone(turn_id="t", block_id=block, text=text),
+                  metadata={"continues": continues} if continues else {})
+    return Durable(n, "C", encode(frame), 0)
+
+
+def end(n: int) -> Durable:
+    frame = Frame(type="session.turn.end", message_id="m", session_id="1", seq=n, timestamp="t",
+                  payload=TurnEnd(turn_id="t", stop_reason="end_turn"))
+    return Durable(n, "C", encode(frame), 0)
+
+
+blocks = st.sampled_from("abc")
+said = st.one_of(st.none(), st.tuples(blocks, st.sampled_from(TEXTS), st.one_of(st.none(), blocks)))
+
+
+@pytest.mark.req("S-6", "Q-1")
+@given(st.lists(st.lists(said, min_size=1, max_size=4), max_size=6))
+def test_in_runs_or_one_by_one_a_viewer_reads_the_same(turns: list[list[tuple[str, str, str | None] | None]]) -> None:
+    shared = [frames_rendering(STREAM, deliver("delivered", STREAM)) for _ in range(2)]
+    single = frames_rendering(STREAM, deliver("delivered", STREAM))
+    n = 0
+    for turn in turns:
+        items: list[Durable] = []
+        for each in turn:
+            n += 1
+            items.append(done(n, *each) if each is not None else end(n))
+        run = Shared(items)
+        alone = [part for item in items for part in single([Durable(item.n, item.kind, item.body, item.at_ms)])]
+        assert [render(run) for render in shared] == [alone, alone]
