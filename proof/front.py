@@ -55,7 +55,7 @@ class Inside:
         self.front = Front(
             desk=self.engine, clock=self.clock, facts=Facts("gw_proof", "0", "/state", "/state/ledger.db"),
             checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
-            access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers),
+            access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
         )
         app: Any = build_app(self.front, self.config.gateway, _no_rawp)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")

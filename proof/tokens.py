@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
-from interlock.config import OidcSection
+from interlock.config import Config, OidcSection, RatesSection
 from interlock.gateway.oidc.tokens import OidcIssuers
 from proof.front import NOW_MS, Inside, SetClock
 from proof.issuer import Issuer
@@ -100,7 +100,7 @@ async def trial() -> tuple[int, list[str]]:
     async with Issuer() as issuer:
         clock, ledger = SetClock(), MemoryLedger()
         issuers = OidcIssuers({"corp": section(issuer)}, HttpOutgoing(["127.0.0.1/32"]), ledger, clock)
-        inside = Inside(issuers=issuers, ledger=ledger, clock=clock)
+        inside = Inside(Config(rates=RatesSection(refused_a_minute=0)), issuers=issuers, ledger=ledger, clock=clock)
         await inside.tenant("acme", ())
         for name, token in forged(issuer):
             answer = await inside.ask(token, "GET", "/v1/whoami")

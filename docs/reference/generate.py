@@ -203,6 +203,18 @@ MEANING = {
     "runner.drain_ms": "after SIGTERM turns that run may end by themselves for so long; no new one begins; 0: they are "
     "cancelled at once, as they are after a second signal",
     "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
+    "rates.principal_a_minute": "requests of one principal, for long; 0: no limit",
+    "rates.principal_burst": "and so many at once",
+    "rates.tenant_a_minute": "requests of a tenant, for long; 0: no limit",
+    "rates.tenant_burst": "and so many at once",
+    "rates.refused_a_minute": "refused credentials of one address (IPv6: one /64); past it that address is refused "
+    "unread, but for credentials that were good before; 0: no limit",
+    "rates.tenant_commands_a_day": "executes of a tenant in a day of UTC; 0: no limit",
+    "rates.principal_commands_a_day": "executes of one principal in a day of UTC; 0: no limit",
+    "redaction.rules": "`[[redaction.rules]]`, see below",
+    "redact.name": "for people; stands in the text where no replacement is given",
+    "redact.regex": "RE2's syntax: no look-around and no back-references, and never slow",
+    "redact.replacement": "`\\1` is the first group; none: `(redacted: NAME)`",
     "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
     "house; all else is asked over https at public addresses alone",
     "oidc.issuer": "the issuer's URL, exactly as its tokens name it in `iss`; its keys are found by discovery",
@@ -260,7 +272,7 @@ def config_page() -> str:
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
         "`[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "agents", "oidc"):
+        if section.name in ("policy", "agents", "oidc", "redaction"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.policy import Rule
@@ -268,7 +280,10 @@ def config_page() -> str:
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
         "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md)."),
-              *_keys("rule", Rule), "", "## [oidc.NAME]", "", *paragraph(
+              *_keys("rule", Rule), "", "## [[redaction.rules]]", "", *paragraph(
+        "Applied in order to the texts of what leaves for logs, never to ids; credentials are kept out without",
+        "any rule."),
+              *_keys("redact", config.RedactionRule), "", "## [oidc.NAME]", "", *paragraph(
         "[How to connect an issuer](../how-to/oidc.md)."), *_keys("oidc", config.OidcSection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import structlog
+
+from interlock.command.redaction import Redaction, RedactionRule
 
 
 class _Unbreakable:
@@ -29,11 +32,17 @@ class _Unbreakable:
             self._file.flush()
 
 
-def configure(path: Path | None = None) -> TextIO:
+def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> TextIO:
     """Send the logs of this process to `path` (appended, mode 0600), or to standard error; gives what is written to.
 
+    Secrets, and what `rules` name, are kept out of every text that is not an id (K-4).
     A traceback names files, lines and calls; the values in its frames stay out, since keys may be among them (K-4).
     """
+    redaction = Redaction(rules)
+
+    def redacted(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return cast("MutableMapping[str, Any]", redaction.value(event))
+
     file = _open(path) if path is not None else sys.stderr
     exceptions = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     structlog.configure(
@@ -41,6 +50,7 @@ def configure(path: Path | None = None) -> TextIO:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.ExceptionRenderer(exceptions),
+            redacted,
             structlog.processors.JSONRenderer(default=str),
         ],
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Unbreakable(file))),

@@ -130,7 +130,7 @@ class _Gateway:
         issuers = OidcIssuers(config.oidc, HttpOutgoing(config.outgoing.allow), ledger, clock) if config.oidc else None
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=make_access(ledger, clock, entropy, issuers))
+                            access=make_access(ledger, clock, entropy, issuers, config.rates))
 
     async def run(
         self,

@@ -72,7 +72,7 @@ def gateway(
     except ValueError as error:
         raise usage(f"{error}.", "Give --tls-cert and --tls-key together.") from None
     token = state / RUNNER_TOKEN_FILE
-    log.configure()
+    log.configure(rules=config.redaction.rules)
     if with_parent:
         end_with_parent()
     try:
@@ -125,7 +125,7 @@ def runner(
         url = _gateway_url(state, named)
         token = _token(token_file or state / RUNNER_TOKEN_FILE)
         dialled = [Dialled(url=url, token=token, tls=trust.tls(url, state, ca))]
-    log.configure()
+    log.configure(rules=config.redaction.rules)
     if with_parent:
         end_with_parent()
     try:

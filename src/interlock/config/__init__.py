@@ -5,6 +5,7 @@ Read by gateway, runner and command line. An unknown key is an error that names 
 
 from __future__ import annotations
 
+from interlock.command.redaction import RedactionRule
 from interlock.config.directory import state_directory
 from interlock.config.reading import ConfigError, check, key_lines, load, parse
 from interlock.config.sections import (
@@ -15,6 +16,8 @@ from interlock.config.sections import (
     OidcSection,
     OutgoingSection,
     PolicySection,
+    RatesSection,
+    RedactionSection,
     RunnerSection,
     Section,
 )
@@ -34,6 +37,9 @@ __all__ = [
     "OidcSection",
     "OutgoingSection",
     "PolicySection",
+    "RatesSection",
+    "RedactionRule",
+    "RedactionSection",
     "RunnerSection",
     "Section",
     "check",

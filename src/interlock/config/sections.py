@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from interlock.command.policy import Rule
+from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
@@ -115,6 +116,28 @@ class OidcSection(Section, frozen=True, kw_only=True):
             raise ValueError(f"algorithms: some of {', '.join(sorted(ALGORITHMS))}")
 
 
+class RatesSection(Section, frozen=True, kw_only=True):
+    """`[rates]`: how often and how much (K-3); 0 is no limit."""
+
+    principal_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 12_000
+    principal_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 2_000
+    tenant_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 60_000
+    tenant_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+    refused_a_minute: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 60
+    tenant_commands_a_day: Annotated[int, msgspec.Meta(ge=0)] = 0
+    principal_commands_a_day: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class RedactionSection(Section, frozen=True, kw_only=True):
+    """`[redaction]`: `[[redaction.rules]]` for text that leaves (K-4)."""
+
+    rules: list[RedactionRule] = []
+
+    def __post_init__(self) -> None:
+        if len(self.rules) > MAX_RULES:
+            raise ValueError(f"rules: at most {MAX_RULES}")
+
+
 class OutgoingSection(Section, frozen=True, kw_only=True):
     """`[outgoing]`: networks inside that the gateway itself may ask, for issuers and webhooks."""
 
@@ -135,6 +158,8 @@ class Config(Section, frozen=True, kw_only=True):
     policy: PolicySection = PolicySection()
     limits: LimitsSection = LimitsSection()
     runner: RunnerSection = RunnerSection()
+    rates: RatesSection = RatesSection()
+    redaction: RedactionSection = RedactionSection()
     outgoing: OutgoingSection = OutgoingSection()
     oidc: dict[str, OidcSection] = {}
     agents: dict[str, AgentSpec] = {}

@@ -19,11 +19,14 @@ def show(config: Config) -> str:
     lines: list[str] = []
     rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
     agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
+    redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     for name, section in cast("dict[str, dict[str, Any]]", data).items():
         lines += ["", f"[{name}]", *_entries(section)]
     for rule in rules:
         lines += ["", "[[policy.rules]]", *_entries(rule)]
+    for rule in redactions:
+        lines += ["", "[[redaction.rules]]", *_entries(rule)]
     for name, issuer in oidc.items():
         lines += ["", f"[oidc.{name}]", *_entries(issuer)]
     for name, agent in agents.items():

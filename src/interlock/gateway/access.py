@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from interlock.config import RatesSection
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import Keys
+from interlock.gateway.quotas import Quotas
+from interlock.gateway.rates import Rates
 from interlock.gateway.tenants import Tenants
+from interlock.gateway.tickets import Tickets
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger
 
@@ -17,9 +21,17 @@ class Access(NamedTuple):
     credentials: Credentials
     keys: Keys
     tenants: Tenants
+    tickets: Tickets
+    rates: Rates
+    quotas: Quotas
 
 
-def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None) -> Access:
+def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
+                rates: RatesSection | None = None) -> Access:
     """Join the parts over one ledger."""
     credentials = Credentials(ledger, clock, issuers)
-    return Access(credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials))
+    section = rates or RatesSection()
+    return Access(
+        credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),
+        Tickets(clock, entropy), Rates(clock, section), Quotas(ledger, clock, section),
+    )

@@ -33,6 +33,7 @@ OWNER_TENANT = "default"
 CACHE_KEYS = 256
 USED_INTERVAL_MS = 60_000
 """When a key was last used is written this often at most: the rest of its uses cost no write."""
+ACCEPTED_KEYS = 4_096
 CACHE_MS = 1_000
 """What another gateway on the same ledger revoked is refused at the latest after this; here it is at once."""
 
@@ -133,6 +134,8 @@ class Credentials:
         self._clock = clock
         self._issuers = issuers
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
+        self._accepted: OrderedDict[str, None] = OrderedDict()
+        """What was ever accepted, by its hash: it is looked up whatever its neighbours do."""
 
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
@@ -149,7 +152,14 @@ class Credentials:
         self._known[hashed] = (now + CACHE_MS, principal)
         if len(self._known) > CACHE_KEYS:
             self._known.popitem(last=False)
+        self._accepted[hashed] = None
+        if len(self._accepted) > ACCEPTED_KEYS:
+            self._accepted.popitem(last=False)
         return principal
+
+    def was_accepted(self, token: str) -> bool:
+        """Tell whether this token was good once, and so is worth looking up again."""
+        return len(token) <= JWT_CHARS and token.isascii() and digest(token) in self._accepted
 
     def forget(self) -> None:
         """Look everything up again: something was revoked."""

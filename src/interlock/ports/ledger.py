@@ -283,6 +283,10 @@ class Ledger(Protocol):
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]: ...
 
+    async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
+        """How many executes a tenant, or one of its actors, has given since an instant."""
+        ...
+
     async def live_commands(self, session_id: str) -> list[CommandRecord]:
         """Commands of a session that are not in a terminal state, oldest first."""
         ...

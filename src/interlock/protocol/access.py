@@ -104,7 +104,7 @@ class Whoami(Resource, frozen=True, kw_only=True):
 
 
 class TicketBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/stream-tickets`: the path that the ticket opens, without query."""
+    """`POST /v1/stream-tickets`: the path that the ticket opens, without query, as `/v1/events`."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
     idempotency_key: str | None = None

@@ -249,6 +249,11 @@ class MemoryLedger(Ledger):
                    if record.command.tenant_id == query.tenant_id}
         return _page(_before(tenants, query.before), lambda record: _matches(record, query), query.limit)
 
+    async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
+        return sum(record.command.tenant_id == tenant_id and record.command.type == "execute"
+                   and actor_id in (None, record.command.actor.id) and record.created_ms >= since_ms
+                   for record in self._commands.values())
+
     async def live_commands(self, session_id: str) -> list[CommandRecord]:
         return [record for record in self._commands.values()
                 if record.session_id == session_id and record.command.state not in TERMINAL]

@@ -125,6 +125,12 @@ class SqliteLedger(Ledger):
         found = await self._readers.rows(sql, (query.tenant_id, *filters.values(), *page, query.limit))
         return [rows.command_of(row) for row in found]
 
+    async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
+        one = () if actor_id is None else (actor_id,)
+        found = await self._readers.row(queries.executes_since(by_actor=actor_id is not None),
+                                        (tenant_id, *one, since_ms))
+        return int(found[0]) if found else 0
+
     async def live_commands(self, session_id: str) -> list[CommandRecord]:
         return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, (session_id,))]
 

@@ -95,6 +95,14 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
     return f"SELECT body FROM command WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
 
 
+def executes_since(*, by_actor: bool) -> str:
+    """Count the executes of a tenant, or of one of its actors, since an instant. Asked once a day for each."""
+    where = " AND actor_id = ?" if by_actor else ""
+    return (f"SELECT count(*) FROM command WHERE tenant_id = ?{where} "
+            "AND json_extract(CAST(body AS TEXT), '$.created_ms') >= ? "
+            "AND json_extract(CAST(body AS TEXT), '$.command.type') = 'execute'")
+
+
 # --- approvals ---
 PUT_APPROVAL = """
 INSERT INTO approval (id, tenant_id, session_id, state, body) VALUES (?,?,?,?,?)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from interlock.command.redaction import SECRETS
 from interlock.protocol.problems import PROBLEMS, Problem
 
 PROBLEM_TYPE = "https://interlock.invalid/problems/"
@@ -32,20 +33,21 @@ def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """Write a problem's members (RFC 9457)."""
+    """Write a problem's members (RFC 9457). It may repeat what was asked, but no secret that stood there (K-4)."""
     kind = PROBLEMS[problem.code]
     document: dict[str, Any] = {
         "type": PROBLEM_TYPE + problem.code,
         "title": kind.title,
         "status": kind.status,
-        "detail": problem.detail,
-        "instance": instance,
+        "detail": SECRETS.text(problem.detail),
+        "instance": SECRETS.text(instance),
         "code": problem.code,
         "retryable": kind.retryable,
     }
     if problem.errors:
-        document["errors"] = [{"pointer": place.pointer, "detail": place.detail} for place in problem.errors]
-    document["hint"] = problem.hint
+        document["errors"] = [{"pointer": SECRETS.text(place.pointer), "detail": SECRETS.text(place.detail)}
+                              for place in problem.errors]
+    document["hint"] = SECRETS.text(problem.hint)
     return document
 
 

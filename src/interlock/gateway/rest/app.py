@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,11 +22,13 @@ from interlock.gateway.rest import (
     sessions,
     signing_keys,
     status,
+    tickets,
 )
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import allow, bearer
+from interlock.gateway.rest.gate import Gate, with_rates
+from interlock.gateway.rest.guard import allow
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
     Call,
@@ -48,6 +50,7 @@ from interlock.protocol.resources import Actor
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
+    *tickets.OPERATIONS,
 )
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
@@ -64,10 +67,10 @@ class RestApp:
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self._credentials = front.access.credentials
         self._table = Table(OPERATIONS)
         self._once = Once(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
+        self._gate = Gate(front, self._denials)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)
             for operation in OPERATIONS if operation.body is not None
@@ -80,7 +83,7 @@ class RestApp:
         async def noting(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
-            await send(message)
+            await send(with_rates(scope, message))
 
         try:
             answer = await self._answer(Request(scope, receive))
@@ -91,7 +94,7 @@ class RestApp:
             problem = _as_problem(error, scope)
             if started:
                 return  # The answer has begun: the connection's end is all that can still be said.
-            await problem_answer(problem, scope["path"])(scope, receive, send)
+            await problem_answer(problem, scope["path"])(scope, receive, noting)
 
     async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/v1/stream` (section 4). Raises Problem before it is accepted."""
@@ -108,13 +111,7 @@ class RestApp:
 
     async def _known(self, scope: Scope) -> Principal:
         """Who asks, by the bearer key; who is not known is counted (U-1). Raises Problem."""
-        try:
-            return await self._credentials.principal(bearer(scope["headers"]))
-        except Problem as problem:
-            if problem.code == "Unauthorized":
-                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
-                                         personal_of(HTTPConnection(scope)))
-            raise
+        return await self._gate.known(scope)
 
     async def _operate_noted(self, request: Request, principal: Principal) -> ASGIApp:
         try:

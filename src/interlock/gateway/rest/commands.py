@@ -61,7 +61,11 @@ async def submit(call: Call) -> ASGIApp:
         headers = {"Location": f"/v1/commands/{command.id}"}
         return memory.keep(202, encode(command), headers, command.id)
 
-    command = await call.front.desk.submit(call.principal, call.body, remember)
+    if call.body.type == "execute":
+        async with call.front.access.quotas.counted(call.principal):
+            command = await call.front.desk.submit(call.principal, call.body, remember)
+    else:
+        command = await call.front.desk.submit(call.principal, call.body, remember)
     answer = memory.record or remember(command)
     return raw_answer(answer.body, answer.status, answer.headers)
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import structlog
 from starlette.requests import HTTPConnection
 
+from interlock.command.redaction import SECRETS
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
 from interlock.protocol.clock import iso
@@ -56,5 +57,5 @@ class Denials:
 def personal_of(request: HTTPConnection) -> dict[str, str]:
     """Give what a request tells of the person behind it, for the part of a record that can be erased (U-4)."""
     said = {"ip": request.client.host if request.client is not None else "",
-            "user_agent": request.headers.get("user-agent", "")[:MAX_USER_AGENT]}
+            "user_agent": SECRETS.text(request.headers.get("user-agent", "")[:MAX_USER_AGENT])}
     return {name: text for name, text in said.items() if text}

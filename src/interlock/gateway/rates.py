@@ -1,0 +1,143 @@
+"""How often: a bucket of tokens for each principal, each tenant, and each address whose credentials were refused (K-3).
+
+The headers are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` says how much fits (`q`) in how
+many seconds (`w`), `RateLimit` how much is left (`r`) and in how many seconds there is more (`t`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections import OrderedDict
+from typing import NamedTuple
+
+from interlock.config import RatesSection
+from interlock.ports.clock import Clock
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+
+MAX_BUCKETS = 10_000
+"""Buckets of one kind; past it the one that was quiet longest starts anew, full."""
+MINUTE_MS = 60_000
+NETWORK_BITS = 64
+"""Whoever has one IPv6 address has its whole network: they are counted together."""
+
+
+class Limit(NamedTuple):
+    """One policy: `burst` requests at once, and so many a minute for long. 0 a minute is no limit."""
+
+    name: str
+    a_minute: int
+    burst: int
+
+    @property
+    def window_s(self) -> int:
+        """Seconds in which an empty bucket is full again."""
+        return max(1, math.ceil(self.burst * 60 / self.a_minute)) if self.a_minute else 1
+
+
+class Standing(NamedTuple):
+    """What is left in a bucket, and when there is one more."""
+
+    limit: Limit
+    left: int
+    wait_ms: int
+
+
+class Buckets:
+    """The buckets of one limit, by whom they are for. What time brought is reckoned when one is looked at."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self._levels: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def take(self, name: str, now_ms: int, *, count: int = 1) -> Standing:
+        """Take one out where there is one; `left` is below 0 where there was none, and nothing was taken."""
+        level = self._level(name, now_ms)
+        enough = level >= count
+        level -= count if enough else 0
+        self._levels.pop(name, None)
+        self._levels[name] = (level, now_ms)
+        if len(self._levels) > MAX_BUCKETS:
+            self._levels.popitem(last=False)
+        return Standing(self.limit, int(level) if enough else -1, self._wait_ms(level))
+
+    def look(self, name: str, now_ms: int) -> Standing:
+        """Look without taking."""
+        level = self._level(name, now_ms)
+        return Standing(self.limit, int(level) if level >= 1 else -1, self._wait_ms(level))
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def _level(self, name: str, now_ms: int) -> float:
+        level, at_ms = self._levels.get(name, (float(self.limit.burst), now_ms))
+        return min(float(self.limit.burst), level + max(0, now_ms - at_ms) * self.limit.a_minute / MINUTE_MS)
+
+    def _wait_ms(self, level: float) -> int:
+        missing = 1 - (level - math.floor(level))
+        return math.ceil(missing * MINUTE_MS / self.limit.a_minute)
+
+
+class Rates:
+    """The pace of all who ask. Raises Problem RateLimited."""
+
+    def __init__(self, clock: Clock, section: RatesSection) -> None:
+        self._clock = clock
+        self._principals = Buckets(Limit("principal", section.principal_a_minute, section.principal_burst))
+        self._tenants = Buckets(Limit("tenant", section.tenant_a_minute, section.tenant_burst))
+        self._refused = Buckets(Limit("refused", section.refused_a_minute, section.refused_a_minute))
+
+    def take(self, principal: Principal) -> dict[str, str]:
+        """Count a request; gives the headers of its answer. One that is refused is counted against nobody else."""
+        now = self._clock.monotonic_ms()
+        own = f"{principal.tenant_id}/{principal.actor.type}:{principal.actor.id}"
+        standings: list[Standing] = []
+        for buckets, name in ((self._principals, own), (self._tenants, principal.tenant_id)):
+            if not buckets.limit.a_minute:
+                continue
+            standing = buckets.take(name, now)
+            standings.append(standing)
+            if standing.left < 0:
+                raise _limited(standing, f"Too many requests of this {buckets.limit.name}.", _headers(standings))
+        return _headers(standings)
+
+    def check_refused(self, source: str) -> None:
+        """Refuse unread what comes from an address whose credentials were refused too often."""
+        if not self._refused.limit.a_minute:
+            return
+        standing = self._refused.look(network(source), self._clock.monotonic_ms())
+        if standing.left < 0:
+            raise _limited(standing, "Too many refused credentials came from there.", _headers([standing]))
+
+    def refused(self, source: str) -> None:
+        """Count a refused credential against its address."""
+        if self._refused.limit.a_minute:
+            self._refused.take(network(source), self._clock.monotonic_ms())
+
+
+def network(source: str) -> str:
+    """Name what an address is counted as: itself, or its IPv6 network."""
+    try:
+        address = ipaddress.ip_address(source)
+    except ValueError:
+        return source
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False))
+    return source
+
+
+def _limited(standing: Standing, sentence: str, headers: dict[str, str]) -> Problem:
+    retry_s = max(1, math.ceil(standing.wait_ms / 1000))
+    return Problem("RateLimited", sentence, headers={**headers, "Retry-After": str(retry_s)})
+
+
+def _headers(standings: list[Standing]) -> dict[str, str]:
+    if not standings:
+        return {}
+    return {
+        "RateLimit-Policy": ", ".join(f'"{one.limit.name}";q={one.limit.burst};w={one.limit.window_s}'
+                                      for one in standings),
+        "RateLimit": ", ".join(f'"{one.limit.name}";r={max(0, one.left)};t={max(1, math.ceil(one.wait_ms / 1000))}'
+                               for one in standings),
+    }

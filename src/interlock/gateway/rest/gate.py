@@ -1,0 +1,84 @@
+"""Who asks: the credential of a request, or its ticket, and the pace of both (K-1, K-2, K-3)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
+
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from interlock.gateway.credentials import KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
+from interlock.gateway.rest.denials import Denials, personal_of
+from interlock.gateway.rest.desk import Front
+from interlock.gateway.rest.guard import bearer, values
+from interlock.gateway.rest.routes import media_ranges, unversioned
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+
+RATE_HEADERS = "interlock.rate_headers"
+"""Where a request's scope keeps the headers of K-3 for its answer."""
+TICKET = "ticket"
+_NEVER_IN_A_URL = tuple(prefix.encode() for prefix in (KEY_PREFIX, RUNNER_PREFIX, "eyJ"))
+
+
+class Gate:
+    """Tells who asks, and counts: refusals against their address, requests against principal and tenant."""
+
+    def __init__(self, front: Front, denials: Denials) -> None:
+        self._access = front.access
+        self._denials = denials
+
+    async def known(self, scope: Scope) -> Principal:
+        """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
+        source = str(scope["client"][0]) if scope.get("client") else ""
+        try:
+            principal = await self._principal(scope, source)
+        except Problem as problem:
+            if problem.code == "Unauthorized":
+                self._access.rates.refused(source)
+                await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
+                                         personal_of(HTTPConnection(scope)))
+            raise
+        scope[RATE_HEADERS] = self._access.rates.take(principal)
+        return principal
+
+    async def _principal(self, scope: Scope, source: str) -> Principal:
+        if any(secret in part for part in (scope["query_string"], unquote_to_bytes(scope["query_string"]),
+                                           scope["path"].encode()) for secret in _NEVER_IN_A_URL):
+            raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
+                          hint="Revoke it, and send another as `Authorization: Bearer`.")
+        ticket = _taken_ticket(scope)
+        if ticket is not None:
+            self._access.rates.check_refused(source)
+            return self._access.tickets.spend(ticket, unversioned(scope["path"]))
+        token = bearer(scope["headers"])
+        # A good credential is let in however many bad ones its neighbours send.
+        if not self._access.credentials.was_accepted(token):
+            self._access.rates.check_refused(source)
+        return await self._access.credentials.principal(token)
+
+
+def _taken_ticket(scope: Scope) -> str | None:
+    """Take the ticket out of the URL of a stream; None where there is none, or where it opens nothing."""
+    if b"ticket=" not in scope["query_string"] or values(scope["headers"], b"authorization"):
+        return None
+    pairs: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = [value for name, value in pairs if name == TICKET]
+    streams = scope["type"] == "websocket" or (
+        scope["method"] == "GET" and "text/event-stream" in media_ranges(values(scope["headers"], b"accept")))
+    if len(found) != 1 or not streams:
+        return None
+    scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != TICKET]).encode()
+    return found[0]
+
+
+def with_rates(scope: Scope, message: Any) -> Any:
+    """Put the headers of K-3 on the start of an answer, beside those that it has."""
+    given: dict[str, str] = scope.get(RATE_HEADERS) or {}
+    if message["type"] != "http.response.start" or not given:
+        return message
+    has = {name for name, _ in message.get("headers", ())}
+    headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    more = [pair for pair in headers if pair[0] not in has]
+    return {**message, "headers": [*message.get("headers", ()), *more]}

@@ -1,0 +1,51 @@
+"""Tickets by which a browser opens a stream: it can send no header there, and a key never stands in a URL (K-2)."""
+
+from __future__ import annotations
+
+import base64
+from collections import OrderedDict
+
+from interlock.gateway.credentials import digest
+from interlock.ports.clock import Clock, Entropy
+from interlock.protocol.access import StreamTicket
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+
+TICKET_PREFIX = "ilt_"
+TICKET_BYTES = 32
+TICKET_LIFE_MS = 30_000
+MAX_TICKETS = 10_000
+"""Tickets that are open at one time; one more is answered 429 QuotaExceeded."""
+MAX_OWN_TICKETS = 100
+"""Of these, what one principal may have."""
+
+
+class Tickets:
+    """Open tickets, by their SHA-256. They live in this process alone: a restart ends them, and a page asks again."""
+
+    def __init__(self, clock: Clock, entropy: Entropy) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._open: OrderedDict[str, tuple[int, Principal, str]] = OrderedDict()
+
+    def give(self, principal: Principal, path: str) -> StreamTicket:
+        """Make a ticket that opens `path` once, as the principal. Raises Problem QuotaExceeded."""
+        now = self._clock.monotonic_ms()
+        while self._open and next(iter(self._open.values()))[0] <= now:
+            self._open.popitem(last=False)
+        own = sum(holder == principal for _, holder, _ in self._open.values())
+        if own >= MAX_OWN_TICKETS or len(self._open) >= MAX_TICKETS:
+            raise Problem("QuotaExceeded", "Too many tickets are open.", hint="Each is over after 30 seconds.",
+                          headers={"Retry-After": str(TICKET_LIFE_MS // 1000)})
+        ticket = TICKET_PREFIX + base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
+        self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path)
+        return StreamTicket(ticket=ticket, path=path, expires_at=iso(self._clock.now_ms() + TICKET_LIFE_MS))
+
+    def spend(self, ticket: str, path: str) -> Principal:
+        """Take a ticket; it is spent by the first try, for whatever path. Raises Problem Unauthorized."""
+        good = self._open.pop(digest(ticket), None)
+        if good is None or good[0] <= self._clock.monotonic_ms() or good[2] != path:
+            raise Problem("Unauthorized", "This ticket is not known, was used, is over, or is for another path.",
+                          hint="Ask for another: `POST /v1/stream-tickets`.")
+        return good[1]

@@ -1,0 +1,87 @@
+"""The gate as it is met over HTTP: pace, bad credentials of an address, tickets, and secrets that stand in a URL."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from gateway.rest.test_rest_door import refused
+from gateway.rest.test_rest_keys import asking
+from small_gateway.running import Gateway
+
+pytestmark = pytest.mark.anyio
+SSE = {"Accept": "text/event-stream"}
+
+
+@pytest.mark.req("K-3")
+async def test_every_answer_tells_what_is_left(gateway: Gateway) -> None:
+    first, second = [await gateway.http.get("/v1/commands") for _ in range(2)]
+    assert first.headers["RateLimit-Policy"] == '"principal";q=2000;w=10, "tenant";q=10000;w=10'
+    assert first.headers["RateLimit"].startswith('"principal";r=1999;')
+    assert second.headers["RateLimit"].startswith('"principal";r=1998;')
+    assert "RateLimit" in (await gateway.http.get("/v1/nothing")).headers
+    assert "RateLimit" not in (await gateway.http.get("/healthz")).headers
+
+
+@pytest.mark.req("K-3", "F-1")
+async def test_an_address_with_many_bad_credentials_is_refused_unread_but_not_its_good_ones(gateway: Gateway) -> None:
+    assert (await gateway.http.get("/v1/commands")).status_code == 200
+    async with asking(gateway, "ilk_nobody") as nobody:
+        for _ in range(60):
+            refused(await nobody.get("/v1/commands"), "Unauthorized")
+        limited = await nobody.get("/v1/commands")
+        refused(limited, "RateLimited")
+        assert limited.headers["Retry-After"] == "1"
+        assert (await gateway.http.get("/v1/commands")).status_code == 200
+        # A key that was never seen here waits as well: whoever guesses learns nothing meanwhile.
+        async with gateway.as_role("viewer") as viewer:
+            refused(await viewer.get("/v1/commands"), "RateLimited")
+            gateway.desk.at_ms += 60_000
+            assert (await viewer.get("/v1/commands")).status_code == 200
+        refused(await nobody.get("/v1/commands"), "Unauthorized")
+
+
+async def ticket(gateway: Gateway, path: str) -> str:
+    answer = await gateway.post("/v1/stream-tickets", {"path": path})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["ticket"]
+
+
+@pytest.mark.req("K-2")
+async def test_a_ticket_opens_one_stream_once_for_its_path_within_its_time(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await gateway.desk.feed(b'{"a":1}')
+    page = httpx2.AsyncClient(base_url=gateway.base, headers={"Origin": "https://ok.example", **SSE})
+    async with page:
+        good = await ticket(gateway, "/v1/events")
+        async with page.stream("GET", f"/v1/events?ticket={good}") as answer:
+            assert answer.status_code == 200
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+        refused(await page.get(f"/v1/events?ticket={good}"), "Unauthorized")
+        other = await ticket(gateway, "/v1/events")
+        refused(await page.get(f"/v1/sessions/s1/frames?ticket={other}"), "Unauthorized")
+        refused(await page.get(f"/v1/events?ticket={other}"), "Unauthorized")
+        late = await ticket(gateway, "/v1/events")
+        gateway.desk.at_ms += 30_000
+        refused(await page.get(f"/v1/events?ticket={late}"), "Unauthorized")
+        plain = await ticket(gateway, "/v1/events")
+        refused(await page.get(f"/v1/events?ticket={plain}", headers={"Accept": "application/json"}), "Unauthorized")
+        refused(await page.get(f"/v1/events?ticket={plain}", headers={"Origin": "https://evil.example"}), "Forbidden")
+
+
+@pytest.mark.req("K-2", "K-3")
+async def test_tickets_are_bounded(gateway: Gateway) -> None:
+    for _ in range(100):
+        await ticket(gateway, "/v1/events")
+    refused(await gateway.post("/v1/stream-tickets", {"path": "/v1/events"}), "QuotaExceeded")
+    gateway.desk.at_ms += 30_000
+    await ticket(gateway, "/v1/events")
+
+
+@pytest.mark.req("K-2", "K-4")
+@pytest.mark.parametrize("path", ["/v1/commands?key=ilk_default_owner", "/v1/commands?limit=1&x=%69lk_default_owner",
+                                  "/v1/commands/ilk_default_owner", "/v1/commands?access_token=eyJabcdefgh.x.y"])
+async def test_a_key_in_a_url_is_refused_and_not_repeated(gateway: Gateway, path: str) -> None:
+    answer = await gateway.http.get(path)
+    refused(answer, "Unauthorized")
+    assert "default_owner" not in answer.text
