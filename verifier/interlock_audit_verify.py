@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Check an audit log that `interlock audit export` wrote, without Interlock: `interlock_audit_verify.py LOG KEY.pub`.
+
+Needs Python 3.11 and the package `cryptography`. The log is one JSON document a line:
+
+    {"seq":1,"hash":H,"personal":{NAME:[SALT,VALUE]},"record":R}      a record; `personal` only where it has some left
+    {"checkpoint":NOTE}                                               the last line
+
+1. R is canonical JSON (RFC 8785): sorted names, no blanks. H is SHA-256 of a zero byte and the bytes of R.
+2. R.seq counts 1, 2, 3 …; R.prev is the H of the record before, 64 zeros in the first.
+3. Over the H of the first `size` records stands a Merkle tree (RFC 6962): inner nodes are SHA-256 of the byte 1 and
+   both halves, the left one being the largest power of two. Its root is in the checkpoint.
+4. The checkpoint is a signed note (c2sp.org/signed-note, tlog-checkpoint): origin, size, root in base64, an empty line,
+   and `— ORIGIN BASE64(4 bytes of key id, Ed25519 signature of what stands before the empty line)`.
+5. R.personal has HMAC-SHA256(SALT, NAME, 0, VALUE) of what a person may have erased. A value that is gone must be
+   named by a record of the action `redact`.
+
+Exit status: 0 whole, 1 tampered with, 2 cannot be read. The first bad record is named, and what was done to it.
+"""
+
+import argparse
+import base64
+import hashlib
+import hmac
+import json
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+REQUIRED = {"id", "tenant_id", "seq", "prev", "at", "who", "action", "meta"}
+OPTIONAL = {"command_id", "session_id", "approval_id", "personal"}
+MAX_INTEGER, MAX_DEPTH = 2**53 - 1, 16
+FRAME = re.compile(rb'\{"seq":(\d{1,16}),"hash":"([0-9a-f]{64})",(?:"personal":\{.*\},)?"record":(\{.*\})\}\n')
+
+
+class Bad(Exception):
+    """The first thing that is wrong: (kind, number of the record or None)."""
+
+
+def check(lines: list[bytes], key: Ed25519PublicKey) -> tuple[int, int, int]:
+    """Give (records, of them not yet signed, of them with erased data). Raises Bad."""
+    leaves: list[bytes] = []
+    tenant, prev = None, "0" * 64
+    closed: set[int] = set()
+    redacted: set[int] = set()
+    for at, line in enumerate(lines):
+        following = lines[at + 1] if at + 1 < len(lines) else None
+        if is_checkpoint(line, last=following is None):
+            size = check_checkpoint(line, key, tenant, leaves)
+            if following is not None:
+                raise Bad("inserted", len(leaves) + 1)
+            break
+        place = len(leaves) + 1
+        read = parse(line)
+        if read is None:
+            raise Bad(changed(line, place), place)
+        seq, shown, personal, raw, record = read
+        digest = hashlib.sha256(b"\0" + raw).digest()
+        if digest.hex() != shown:
+            goes_on = prev_of(following) == digest.hex() or is_last_signed(following, leaves, digest)
+            kind = changed(line, place)
+            raise Bad("hash changed" if goes_on and kind != "bit flipped" else kind, place)
+        if seq != record["seq"] or record["id"] != f"aud_{seq:016d}":
+            raise Bad(changed(line, place), place)
+        if tenant is not None and record["tenant_id"] != tenant:
+            raise Bad("inserted", place)
+        if seq != place:
+            raise misplaced(seq, place, lines[at + 1 :])
+        if record["prev"] != prev:
+            before = place > 1 and prev_of(following) == digest.hex()
+            raise Bad("record changed", place - 1 if before else place)
+        committed = record.get("personal", {})
+        if not all(opens(committed.get(name, ""), name, *value) for name, value in personal.items()):
+            raise Bad("personal data changed", place)
+        if committed.keys() - personal.keys():
+            closed.add(place)
+        if record["action"] == "redact" and isinstance(record["meta"].get("records"), list):
+            redacted |= {one for one in record["meta"]["records"] if type(one) is int}
+        tenant, prev = record["tenant_id"], shown
+        leaves.append(digest)
+    else:
+        raise Bad("checkpoint missing", None)
+    if closed - redacted:
+        raise Bad("personal data missing", min(closed - redacted))
+    return len(leaves), len(leaves) - size, len(closed)
+
+
+def parse(line: bytes):
+    """Read a record's line as (seq, hash, personal, bytes of the record, record); None if it is not in its one form."""
+    frame = re.match(rb'\{"seq":(\d{1,16}),"hash":"([^"]*)",', line)
+    at = line.find(b'"record":')
+    if frame is None or at < 0 or not line.endswith(b"}\n"):
+        return None
+    raw, between = line[at + 9 : -2], line[frame.end() : at]
+    try:
+        record, personal = json.loads(raw), {}
+        if between:
+            if not (between.startswith(b'"personal":') and between.endswith(b",")):
+                return None
+            personal = json.loads(between[11:-1])
+            if not personal or canonical(personal) != between[11:-1] or not all(
+                isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+                for pair in personal.values()
+            ):
+                return None
+        good = canonical(record) == raw and fits(record) and str(int(frame[1])).encode() == frame[1]
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return (int(frame[1]), frame[2].decode("utf-8", "replace"), personal, raw, record) if good else None
+
+
+def canonical(value: object) -> bytes:
+    """Write JSON in its one form (names here are ASCII, numbers integers, so Python's own order and digits will do)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def fits(record: object) -> bool:
+    """Tell whether a record has the members that a record has."""
+    if not isinstance(record, dict) or not REQUIRED <= record.keys() <= REQUIRED | OPTIONAL:
+        return False
+    texts = [record[name] for name in record.keys() - {"seq", "who", "meta", "personal"}]
+    who, personal = record["who"], record.get("personal", {"-": "-"})
+    return (
+        all(isinstance(one, str) for one in texts) and type(record["seq"]) is int and 0 < record["seq"] <= MAX_INTEGER
+        and isinstance(who, dict) and who.keys() == {"id", "role"} and all(isinstance(one, str) for one in who.values())
+        and isinstance(personal, dict) and bool(personal) and all(isinstance(one, str) for one in personal.values())
+        and isinstance(record["meta"], dict) and plain(record["meta"], 0)
+    )
+
+
+def plain(value: object, depth: int) -> bool:
+    """Tell whether a value has strings, booleans, integers below 2^53, objects with ASCII names and arrays only."""
+    if isinstance(value, str | bool):
+        return True
+    if isinstance(value, int):
+        return -MAX_INTEGER <= value <= MAX_INTEGER
+    if depth >= MAX_DEPTH:
+        return False
+    if isinstance(value, dict):
+        return all(name.isascii() and plain(one, depth + 1) for name, one in value.items())
+    return isinstance(value, list) and all(plain(one, depth + 1) for one in value)
+
+
+def opens(shown: str, name: str, salt: str, value: str) -> bool:
+    """Tell whether a value and its salt are what a record commits to."""
+    if re.fullmatch("[0-9a-f]{64}", salt) is None:
+        return False
+    return hmac.digest(bytes.fromhex(salt), name.encode() + b"\0" + value.encode(), "sha256").hex() == shown
+
+
+def root(leaves: list[bytes]) -> bytes:
+    """Give the root of the Merkle tree over leaf hashes: pairs are joined level by level, an odd one moves up."""
+    level = list(leaves) or [hashlib.sha256(b"").digest()]
+    while len(level) > 1:
+        joined = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
+        level = joined + (level[-1:] if len(level) % 2 else [])
+    return level[0]
+
+
+def is_checkpoint(line: bytes, last: bool) -> bool:
+    """Tell a checkpoint's line from a record's; a damaged one is still one where it ends the log."""
+    return line.startswith(b'{"checkpoint":') or (
+        last and not line.startswith(b'{"seq":') and (b"interlock.audit/" in line or b'{"checkpoint"' in line))
+
+
+def parse_checkpoint(line: bytes):
+    """Read a checkpoint's line as (text, origin, size, root, [(name, key id, signature)]); None if it is none."""
+    try:
+        note = json.loads(line)["checkpoint"]
+        if canonical({"checkpoint": note}) + b"\n" != line or len(note) > 8192 or re.search("[\0-\x09\x0b-\x1f]", note):
+            return None
+        text, gap, tail = note.rpartition("\n\n")
+        origin, size, top, *more = text.split("\n")
+        if not gap or not tail.endswith("\n") or not all((origin, *more)) or not origin.startswith("interlock.audit/"):
+            return None
+        signatures = []
+        for signature in tail[:-1].split("\n"):
+            dash, name, blob = signature.split(" ")
+            if dash != "—" or not name or "+" in name or len(unbase64(blob)) < 5:
+                return None
+            signatures.append((name, unbase64(blob)[:4], unbase64(blob)[4:]))
+        if re.fullmatch("0|[1-9][0-9]{0,15}", size) is None or len(unbase64(top)) != 32 or len(signatures) > 16:
+            return None
+        return text + "\n", origin, int(size), unbase64(top), signatures
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def unbase64(text: str) -> bytes:
+    """Read base64 in its one form."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("not the one form")
+    return raw
+
+
+def check_checkpoint(line: bytes, key: Ed25519PublicKey, tenant: str | None, leaves: list[bytes]) -> int:
+    """Check signature, size and root; gives the size. Raises Bad."""
+    read = parse_checkpoint(line)
+    if read is None:
+        raise Bad("bad signature", None)
+    text, origin, size, top, signatures = read
+    key_id = hashlib.sha256(origin.encode() + b"\n\1" + key.public_bytes_raw()).digest()[:4]
+    ours = [signature for name, one, signature in signatures if (name, one) == (origin, key_id)]
+    try:
+        for signature in ours:
+            key.verify(signature, text.encode())
+    except InvalidSignature:
+        ours = []
+    if not ours or tenant not in (None, unquote(origin.rpartition("/")[2])):
+        raise Bad("bad signature", None)
+    if size > len(leaves):
+        raise Bad("cut tail", len(leaves) + 1)
+    if root(leaves[:size]) != top:
+        raise Bad("rewritten", size)
+    return size
+
+
+def is_last_signed(following: bytes | None, leaves: list[bytes], digest: bytes) -> bool:
+    """Tell whether the checkpoint that follows covers exactly the records so far and this one."""
+    read = parse_checkpoint(following) if following is not None else None
+    return read is not None and read[2] == len(leaves) + 1 and root([*leaves, digest]) == read[3]
+
+
+def prev_of(line: bytes | None) -> str | None:
+    """Give what a line says the hash of the record before it is."""
+    read = parse(line) if line is not None else None
+    return read[4]["prev"] if read else None
+
+
+def misplaced(found: int, place: int, rest: list[bytes]) -> Bad:
+    """Say how record `found` came to stand where `place` belongs."""
+    later = {int(match[1]) for line in rest if (match := re.match(rb'\{"seq":(\d{1,16}),', line))}
+    if found < place or (place in later and found in later):
+        return Bad("inserted", found)
+    return Bad("reordered" if place in later else "removed", place)
+
+
+def changed(line: bytes, place: int) -> str:
+    """Tell a single flipped bit, which can be put back, from any other change."""
+    for bit in range(8 * len(line) if len(line) <= 4096 else 0):
+        mended = bytearray(line)
+        mended[bit // 8] ^= 1 << bit % 8
+        frame = FRAME.fullmatch(mended)
+        if frame is None or int(frame[1]) != place:
+            continue
+        if hashlib.sha256(b"\0" + frame[3]).hexdigest().encode() != frame[2]:
+            continue
+        read = parse(bytes(mended))
+        if read is not None and read[0] == read[4]["seq"] == place:
+            return "bit flipped"
+    return "record changed"
+
+
+def main() -> int:
+    """Check one file and say what was found."""
+    parser = argparse.ArgumentParser(description="Check an audit log that `interlock audit export` wrote.")
+    parser.add_argument("log", type=Path, help="the exported log")
+    parser.add_argument("key", type=Path, help="the gateway's public key (gateway.pub)")
+    asked = parser.parse_args()
+    try:
+        key = load_pem_public_key(asked.key.read_bytes())
+        with asked.log.open("rb") as file:
+            lines = file.readlines()
+    except (OSError, ValueError) as error:
+        print(f"cannot be read: {error}", file=sys.stderr)
+        return 2
+    if not isinstance(key, Ed25519PublicKey):
+        print("cannot be read: the key is not an Ed25519 key", file=sys.stderr)
+        return 2
+    try:
+        records, unsigned, erased = check(lines, key)
+    except Bad as bad:
+        kind, place = bad.args
+        print(f"not ok{f' at record {place}' if place is not None else ''} ({kind})")
+        return 1
+    print(f"ok: {records} records, {unsigned} not yet signed, personal data of {erased} erased")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
