@@ -17,6 +17,9 @@ PROOFS = {
     "S8": "proof.inside",
     "R12": "proof.link_chaos",
     "R15": "proof.orphans",
+    "A1": "proof.audit_tamper",
+    "A2": "proof.audit_complete",
+    "A3": "proof.audit_interop",
 }
 
 
