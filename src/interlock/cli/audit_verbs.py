@@ -14,11 +14,21 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.exit_status import Exit
-from interlock.cli.gateway_link import GatewayLink, unreachable
+from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.terminal import is_terminal, print_json, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import count
+
+ERASED_AT_ONCE = 500
+"""So many records does one request name."""
+MAX_LAST_LINE = 16_384
+"""The checkpoint's line is not longer."""
+
+
+class _Erased(msgspec.Struct):
+    erased: list[int]
+    has_more: bool
 
 
 def export(
@@ -45,6 +55,8 @@ def verify(
     file: Path | None = None,
     *,
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
+    checkpoint: Annotated[Path | None, Parameter(
+        help="A checkpoint of this log that was kept elsewhere, a witness's for one: it must continue it.")] = None,
     json: Annotated[bool, Parameter(help="Print the report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -55,7 +67,9 @@ def verify(
     file
         An exported log; without it, the log of the state directory itself.
     """
-    report = _verify_file(file, key, where) if file is not None else _verify_state(where, key)
+    if file is None and checkpoint is not None:
+        raise usage("--checkpoint belongs to a file.", "Name the exported log, too.")
+    report = _verify_file(file, key, checkpoint, where) if file is not None else _verify_state(where, key)
     if json:
         print_json(msgspec.json.encode(report))
     elif report.ok:
@@ -65,6 +79,66 @@ def verify(
         kind = f" ({report.kind})" if report.kind is not None else ""
         result(f"not ok{place}{kind}: {report.message}")
     return Exit.DONE if report.ok else Exit.FAILED
+
+
+def erase(
+    *records: int,
+    who: Annotated[str | None, Parameter(help="Erase what all records of this actor have: user:ann, for one.")] = None,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], help="Do not ask.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Erase personal data (comments, reasons, addresses) that the audit log only commits to; it cannot be undone.
+
+    Parameters
+    ----------
+    records
+        Numbers of records.
+    """
+    if bool(records) == bool(who):
+        raise usage("Name either records or --who.", "For one: interlock audit erase --who user:ann")
+    if not yes:
+        if not is_terminal(sys.stdin):
+            raise usage("Erasing cannot be undone.", "Say --yes.")
+        meant = f"all records of {who}" if who else count(len(records), "record")
+        say(f"Erase the personal data of {meant}, for good?")
+        if input("[y/N] ").strip().lower() not in ("y", "yes"):
+            say("nothing was erased")
+            return Exit.FAILED
+    return asyncio.run(_erase(records, who, where))
+
+
+async def _erase(records: tuple[int, ...], who: str | None, where: Where) -> int:
+    async with GatewayLink(where) as link:
+        erased = 0
+        for first in range(0, max(1, len(records)), ERASED_AT_ONCE):
+            has_more = True
+            while has_more:
+                body = {"who": who} if who else {"records": records[first : first + ERASED_AT_ONCE]}
+                told = decoded(await link.send("/v1/audit/erasures", body), _Erased, "/v1/audit/erasures")
+                erased, has_more = erased + len(told.erased), told.has_more and bool(told.erased)
+    result(f"personal data of {count(erased, 'record')} erased")
+    return Exit.DONE
+
+
+def _last_line(file: Path) -> bytes:
+    """Read the line that should be the checkpoint."""
+    with file.open("rb") as end:
+        end.seek(max(0, file.stat().st_size - MAX_LAST_LINE))
+        return (end.read().splitlines(keepends=True) or [b""])[-1]
+
+
+def _kept(checkpoint: Path) -> tuple[Any]:
+    """Read a checkpoint, as a note or as a line of a sink. Raises OSError, Trouble."""
+    from interlock.command.audit_lines import parse_checkpoint_line
+    from interlock.command.note import NotANote, parse_checkpoint
+
+    raw = checkpoint.read_bytes()
+    lines = raw.splitlines(keepends=True)
+    found = parse_checkpoint_line(lines[-1]) if lines else None
+    try:
+        return (found or parse_checkpoint(raw.decode()),)
+    except (NotANote, UnicodeError) as error:
+        raise usage(f"{checkpoint} is no checkpoint: {error}") from None
 
 
 async def _export(file: Path | None, where: Where) -> int:
@@ -102,8 +176,10 @@ async def _export(file: Path | None, where: Where) -> int:
     return Exit.DONE
 
 
-def _verify_file(file: Path, key: Path | None, where: Where) -> Any:
+def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: Where) -> Any:
+    from interlock.command.audit_check import compare
     from interlock.command.audit_check import verify as verify_lines
+    from interlock.command.audit_quick import is_whole
     from interlock.gateway.signing import KeyUnusable, load_public_key
 
     path = key or where.directory() / PUBLIC_KEY_FILE
@@ -114,8 +190,12 @@ def _verify_file(file: Path, key: Path | None, where: Where) -> Any:
         except KeyUnusable as error:
             raise usage(str(error), "Name the gateway's public key with --key.") from None
     try:
+        kept = _kept(checkpoint) if checkpoint is not None else None
         with file.open("rb") as lines:
-            return verify_lines(lines, public)
+            if public is not None and (whole := is_whole(lines, _last_line(file), public, kept or ())) is not None:
+                return whole
+            lines.seek(0)
+            return compare(lines, kept[0], public) if kept else verify_lines(lines, public)
     except OSError as error:
         raise usage(f"{file} cannot be read: {error.strerror}.", "Name an exported log.") from None
 

@@ -71,7 +71,12 @@ AUDIT_VERBS: tuple[Verb, ...] = (
     Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",
          ("interlock audit export audit.ndjson",)),
     Verb("verify", "interlock.cli.audit_verbs:verify", "Check an audit log offline.",
-         ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub")),
+         ("interlock audit verify", "interlock audit verify audit.ndjson --key gateway.pub",
+          "interlock audit verify audit.ndjson --key gateway.pub --checkpoint kept.checkpoint")),
+    Verb("erase", "interlock.cli.audit_verbs:erase", "Erase personal data from beside the log; the log stays whole.",
+         ("interlock audit erase --who user:ann", "interlock audit erase 17 18 --yes")),
+    Verb("witness", "interlock.cli.witness_verb:witness", "Watch a gateway's log from outside, and cosign it.",
+         ("interlock audit witness ~/witness --url https://gate.example.org --key gateway.pub",)),
 )
 CONFIG_VERBS: tuple[Verb, ...] = (
     Verb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
@@ -190,7 +195,7 @@ def build() -> App:
     for verb, _, group in GROUPED:
         # Each is an app that says the rest itself.
         app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
-    for name, verbs, line in (("audit", AUDIT_VERBS, "Export or verify the audit log."),
+    for name, verbs, line in (("audit", AUDIT_VERBS, "Export, verify or witness the audit log."),
                               ("config", CONFIG_VERBS, "Check or show the config file.")):
         part = App(name=name, help=line, group=SETUP, help_epilogue="",
                    help_prologue=examples(tuple(verb.examples[0] for verb in verbs)))

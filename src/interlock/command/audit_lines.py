@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
 
-from interlock.command.audit import CheckpointLine, ExportLine, checkpoint_line, personal_form
+from interlock.command.audit import CheckpointLine, ExportLine, checkpoint_line, leaf_hash, personal_form
 from interlock.command.canonical import MAX_INTEGER, NotCanonical, is_plain
 from interlock.command.note import ORIGIN_PREFIX, Checkpoint, NotANote, parse_checkpoint
 
@@ -101,35 +101,36 @@ def redacted_by(meta: Mapping[str, Any]) -> set[int]:
 
 def flipped_bit(line: bytes, place: int) -> int | None:
     """Find the one bit that, put back, makes a line the whole record `place` again; None where there is none."""
-    bit = _suspect(line, place)
-    if bit is None:
-        return None
-    mended = bytearray(line)
-    mended[bit // 8] ^= 1 << bit % 8
-    read = parse_record(bytes(mended))
-    return bit if read is not None and read[0].seq == read[1].seq == place else None
-
-
-def _suspect(line: bytes, place: int) -> int | None:
-    """Find the one bit that, put back, makes record and hash agree."""
     if len(line) > MAX_MENDED_BYTES:
         return None
+    return next((bit for bit in _suspects(line, place) if _is_whole(_with_bit(line, bit), place)), None)
+
+
+def _suspects(line: bytes, place: int) -> Iterator[int]:
+    """Name bits that, put back, may make a line whole: what stands before a record, or what its hash leads to."""
     frame = _FRAME.fullmatch(line)
     if frame is not None and int(frame[1]) == place:
-        if (bit := _only_difference(hashlib.sha256(b"\0" + frame[3]).hexdigest().encode(), frame[2])) is not None:
-            return 8 * frame.start(2) + bit
-        return _flipped_within(frame)
+        own = hashlib.sha256(b"\0" + frame[3]).hexdigest().encode()
+        if own != frame[2]:
+            bit = _only_difference(own, frame[2])
+            found = _flipped_within(frame) if bit is None else 8 * frame.start(2) + bit
+            yield from () if found is None else (found,)
+            return
     record = line.find(b'{"action":')
     before = range(record + 1 if record > 0 else min(len(line), MAX_FRAMING_BYTES))
-    framing = (*before, *range(max(len(before), len(line) - 3), len(line)))
-    trial = bytearray(line)
-    for bit in (8 * at + i for at in framing for i in range(8)):
-        trial[bit // 8] ^= 1 << bit % 8
-        found = _FRAME.fullmatch(trial)
-        if found and int(found[1]) == place and hashlib.sha256(b"\0" + found[3]).hexdigest().encode() == found[2]:
-            return bit
-        trial[bit // 8] ^= 1 << bit % 8
-    return None
+    for at in (*before, *range(max(len(before), len(line) - 3), len(line))):
+        yield from (bit for bit in range(8 * at, 8 * at + 8) if _FRAME.fullmatch(_with_bit(line, bit)))
+
+
+def _with_bit(line: bytes, bit: int) -> bytes:
+    flipped = bytearray(line)
+    flipped[bit // 8] ^= 1 << bit % 8
+    return bytes(flipped)
+
+
+def _is_whole(line: bytes, place: int) -> bool:
+    read = parse_record(line)
+    return read is not None and read[0].seq == read[1].seq == place and leaf_hash(bytes(read[0].record)) == read[0].hash
 
 
 def _flipped_within(frame: re.Match[bytes]) -> int | None:

@@ -1,0 +1,149 @@
+"""Rows 8 and 11: appending to the audit log and verifying it, beside SHA-256 of the same bytes; and as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from benchmarks.control_report import Line
+from interlock.app.place import SystemClock
+from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.command.audit import FIRST_PREV, checkpoint_line, record_line, seal
+from interlock.command.audit_quick import is_whole
+from interlock.command.audit_tree import Frontier, inclusion
+from interlock.command.note import origin_of, sign_checkpoint
+from interlock.gateway.checkpoints import compute
+from interlock.ports.ledger import Audit, Batch, Ledger
+from interlock.protocol.records import AuditDraft, AuditRecord
+
+RECORDS = 50_000
+BATCH = 100
+ROUNDS = 3
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+PROBES = 50
+
+
+def draft(number: int) -> AuditDraft:
+    """Make a record of the usual kind and size: some 510 bytes."""
+    return AuditDraft(
+        tenant_id="default", at="2026-11-21T10:28:41.318Z", who={"id": "user:owner", "role": "owner"}, action="approve",
+        command_id=f"cmd_{number:026d}", session_id="1ed609aa-5ef8-47eb-9de1-bab76d202fe4",
+        approval_id=f"apr_{number:026d}",
+        meta={"digest": hashlib.sha256(b"%d" % number).hexdigest(), "door": "tool", "rule": "ask before a tool",
+              "to": "granted"},
+    )
+
+
+def speed(seconds: float) -> list[Line]:
+    """Row 8: records/s of SHA-256 alone, of sealing, of a durable append, of verifying, each with its ratio."""
+    del seconds  # So many records, however long that takes.
+    drafts = [draft(number) for number in range(RECORDS)]
+    records, sealing = _sealed(drafts)
+    hashing = median(_hashing(records) for _ in range(ROUNDS))
+    verifying = median(_verifying(records) for _ in range(ROUNDS))
+    appending = asyncio.run(_appending(drafts))
+    limit = RECORDS / hashing
+    return [
+        Line("8", "SHA-256 of the records' bytes", limit, "records/s", 1.0),
+        Line("8", "verify an export", RECORDS / verifying, "records/s", hashing / verifying, 0.4),
+        Line("8", "seal, chain and tree, in memory", RECORDS / sealing, "records/s", hashing / sealing, 0.4),
+        Line("8", f"append durably, {BATCH} a batch", RECORDS / appending, "records/s", hashing / appending),
+    ]
+
+
+def growth(seconds: float) -> list[Line]:
+    """Row 11: what one batch and one proof cost in a log of 1e3 to 1e6 records, against the smallest."""
+    del seconds
+    return asyncio.run(_growing())
+
+
+def _sealed(drafts: Sequence[AuditDraft]) -> tuple[list[AuditRecord], float]:
+    records, prev, tree = list[AuditRecord](), FIRST_PREV, Frontier()
+    begin = time.perf_counter()
+    for number, one in enumerate(drafts, 1):
+        record = seal(one, number, prev)
+        tree.grow(bytes.fromhex(record.hash))
+        prev = record.hash
+        records.append(record)
+    return records, time.perf_counter() - begin
+
+
+def _hashing(records: Sequence[AuditRecord]) -> float:
+    begin = time.perf_counter()
+    for record in records:
+        hashlib.sha256(record.body).digest()
+    return time.perf_counter() - begin
+
+
+def _verifying(records: Sequence[AuditRecord]) -> float:
+    key, tree = Ed25519PrivateKey.generate(), Frontier()
+    for record in records:
+        tree.grow(bytes.fromhex(record.hash))
+    last = checkpoint_line(sign_checkpoint(key, origin_of("gw", "default"), tree.size, tree.root()))
+    lines = [*map(record_line, records), last]
+    begin = time.perf_counter()
+    report = is_whole(lines, last, key.public_key())
+    taken = time.perf_counter() - begin
+    if report is None:
+        raise RuntimeError("The log of the measurement does not verify.")
+    return taken
+
+
+async def _appending(drafts: Sequence[AuditDraft]) -> float:
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as place:
+        ledger = await open_ledger(Path(place) / LEDGER_NAME, SystemClock())
+        batches = [Batch([Audit(one) for one in drafts[at : at + BATCH]]) for at in range(0, len(drafts), BATCH)]
+        begin = time.perf_counter()
+        for at in range(0, len(batches), 16):
+            await asyncio.gather(*(ledger.commit(batch) for batch in batches[at : at + 16]))
+        taken = time.perf_counter() - begin
+        await ledger.close()
+        return taken
+
+
+async def _growing() -> list[Line]:
+    lines, first = list[Line](), dict[str, float]()
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as place:
+        ledger = await open_ledger(Path(place) / LEDGER_NAME, SystemClock())
+        size = 0
+        for wanted in SIZES:
+            while size < wanted - PROBES * BATCH // 10:
+                count = min(20_000, wanted - PROBES * BATCH // 10 - size)
+                await ledger.commit(Batch([Audit(draft(size + i)) for i in range(count)]))
+                size += count
+            costs = {"append a batch of 10": await _appends(ledger, size)}
+            size += PROBES * 10
+            costs["prove an inclusion"] = await _proofs(ledger, size)
+            for name, cost in costs.items():
+                first.setdefault(name, cost)
+                lines.append(Line("11", f"{name}, {wanted:,} records", cost * 1e6, "µs", cost / first[name], 1.5,
+                                  at_most=True))
+        await ledger.close()
+    return lines
+
+
+async def _appends(ledger: Ledger, size: int) -> float:
+    taken = list[float]()
+    for probe in range(PROBES):
+        batch = Batch([Audit(draft(size + probe * 10 + i)) for i in range(10)])
+        begin = time.perf_counter()
+        await ledger.commit(batch)
+        taken.append(time.perf_counter() - begin)
+    return median(taken)
+
+
+async def _proofs(ledger: Ledger, size: int) -> float:
+    taken = list[float]()
+    for probe in range(PROBES):
+        begin = time.perf_counter()
+        await compute(inclusion(probe * (size // PROBES), size), ledger, "default")
+        taken.append(time.perf_counter() - begin)
+    return median(taken)

@@ -1,0 +1,27 @@
+"""The proofs A1, A2 and A3 in a size that the ordinary suite can bear."""
+
+from __future__ import annotations
+
+import pytest
+from proof.audit_complete import complete
+from proof.audit_interop import interop
+from proof.audit_tamper import tamper
+
+
+@pytest.mark.req("U-5")
+def test_every_mutation_is_found_by_both_verifiers_and_no_whole_log_is_accused() -> None:
+    counted = tamper(seed=4, rounds=100)
+    assert (counted["found"], counted["false_alarms"], counted["disagreements"]) == (100, 0, 0)
+
+
+@pytest.mark.req("U-1")
+@pytest.mark.anyio
+async def test_every_transition_has_exactly_one_record() -> None:
+    counted = await complete(seed=4, rounds=200)
+    assert counted["wrong"] == []
+    assert counted["transitions"] > 100
+
+
+@pytest.mark.req("U-2", "U-3")
+def test_what_we_write_is_what_others_read() -> None:
+    assert interop(seed=4, rounds=60) == {"rounds": 60, "vectors": 0, "json": 0, "trees": 0, "notes": 0}
