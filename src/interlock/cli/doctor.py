@@ -28,6 +28,12 @@ LEAST_FREE_BYTES = 512 * MIB
 """With less free on the disk of the state directory, the ledger may soon be unable to commit."""
 
 
+class _Status(msgspec.Struct):
+    """`GET /v1/status`, as far as it is looked at."""
+
+    gateway_id: str = ""
+
+
 class Finding(NamedTuple):
     """One check: what was looked at, whether it is right, what was found, and what to do where it is not."""
 
@@ -101,12 +107,13 @@ async def _gateway(where: Where) -> list[Finding]:
         async with GatewayLink(where) as link:
             nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
             url = link.address.url
+            gateway_id = (await link.read("/v1/status", _Status)).gateway_id
     except Trouble as trouble:
         return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
     offered = sorted({str(agent.get("agent_id")) for node in online for agent in node.agents})
     return [
-        Finding("gateway", True, url),
+        Finding("gateway", True, f"{url} (id {gateway_id})"),
         Finding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",
                 "Start one with: interlock up"),
         Finding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",

@@ -132,7 +132,7 @@ async def _sessions(id_: str | None, limit: int, where: Where, *, json: bool) ->
         say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
         return Exit.DONE
     found.sort(key=lambda one: not one.state.startswith("waiting"))
-    print_table([[one.session_id, one.agent_id, _state(one.state), one.runner_id or "", one.workspace or "",
+    print_table([[one.session_id, one.agent_id, _standing(one), one.runner_id or "", one.workspace or "",
                   ago(one.updated_at), str(one.lost_frame_count or "")] for one in found],
                 ("SESSION", "AGENT", "STATE", "RUNNER", "WORKSPACE", "UPDATED", "LOST"))
     return Exit.DONE
@@ -204,6 +204,12 @@ _WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
 
 def _state(state: str) -> str:
     return "waiting for you" if state in _WAITING else state.replace("_", " ")
+
+
+def _standing(session: Session) -> str:
+    """Its state, and who controls it where that is another gateway."""
+    state = _state(session.state)
+    return f"{state}, observed (gateway {one_line(session.controller or '?')})" if session.observed else state
 
 
 def _check_limit(limit: int) -> None:

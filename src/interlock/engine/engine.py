@@ -14,7 +14,7 @@ import msgspec
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge import asking_agents, canceling, pausing, submitting, voting
+from interlock.engine.bridge import asking_agents, canceling, controlled, pausing, submitting, voting
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
@@ -218,14 +218,27 @@ class Engine:
         self, principal: Principal, session_id: str, reason: str, remember: Remember
     ) -> SessionRecord:
         """Close a session's agent; the record stays."""
+        return await self._change_session(principal, session_id, remember, lambda lane: canceling.close_session(
+            lane, who_is(principal), reason))
+
+    async def release_session(
+        self, principal: Principal, session_id: str, to: str, remember: Remember
+    ) -> SessionRecord:
+        """Ask the runner to hand a session's control to another gateway (D-5)."""
+        return await self._change_session(principal, session_id, remember, lambda lane: controlled.release_session(
+            lane, who_is(principal), to))
+
+    async def _change_session(
+        self, principal: Principal, session_id: str, remember: Remember, change: Callable[[Lane], None]
+    ) -> SessionRecord:
         record = await self._session(principal, session_id)
         shell = await self._shell(session_id)
 
         def decide(lane: Lane) -> SessionRecord:
-            canceling.close_session(lane, who_is(principal), reason)
-            closed = lane.snapshot().record
-            lane.out.writes.append(PutIdempotency(remember(closed)))
-            return closed
+            change(lane)
+            changed = lane.snapshot().record
+            lane.out.writes.append(PutIdempotency(remember(changed)))
+            return changed
 
         answer: SessionRecord = await shell.call(decide)
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
@@ -261,7 +274,8 @@ class Engine:
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
             context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
-            lost_frame_count=state.lost_frames,
+            lost_frame_count=state.lost_frames, observed=bool(state.controller),
+            controller=state.controller or self.lanes.gateway_id or None,
         )
 
     async def seen(self, runner_id: str) -> None:

@@ -42,6 +42,7 @@ class LaneShell:
 
     def __init__(self, lane: Lane, recent: RecentIds, epoch: int, lanes: Lanes) -> None:
         self.lane = lane
+        lane.gateway_id = lanes.gateway_id
         self.recent = recent
         self.link: RunnerLink | None = None
         self.broken = False
@@ -219,6 +220,8 @@ class Lanes:
         """The link of a runner that is attached; set by the engine."""
         self.on_transcript: Callable[[], None] = lambda: None
         """Called after a commit that holds transcript lines; set by the engine."""
+        self.gateway_id = ""
+        """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
         self._shells: dict[str, LaneShell] = {}
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}

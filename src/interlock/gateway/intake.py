@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,13 +12,14 @@ import structlog
 
 from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import FULL, close_for_gap, confirm, tell_loss, vouch
+from interlock.engine.bridge.links import close_for_gap, confirm, tell_loss, vouch
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
 from interlock.engine.jobs import Job
 from interlock.engine.lanes import LaneShell
 from interlock.gateway.ending import Closing
 from interlock.gateway.inflow import Gap, Inflow
+from interlock.gateway.losses import why_lost
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import Frame, Wire
@@ -27,8 +28,8 @@ from interlock.protocol.limits import LARGEST_SEQ
 
 log = structlog.get_logger()
 
-LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
-"""Why frames were lost, by the policy that was applied (D-3)."""
+Observe: TypeAlias = Callable[[str, p.ControlChanged], Awaitable[None]]
+Refused: TypeAlias = Callable[[str, list[p.RefusedControl]], Awaitable[None]]
 
 POISON_FRAMES = 256
 """Frames remembered at which a lane broke; they are refused when they come again."""
@@ -38,11 +39,15 @@ Poison: TypeAlias = deque[tuple[str, int]]
 class Intake:
     """Takes the frames of one link, in their order. Raises Closing."""
 
-    def __init__(self, engine: Engine, runner_id: str, inflow: Inflow, poison: Poison) -> None:
+    def __init__(self, engine: Engine, runner_id: str, inflow: Inflow, poison: Poison,
+                 observe: Observe, refused: Refused) -> None:
+        """`observe` begins the lane of a session that another gateway opened, `refused` takes refusals of ours."""
         self._engine = engine
         self._runner_id = runner_id
         self._inflow = inflow
         self._poison = poison
+        self._observe = observe
+        self._refused = refused
 
     async def take(self, frames: Iterable[bytes], *, nested: bool = False) -> None:
         """Take the frames of one message, or with `nested` of a history."""
@@ -92,6 +97,9 @@ class Intake:
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
             return
         shell = await self._lane(session_id)
+        if shell is None and isinstance(frame.payload, p.ControlChanged):
+            await self._observe(session_id, frame.payload)
+            shell = await self._lane(session_id)
         if shell is None:
             if frame.seq is not None:
                 log.warning("frame of a session that is not this runner's", runner_id=self._runner_id,
@@ -154,7 +162,7 @@ class Intake:
             case p.History():
                 await self._history(frame, frame.payload)
             case p.RefusedControl():
-                log.info("control refused", runner_id=self._runner_id, code=frame.payload.error_code)
+                await self._refused(frame.session_id or "", [frame.payload])
             case _:
                 pass
 
@@ -168,7 +176,7 @@ class Intake:
         if any(last > LARGEST_SEQ for _, last in ranges):
             raise Closing(1003, "metadata.lost_ranges: a number is too large")
         self._inflow.lose(session_id, ranges)
-        why = LOSSES[history.buffer_status.policy_applied]
+        why = why_lost(frame)
         await self._push(session_id, lambda lane: tell_loss(lane, ranges, why))
         await self.take(map(bytes, history.frames), nested=True)
 

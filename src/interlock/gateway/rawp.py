@@ -9,17 +9,21 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 import structlog
 
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import attach, detach
+from interlock.engine.bridge.observing import control_refused, joined
 from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
 from interlock.engine.presence import Present
 from interlock.gateway.ending import Closing, next_message, refused
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
+from interlock.gateway.observed import observe
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.protocol import payloads as p
@@ -58,7 +62,7 @@ class RawpEndpoint:
 
     def __init__(self, engine: Engine, gateway_id: str, entropy: Callable[[int], bytes]) -> None:
         self._engine = engine
-        self._gateway_id = gateway_id
+        self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._entropy = entropy
         self._open: set[RunnerOutflow] = set()
         self._links: dict[str, RunnerOutflow] = {}
@@ -135,7 +139,8 @@ class RawpEndpoint:
             if current is None or current.revoked:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.runner_id)
-            intake = Intake(self._engine, runner.runner_id, inflow, self._poison)
+            intake = Intake(self._engine, runner.runner_id, inflow, self._poison, partial(self._observe, present),
+                            partial(self._take_refused, runner.runner_id))
             taking = _take_all(intake, receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
@@ -173,6 +178,10 @@ class RawpEndpoint:
         durable: list[p.WelcomeSession] = []
         for session_id in listed.keys() | records.keys():
             shell = await self._engine.lanes.lane(session_id)
+            known = listed.get(session_id)
+            if shell is None and known is not None:
+                shell = await observe(self._engine, present.record, session_id, known.controller, known.agent_id,
+                                      known.workspace)
             if shell is not None and shell.lane.state.runner_id != hello.runner_id:
                 continue  # Another runner's: it is neither told of nor given to this one.
             seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
@@ -202,7 +211,39 @@ class RawpEndpoint:
             return  # A newer link was opened while this one was still being attached.
         offer = present.offer(shell.lane.state.agent_id)
         control_seq = session.control_seq if session is not None else 0
-        await shell.attach(outflow, lambda lane: attach(lane, control_seq, offer, known=session is not None))
+
+        def decide(lane: Lane) -> None:
+            attach(lane, control_seq, offer, known=session is not None)
+            if session is not None:
+                joined(lane, session)
+
+        await shell.attach(outflow, decide)
+        if session is not None and session.refused:
+            await self._take_refused(runner_id, session_id, session.refused)
+
+    async def _observe(self, present: Present, session_id: str, told: p.ControlChanged) -> None:
+        """A session that another gateway has just opened is observed from its first frame (D-5)."""
+        outflow = self._links.get(present.record.runner_id)
+        if outflow is not None and await observe(self._engine, present.record, session_id, told.gateway_id,
+                                                 told.agent_id, told.workspace) is not None:
+            await self._attach_lane(session_id, present, None, outflow)
+
+    async def _take_refused(self, runner_id: str, session_id: str, refused: list[p.RefusedControl]) -> None:
+        """Refusals of control frames are durable here before they are confirmed (D-7)."""
+        shell = await self._engine.lanes.lane(session_id)
+        if shell is None or shell.lane.state.runner_id != runner_id:
+            return
+        log.info("control refused", runner_id=runner_id, session_id=session_id, codes=[r.error_code for r in refused])
+
+        def decide(lane: Lane) -> None:
+            for refusal in refused:
+                control_refused(lane, refusal)
+
+        await shell.call(decide)
+        outflow = self._links.get(runner_id)
+        if outflow is not None:
+            outflow.send(self._link_frame("x-interlock.ack", p.Ack(
+                session_id=session_id, seq=0, refused=[refusal.message_id for refusal in refused])))
 
     def _link_frame(self, kind: str, payload: p.Payload) -> bytes:
         at = self._engine.clock.now_ms()

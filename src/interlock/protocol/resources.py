@@ -426,6 +426,10 @@ class Session(Resource, frozen=True, kw_only=True):
     frames: int = 0
     last_durable_seq: int = 0
     lost_frame_count: int = 0
+    observed: bool = False
+    """Another gateway controls it: here it is shown, and takes no commands (D-5)."""
+    controller: str | None = None
+    """Id of the gateway that controls it."""
 
 
 class Node(Resource, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from interlock.engine.bridge.approving import restart_clock
+from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import who_is
@@ -21,6 +22,7 @@ MAX_INSTRUCTIONS_CHARS = 8_000
 def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None) -> Approval:
     """Answer an agent's question in words, or decline to with None (C-8). Nothing is counted: the first answer is the
     answer. Raises Problem."""
+    check_controlled(lane)
     record = lane.approvals.get(approval_id)
     if record is None or record.approval.state != "pending":
         raise Problem("Conflict", f"question {approval_id} is answered or gone; this answer was not taken")
@@ -52,6 +54,7 @@ class Asked(NamedTuple):
 def compact(lane: Lane, principal: Principal, instructions: str | None) -> Asked:
     """Have the session's agent compact its context (T-6); its `session.compacted`, or `session.error`, answers. Raises
     Problem."""
+    check_controlled(lane)
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
         raise Problem("InvalidPayload", f"/instructions: at most {MAX_INSTRUCTIONS_CHARS} characters")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued, replace_prompt
 from interlock.engine.bridge.ending import close_agent, end_canceled
 from interlock.engine.bridge.lane import Lane
@@ -54,7 +55,8 @@ def interrupt(lane: Lane) -> None:
 
 def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
     """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that nobody expects
-    any more must not open the agent again."""
+    any more must not open the agent again. Raises Problem."""
+    check_controlled(lane)
     for record in [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]:
         cancel_command(lane, record, who["id"], "cancel")
     if lane.active is not None:

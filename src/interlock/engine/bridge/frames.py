@@ -13,6 +13,7 @@ from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
+from interlock.engine.bridge.observing import control_changed, follow
 from interlock.engine.bridge.pausing import agent_state, pause_refused
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
@@ -35,8 +36,13 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     try:
         lane.state.machine.apply(frame)
     except Refusal as refusal:
-        refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
-        return
+        if not lane.state.controller:
+            refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
+            return
+        if not follow(lane, frame):
+            # What was before is missing here: the frame is shown, and means nothing to an observer.
+            lane.append("C", raw, frame.message_id, frame)
+            return
     shown = frame
     if isinstance(frame.payload, p.FileTransfer):
         try:
@@ -104,6 +110,8 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             agent_state(lane, payload)
         case p.SessionClosed():
             _closed(lane, payload)
+        case p.ControlChanged():
+            control_changed(lane, payload.gateway_id)
         case _:
             pass
 
@@ -134,6 +142,8 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.fold.reset()
     lane.state.ended = None
     record = lane.active
+    if lane.state.controller and record is None:
+        return  # Another gateway's turn.
     if record is None or record.prompt_id != frame.metadata.get("prompt_id"):
         # Nobody waits for this turn any more, and nobody's clock runs over it.
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
@@ -165,7 +175,9 @@ def _stage(lane: Lane, stage: str) -> None:
 
 
 def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
-    """A tool call is held: policy answers at once, or a person is asked (A-5, P-1)."""
+    """A tool call is held: policy answers at once, or a person is asked (A-5, P-1). Not by an observer (D-5)."""
+    if lane.state.controller:
+        return
     turn = lane.state.machine.turn
     tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
     if asked.interaction_type == "QUESTION":

@@ -112,6 +112,8 @@ class Lane:
         self.commands = {record.command.id: record for record in live_commands}
         self.approvals = {record.approval.id: record for record in live_approvals}
         self.fold = fold
+        self.gateway_id = ""
+        """This gateway's own, as runners are told it; set by the shells."""
         self.unconfirmed: dict[int, bytes] = {}
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
@@ -172,7 +174,11 @@ class Lane:
         self.out.tells.append(Transient(raw, frame))
 
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
-        """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit."""
+        """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit.
+        One of an observer goes nowhere (D-5)."""
+        if self.state.controller:
+            return Frame(type=kind, payload=payload, message_id=self.new_uuid(), session_id=self.state.session_id,
+                         timestamp=self.at)
         self.state.control_seq += 1
         frame = Frame(
             type=kind, payload=payload, message_id=self.new_uuid(), session_id=self.state.session_id,
@@ -362,6 +368,8 @@ class Lane:
             return "paused" if record is not None and record.command.state == "paused" else "running"
         if self.state.compacting is not None:
             return "compacting"
+        if self.state.controller and self.state.machine.phase == "turn":
+            return "running"
         if self.commands:
             return "queued"
         return {"closed": "closed", "opening": "opening", "open": "idle", "closing": "closing"}[self.state.opening]

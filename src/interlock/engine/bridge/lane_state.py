@@ -97,6 +97,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     """command id → the pause and resume commands that wait for what its agent says."""
     pause_message_id: str = ""
     """message_id of the last `control.turn.pause`."""
+    controller: str = ""
+    """The gateway that controls the session where it is another one: then this one observes (D-5)."""
     attached: bool = False
     detached_since_ms: int | None = None
     silent_heartbeats: int = 0

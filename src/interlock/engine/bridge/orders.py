@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from interlock.command.machine import TERMINAL
+from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal
@@ -25,6 +26,7 @@ def target_of(lane: Lane) -> Target:
 
 def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
     """The execute that an order is about: the one it names, else the session's only live one. Raises Conflict."""
+    check_controlled(lane)
     command_id = body.target.command_id
     if command_id is not None:
         record = lane.commands.get(command_id)

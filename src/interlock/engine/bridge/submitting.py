@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.judging import quorums
 from interlock.engine.bridge.lane import Lane
@@ -24,6 +25,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
 
     Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
     """
+    check_controlled(lane)
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise Problem("InvalidPayload", "/payload: an execute needs a payload with messages")

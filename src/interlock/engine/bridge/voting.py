@@ -11,6 +11,7 @@ from interlock.command.policy import Policy
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
 from interlock.engine.bridge.approving import open_approval, release
+from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.judging import quorums, subject_of_approval
 from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import PutRule
@@ -82,6 +83,7 @@ def take_back(lane: Lane, principal: Principal, approval_id: str) -> Approval:
 
 
 def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
+    check_controlled(lane)
     record = lane.approvals.get(approval_id)
     if record is None:
         raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")

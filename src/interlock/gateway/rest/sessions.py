@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from starlette.types import ASGIApp
@@ -11,6 +11,7 @@ from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Durable, Item, Shared
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.desk import Remember
 from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.views import View, deliver
@@ -35,6 +36,13 @@ class CompactBody(Body, frozen=True, kw_only=True):
     """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
 
     instructions: str | None = None
+    idempotency_key: str | None = None
+
+
+class ReleaseBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that is to control it."""
+
+    to: str
     idempotency_key: str | None = None
 
 
@@ -74,6 +82,19 @@ async def show(call: Call) -> ASGIApp:
 
 async def close(call: Call) -> ASGIApp:
     """POST /sessions/{id}/close: end the agent; the session stays readable."""
+    desk = call.front.desk
+    return await _change(call, lambda session_id, remember: desk.close_session(
+        call.principal, session_id, call.body.reason, remember))
+
+
+async def release(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/release: ask the runner to hand control to another gateway (D-5)."""
+    desk = call.front.desk
+    return await _change(call, lambda session_id, remember: desk.release_session(
+        call.principal, session_id, call.body.to, remember))
+
+
+async def _change(call: Call, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
     memory = call.memory
     assert memory is not None
     desk = call.front.desk
@@ -84,8 +105,8 @@ async def close(call: Call) -> ASGIApp:
         location = {"Location": f"/v1/sessions/{known.session_id}"}
         return memory.keep(200, encode(desk.session_resource(whole)), location)
 
-    closed = await desk.close_session(call.principal, known.session_id, call.body.reason, remember)
-    answer = memory.record or remember(closed)
+    changed = await change(known.session_id, remember)
+    answer = memory.record or remember(changed)
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
@@ -200,6 +221,7 @@ OPERATIONS: tuple[Operation, ...] = (
               body_optional=True),
     Operation("POST", "/sessions/{session_id}/compact", "compactSession", compact, OPERATORS, body=CompactBody,
               body_optional=True),
+    Operation("POST", "/sessions/{session_id}/release", "releaseSession", release, OPERATORS, body=ReleaseBody),
     Operation("GET", "/sessions/{session_id}/frames", "getFrames", frames, READERS, (*streams.QUERY, "view"),
               media=_STREAMED),
     Operation("GET", "/events", "getFeed", feed, READERS, streams.QUERY, media=_STREAMED),
