@@ -27,7 +27,7 @@ async def note_settings(
     digest = hashlib.sha256(key.public_bytes_raw()).hexdigest()
     before = await ledger.fact(KEY_FACT)
     if before != digest:
-        await _note(ledger, clock, tenant_id, "key_rotate", KEY_FACT, digest, {"key": "checkpoints", "from": before})
+        await _note(ledger, clock, tenant_id, "key_rotate", KEY_FACT, digest, {"key": "checkpoints", "before": before})
 
 
 async def note_policy(ledger: Ledger, clock: Clock, tenant_id: str, rules: Sequence[Any]) -> bool:
@@ -36,7 +36,7 @@ async def note_policy(ledger: Ledger, clock: Clock, tenant_id: str, rules: Seque
     before = await ledger.fact(POLICY_FACT)
     if before == digest:
         return False
-    meta = {"change": "config", "rules": len(rules), "from": before}
+    meta = {"change": "config", "rules": len(rules), "before": before}
     await _note(ledger, clock, tenant_id, "policy_change", POLICY_FACT, digest, meta)
     return True
 
@@ -45,5 +45,5 @@ async def _note(
     ledger: Ledger, clock: Clock, tenant_id: str, action: str, fact: str, digest: str, meta: dict[str, Any]
 ) -> None:
     draft = AuditDraft(tenant_id=tenant_id, at=iso(clock.now_ms()), who=_WHO, action=action,
-                       meta={**meta, "to": digest})
+                       meta={**meta, "digest": digest})
     await ledger.commit(Batch([PutFact(fact, digest), Audit(draft)]))
