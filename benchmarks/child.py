@@ -1,4 +1,10 @@
-"""A child's standard output on its way into frames, beside bare `os.read` of the same child (proof.md, row 9)."""
+"""A child's standard output on its way into frames, stage by stage, beside bare `os.read` of the same child.
+
+*Made*: read, decoded, cut into deltas and blocks, encoded as frames, and taken by an outbox in memory; nothing is left
+out but the disk. *Durable*: the same into the runner's outbox, written and fsynced, ready to be sent. Every byte is
+then on disk twice (log and file), so what the disk takes at best stands beside it: the same bytes into a plain file,
+one fdatasync for each write as large as the outbox's.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,7 @@ from pathlib import Path
 from benchmarks.offline import offline_session
 from interlock.runner.asking import Interactions, Presence, Waits
 from interlock.runner.environment import environment
+from interlock.runner.outflow import FLUSH_BYTES
 from interlock.runner.process import AgentProcess
 from interlock.runner.scribe import TurnScribe
 from interlock.runner.state import TurnState
@@ -45,13 +52,27 @@ def bare_read(size: int) -> float:
     return came / seconds
 
 
-async def _through(folder: Path, size: int) -> float:
-    async with offline_session(folder) as (journal, outflow):
+def disk_write(folder: Path, size: int) -> float:
+    """Bytes a second that a plain file takes with an fdatasync for each FLUSH_BYTES."""
+    block = LINE * (FLUSH_BYTES // len(LINE))
+    path, came = folder / "disk.bin", 0
+    with path.open("wb", buffering=0) as file:
+        start = time.perf_counter()
+        while came < size:
+            came += file.write(block)
+            os.fdatasync(file.fileno())
+        seconds = time.perf_counter() - start
+    path.unlink()
+    return came / seconds
+
+
+async def _through(folder: Path, size: int, *, durable: bool) -> float:
+    async with offline_session(folder if durable else None) as (journal, outflow):
         env = environment(os.environ, session_id=journal.session_id, workspace=folder, runner_id="bench")
         process = await AgentProcess.start([sys.executable, "-I", "-S", "-c", WRITER, str(size)], env, folder)
         scribe = TurnScribe(journal, TurnState("t", "p", 0), Interactions(journal, Presence(), Waits()))
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        came, start = 0, 0.0
+        first, came, start = 0, 0, 0.0
         try:
             async for chunk in process.chunks():
                 if not start:
@@ -68,10 +89,10 @@ async def _through(folder: Path, size: int) -> float:
     return (came - first) / seconds
 
 
-def into_frames(folder: Path, size: int) -> float:
-    """Bytes a second from a child's standard output into frames that are in the outbox, fsynced, ready to be sent."""
+def into_frames(folder: Path, size: int, *, durable: bool) -> float:
+    """Bytes a second from a child's standard output into frames: made, or with `durable` in the outbox and fsynced."""
     folder.mkdir()
-    return asyncio.run(_through(folder, size))
+    return asyncio.run(_through(folder, size, durable=durable))
 
 
 def new_name() -> str:

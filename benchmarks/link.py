@@ -65,8 +65,12 @@ class LinkReport(msgspec.Struct, kw_only=True):
     sync_p50_ms: float
     sync_p99_ms: float
     child_mb_per_s: float
+    """A child's output into frames that are durable in the runner's outbox; `made`: all but the disk."""
+    made_mb_per_s: float
     read_mb_per_s: float
+    disk_mb_per_s: float
     of_read: float
+    of_disk: float
     reattach_frames: int
     reattach_s: float
     idle: idle.Idle
@@ -107,7 +111,7 @@ def run(seconds: float) -> LinkReport:
         stack.callback(sync_echo.close)
         one, batches, theirs, bare = _rates(singles, batched, acp, seconds)
         mine, synced = _latency(singles, sync_echo, max(5, int(seconds * LATENCY_SHARE * ANSWERS_A_SECOND / ROUNDS)))
-        read, framed = _child(folder, min(MAX_CHILD_BYTES, int(seconds * CHILD_BYTES_A_SECOND)))
+        read, disk, made, framed = _child(folder, min(MAX_CHILD_BYTES, int(seconds * CHILD_BYTES_A_SECOND)))
         sent, durable = _counted(singles, batched)
         back = _reattach(folder, batched)
         cost = _idle(stack, folder / "idle", min(MAX_IDLE, max(WARM_IDLE, int(seconds * IDLE_A_SECOND))))
@@ -119,7 +123,8 @@ def run(seconds: float) -> LinkReport:
         frames_sent=sent, frames_durable=durable,
         ack_p50_ms=limits.quantile(mine, 0.5) * 1_000, ack_p99_ms=limits.quantile(mine, 0.99) * 1_000,
         sync_p50_ms=limits.quantile(synced, 0.5) * 1_000, sync_p99_ms=limits.quantile(synced, 0.99) * 1_000,
-        child_mb_per_s=framed / 1e6, read_mb_per_s=read / 1e6, of_read=framed / read,
+        child_mb_per_s=framed / 1e6, made_mb_per_s=made / 1e6, read_mb_per_s=read / 1e6, disk_mb_per_s=disk / 1e6,
+        of_read=made / read, of_disk=framed / disk,
         reattach_frames=BUFFERED, reattach_s=back, idle=cost)
 
 
@@ -179,14 +184,13 @@ def _latency(place: Place, sync_echo: limits.SyncEcho, count: int) -> tuple[list
     return mine, theirs
 
 
-def _child(folder: Path, size: int) -> tuple[float, float]:
-    """Bytes a second by `os.read` and into frames: medians of rounds in turns."""
-    bare: list[float] = []
-    framed: list[float] = []
-    for _ in range(ROUNDS):
-        bare.append(child.bare_read(size))
-        framed.append(child.into_frames(folder / child.new_name(), size))
-    return statistics.median(bare), statistics.median(framed)
+def _child(folder: Path, size: int) -> tuple[float, float, float, float]:
+    """Bytes a second by `os.read`, onto the disk, into frames, and into durable ones: medians of rounds in turns."""
+    rounds = [(child.bare_read(size), child.disk_write(folder, size),
+               child.into_frames(folder / child.new_name(), size, durable=False),
+               child.into_frames(folder / child.new_name(), size, durable=True)) for _ in range(ROUNDS)]
+    read, disk, made, framed = (statistics.median(each) for each in zip(*rounds, strict=True))
+    return read, disk, made, framed
 
 
 def _counted(*places: Place) -> tuple[int, int]:
@@ -228,8 +232,10 @@ def table(report: LinkReport) -> str:
     other = [("", "", "beside"),
              ("acknowledgement, p50", f"{report.ack_p50_ms:.2f} ms", f"fdatasync, 2 hops {report.sync_p50_ms:.2f} ms"),
              ("acknowledgement, p99", f"{report.ack_p99_ms:.2f} ms", f"fdatasync, 2 hops {report.sync_p99_ms:.2f} ms"),
-             ("child's stdout into frames", f"{report.child_mb_per_s:.0f} MB/s",
+             ("child's stdout into frames", f"{report.made_mb_per_s:.0f} MB/s",
               f"os.read {report.read_mb_per_s:.0f} MB/s, {report.of_read:.2f} of it"),
+             ("the same, durable", f"{report.child_mb_per_s:.0f} MB/s",
+              f"file and fdatasync {report.disk_mb_per_s:.0f} MB/s, {report.of_disk:.2f} of it"),
              (f"reattach with {report.reattach_frames:,} frames", f"{report.reattach_s:.2f} s",
               f"{report.reattach_frames / report.reattach_s:,.0f} frames a second"),
              ("one more idle session", f"{report.idle.session_kb:.0f} kB", "at most 50 kB"),

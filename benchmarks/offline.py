@@ -10,7 +10,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from interlock.app.place import SystemClock
+from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
+from interlock.ports.outbox import Outbox
 from interlock.protocol.limits import MIB
 from interlock.runner.journal import Journal
 from interlock.runner.outflow import Outflow
@@ -21,9 +23,11 @@ OUTBOX_BYTES = 1024 * MIB
 
 
 @contextlib.asynccontextmanager
-async def offline_session(folder: Path) -> AsyncGenerator[tuple[Journal, Outflow]]:
-    """A journal whose frames are written to an outbox in `folder`."""
-    outbox = SqliteOutbox(folder / "outbox.db", limit_bytes=OUTBOX_BYTES)
+async def offline_session(folder: Path | None) -> AsyncGenerator[tuple[Journal, Outflow]]:
+    """A journal whose frames are written to an outbox in `folder`, or to one in memory."""
+    outbox: Outbox = MemoryOutbox(limit_bytes=OUTBOX_BYTES)
+    if folder is not None:
+        outbox = SqliteOutbox(folder / "outbox.db", limit_bytes=OUTBOX_BYTES)
     outflow = Outflow(outbox, clock=SystemClock(), entropy=os.urandom, outbox_bytes=OUTBOX_BYTES)
     session_id = str(uuid.uuid4())
     await outbox.open_session(session_id, 0, b"")

@@ -63,7 +63,7 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
                        sessions=[p.HelloSession(session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=99,
                                                 state="running") for row in rows], roots=["/"])
 
-    async def control(frame: Frame, raw: bytes) -> None:
+    async def control(frame: Frame, raw: bytes, gateway_id: str) -> None:
         """Nothing is asked of a benchmark."""
 
     flowing = asyncio.create_task(outflow.run())

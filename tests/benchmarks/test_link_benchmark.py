@@ -23,5 +23,7 @@ def test_each_side_is_measured_and_every_frame_is_durable() -> None:
         assert report[side]["per_s"] > 0
     assert report["ack_p50_ms"] > 0
     assert report["child_mb_per_s"] > 0
+    assert report["made_mb_per_s"] > 0
+    assert report["disk_mb_per_s"] > 0
     assert report["reattach_s"] > 0
     assert report["idle"]["counted"] > 0

@@ -117,8 +117,9 @@ class LaneShell:
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
         if PutTranscript in set(map(type, lane.out.writes)):
             self._lanes.on_transcript()
-        self._tell(numbers)
+        # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
+        self._tell(numbers)
         for reply, answer in replies:
             if reply.done():
                 continue

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_DELTA_BYTES, MAX_TOOL_OUTPUT_BYTES
 from interlock.protocol.payloads import Truncated
-from interlock.protocol.sizes import json_size, split_text
+from interlock.protocol.sizes import json_size, split_sized, split_text
 
 Kind = Literal["text", "thinking"]
 PREFIXES: dict[Kind, str] = {"text": "txt_", "thinking": "thk_"}
@@ -80,14 +80,18 @@ class Blocks:
         steps: list[Delta | Done] = []
         if text and self._block_id is not None and kind != self._kind:
             steps += self.close()
-        for piece in split_text(text, MAX_DELTA_BYTES):
+        for piece, size in split_sized(text, MAX_DELTA_BYTES):
+            if piece and self._bytes + size <= MAX_BLOCK_BYTES:
+                steps.append(self._grow(kind, piece, size))
+                continue
             at = 0
             while at < len(piece):
                 count = fit(piece[at:], MAX_BLOCK_BYTES - self._bytes)
                 if count == 0:
                     steps += self._roll()
                     continue
-                steps.append(self._grow(kind, piece[at : at + count]))
+                part = piece[at : at + count]
+                steps.append(self._grow(kind, part, json_size(part)))
                 at += count
         return steps
 
@@ -106,14 +110,14 @@ class Blocks:
         self._continues = full
         return steps
 
-    def _grow(self, kind: Kind, text: str) -> Delta:
+    def _grow(self, kind: Kind, text: str, size: int) -> Delta:
         if self._block_id is None:
             self._kind = kind
             self._block_id = self._new_id(PREFIXES[kind])
         delta = Delta(kind, self._block_id, self._offset, text, self._continues)
         self._parts.append(text)
         self._offset += len(text)
-        self._bytes += json_size(text)
+        self._bytes += size
         return delta
 
 

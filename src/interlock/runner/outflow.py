@@ -27,7 +27,7 @@ from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import LARGEST_SEQ, MAX_DELTA_BYTES, MIB, OUTBOX_BYTES, STOP_READING_SHARE
 from interlock.protocol.payloads import TextDelta, ToolStream
-from interlock.protocol.sizes import json_size, split_text
+from interlock.protocol.sizes import json_size, split_sized
 from interlock.runner.uplink import Closed, Delta, Offer, Uplink
 
 QUEUE_BYTES = 4 * MIB
@@ -113,8 +113,8 @@ class Outflow:
         split (E-4, E-5). Raises OutflowStopped."""
         self._check()
         offset = piece.offset
-        for text in split_text(piece.text, MAX_DELTA_BYTES):
-            self._enqueue_delta(frame, piece._replace(offset=offset, text=text))
+        for text, size in split_sized(piece.text, MAX_DELTA_BYTES):
+            self._enqueue_delta(frame, piece._replace(offset=offset, text=text), size)
             offset += len(text)
         await self._pause({piece.session_id})
 
@@ -244,8 +244,7 @@ class Outflow:
             self._kept_waiting[session_id] += size
         self._work.set()
 
-    def _enqueue_delta(self, frame: Frame, piece: Piece) -> None:
-        size = json_size(piece.text)
+    def _enqueue_delta(self, frame: Frame, piece: Piece, size: int) -> None:
         last = self._mergeable.get(piece.session_id)
         if (last is not None and last.piece is not None and last.piece.block == piece.block
                 and last.end == piece.offset and last.size + size <= MAX_DELTA_BYTES):
