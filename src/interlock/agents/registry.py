@@ -52,7 +52,7 @@ def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | Non
             found.append(AgentOffer(
                 agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
                 permission=adapter.permission, context_owner=adapter.context_owner, trusted_kinds=spec.trusted_kinds,
-                unavailable=_why_not(agent_id, spec, environment or {}),
+                roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
             ))
     return found
 

@@ -8,7 +8,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
-from interlock.protocol.resources import Command, Session
+from interlock.protocol.resources import Command, Node, Session
 from interlock.session.keys import BadKey, canonical_key
 
 MAX_WORDS_BYTES = 4 * MIB
@@ -144,6 +144,7 @@ class Running:
                 joins = await has_session(link, target["session_key"])
             if workspace is not None or not joins:
                 target["workspace"] = here  # Else the session keeps the one that it was opened in.
+                await check_roots(link, target, here)
             self._command = command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
             if detach:
                 return self._detached(command)
@@ -198,6 +199,29 @@ def chosen_workspace(option: Path | None, link: GatewayLink) -> str:
     if link.is_local and not path.is_dir():
         raise usage(f"The workspace {path} is not a directory.", "Name a directory with --workspace.")
     return str(path)
+
+
+async def check_roots(link: GatewayLink, target: Mapping[str, Any], here: str) -> None:
+    """Say before anything is submitted that no runner may work here, where that can be seen: on this machine, where
+    symlinks are resolved as the runner resolves them (A-1). Raises Trouble."""
+    if not link.is_local:
+        return
+    wanted = target.get("runner_id")
+    nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+    roots = [list[str](offer.get("roots") or node.roots) for node in nodes for offer in node.agents
+             if offer.get("agent_id") == target["agent_id"] and node.status != "offline"
+             and wanted in (None, node.node_id)]
+    every = list(dict.fromkeys(root for one in roots for root in one))
+    if every and not lies_within(here, every):
+        known = ", ".join(every)
+        raise Trouble("WORKSPACE_REFUSED", f"The directory {here} lies outside the runner's roots ({known}).",
+                      f"Name another with --workspace, or start the runner with: --root {here}")
+
+
+def lies_within(here: str, roots: Sequence[str]) -> bool:
+    """Whether a directory lies under one of the roots, symlinks resolved."""
+    place = Path(here).resolve()
+    return any(place.is_relative_to(Path(root).resolve()) for root in roots)
 
 
 async def has_session(link: GatewayLink, key: str) -> bool:

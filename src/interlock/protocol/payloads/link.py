@@ -17,6 +17,8 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     context_owner: Literal["agent", "gateway"]
     version: str | None = None
     trusted_kinds: bool = False
+    roots: list[str] = []
+    """Where it may work, where that is not the runner's own roots (A-1)."""
     unavailable: str | None = None
     """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
 
