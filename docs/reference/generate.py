@@ -73,7 +73,8 @@ def every_verb() -> Iterator[tuple[str, verbs.Verb]]:
     for itself, _, _ in verbs.GROUPED:
         yield itself.name, itself
     for group, members in (*((itself.name, below) for itself, below, _ in verbs.GROUPED),
-                           ("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS)):
+                           ("audit", verbs.AUDIT_VERBS), ("config", verbs.CONFIG_VERBS),
+                           ("completion", verbs.COMPLETION_VERBS)):
         for verb in members:
             yield f"{group} {verb.name}", verb
 

@@ -53,7 +53,7 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
 def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2
     assert capsys.readouterr().err == (
-        "error[Usage]: More was given than is taken: a.toml. See: interlock config --help\n")
+        "error[Usage]: More was given than is taken: a.toml. See: interlock config check --help\n")
 
 
 @pytest.mark.req("G-7")

@@ -95,6 +95,20 @@ def test_output_that_came_while_nobody_listened_is_taken_from_the_result(capsys:
     assert capsys.readouterr().out == "two\n"
 
 
+@pytest.mark.req("S-3", "G-4")
+@pytest.mark.parametrize("status", ["error", "cancelled"])
+def test_what_another_terminal_showed_of_a_tool_is_not_its_reason(
+    status: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = Screen("shell")
+    again.restore({"i/stdout": 4})
+    show(again, result("one\n", status))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("✗ tool ")
+    assert "one" not in err
+
+
 @pytest.mark.req("E-5")
 def test_what_was_cut_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     cut = p.Truncated(bytes_total=1000, bytes_kept=10, sha256="0" * 64)

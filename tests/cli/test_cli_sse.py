@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
+from interlock.cli import sse
 from interlock.cli.sse import GIVE_UP_S, MAX_EVENT_CHARS, Forgotten, Heard, Lines, Lost, Reattached, Stream, Told
 from interlock.cli.trouble import Trouble
 
@@ -52,12 +53,43 @@ async def test_a_cut_stream_goes_on_from_its_cursor_and_counts_what_was_replayed
     got = await heard(script, tmp_path)
     assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3, 4, 5, 6]
     assert [one.replayed for one in got if isinstance(one, Reattached)] == [2, 1]
+    # How much was missed is said before it is shown.
+    assert [type(one) for one in got] == [Told, Told, Lost, Reattached, Told, Told, Told, Lost, Reattached, Told]
     polled = [request.url.params.get("since") for request in script.asked
               if "event-stream" not in request.headers.get("Accept", "")]
     assert polled == ["c2", "c5"]
     streamed = [request.headers.get("Last-Event-ID") for request in script.asked
                 if "event-stream" in request.headers.get("Accept", "")]
     assert streamed == [None, "c4", "c6"]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-3")
+async def test_a_replay_that_is_cut_itself_loses_nothing_that_was_held_back(tmp_path: Path) -> None:
+    def cut(_: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("gone")
+
+    script = Script({
+        f"GET {PATH} sse": [stream(event({"n": 1}, "c1")), ended],
+        f"GET {PATH}": [answer(page(2, more=True)), cut, answer(page(2, 3))],
+    })
+    got = await heard(script, tmp_path)
+    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3]
+    assert [one.replayed for one in got if isinstance(one, Reattached)] == [2]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("S-3")
+async def test_of_a_long_replay_at_least_what_is_held_back_is_said_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "REPLAY_HELD", 2)
+    script = Script({f"GET {PATH} sse": [stream(event({"n": 1}, "c1")), ended],
+                     f"GET {PATH}": [answer(page(2, 3, 4, more=True)), answer(page(5))]})
+    got = await heard(script, tmp_path)
+    assert [one.data["n"] for one in got if isinstance(one, Told)] == [1, 2, 3, 4, 5]
+    assert [(one.replayed, one.more) for one in got if isinstance(one, Reattached)] == [(2, True)]
+    assert script.asked[-1].headers["Last-Event-ID"] == "c5"
 
 
 @pytest.mark.anyio

@@ -97,6 +97,22 @@ def test_a_failure_is_status_1_and_one_last_line(site: Site) -> None:
     assert "err\n" in ran.stderr
 
 
+@pytest.mark.req("G-7")
+def test_a_failure_as_json_says_where_the_agents_last_lines_are(site: Site) -> None:
+    ran = site.call("run", "shell", "echo err >&2; exit 3", "--yes", "--json")
+    assert ran.returncode == 1
+    command_id = json.loads(ran.stdout)["id"]
+    assert ran.stderr.rstrip().endswith(f"See the agent's last lines with: interlock attach {command_id} --from-start")
+
+
+@pytest.mark.req("G-7")
+def test_tab_offers_the_commands_that_there_are(site: Site) -> None:
+    offered = site.call("__complete", "attach", "").stdout.split()
+    assert offered[0] == "@last"
+    assert set(offered) >= {one["id"] for one in site.document("commands")["commands"]}
+    assert "shell" in site.call("__complete", "run", "").stdout.split()
+
+
 @pytest.mark.req("G-7", "A-5", "P-5")
 def test_a_tool_denied_elsewhere_does_not_run_and_says_who_decided(site: Site) -> None:
     running = site.start("run", "shell", "touch never")

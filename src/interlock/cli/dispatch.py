@@ -22,6 +22,10 @@ def dispatch(words: list[str]) -> int:
 
         sys.stdout.write(f"interlock {__version__}\n")
         return Exit.DONE
+    if words[:1] == ["__complete"]:
+        from interlock.cli.completing import complete
+
+        return complete(words[1:])
     try:
         return _run(words)
     except Trouble as trouble:
@@ -68,9 +72,11 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
     from cyclopts import UnusedCliTokensError
 
-    from interlock.cli.verbs import names
+    from interlock.cli.verbs import below, names
 
     verb = words[0] if words and words[0] in names() else ""
+    if verb and words[1:] and words[1] in below(verb):
+        verb = f"{verb} {words[1]}"
     sentence = " ".join(str(error).split())
     if isinstance(error, UnusedCliTokensError):
         sentence = f"More was given than is taken: {' '.join(error.unused_tokens or [])}."

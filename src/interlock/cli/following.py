@@ -186,8 +186,8 @@ def link_sentence(heard: Lost | Reattached | Forgotten) -> str:
     match heard:
         case Lost(why):
             return f"the connection to the gateway was lost{f' ({why})' if why else ''}; the work goes on, reconnecting"
-        case Reattached(replayed, away_s):
-            return f"reattached after {span(away_s)}: {count(replayed, 'event')} replayed"
+        case Reattached(replayed, away_s, more):
+            return f"reattached after {span(away_s)}: {'more than ' if more else ''}{count(replayed, 'event')} replayed"
         case Forgotten():
             return "what lies behind the place where this terminal left off is no longer kept; showing what is"
 

@@ -15,7 +15,8 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
 from interlock.cli.trouble import usage
-from interlock.cli.values import ago, between, count, until
+from interlock.cli.values import ago, between, until
+from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
@@ -160,10 +161,11 @@ async def _status(where: Where, *, json: bool) -> int:
         return Exit.DONE
     now = msgspec.json.decode(raw, type=_Status)
     waiting = now.approvals_pending
-    result(f"waiting for you  {count(waiting, 'approval') + ' (interlock approvals)' if waiting else 'nothing'}")
-    working = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
+    result(f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
+           else "waiting for you  nothing")
+    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     result(f"commands         {working or 'none at work'}")
-    result(f"sessions         {now.sessions}")
+    result(f"sessions         {_many(now.sessions)}")
     for node in now.runners:
         offers = ", ".join(str(one.get("agent_id", "?")) for one in node.agents) or "no agents"
         result(f"runner           {one_line(node.node_id)} · {node.status} · {one_line(offers, 300)} · "
@@ -172,6 +174,11 @@ async def _status(where: Where, *, json: bool) -> int:
         result("runner           none is paired; start one with: interlock up")
     result(f"gateway          {address.url} · version {now.version} · {now.state_dir} · your role is {now.role}")
     return Exit.DONE
+
+
+def _many(number: int) -> str:
+    """A count of the gateway's status, which stops at a page."""
+    return f"{PAGE_MAX}+" if number >= PAGE_MAX else str(number)
 
 
 async def _show(link: GatewayLink, path: str, *, json: bool) -> int:

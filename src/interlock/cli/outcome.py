@@ -16,15 +16,16 @@ def exit_of(command: Command) -> Exit:
     return of_command(command.state, command.error.code if command.error else None)
 
 
-def close_line(command: Command) -> None:
-    """Say in one line how a command ended; where it failed, as an error with its remedy."""
+def close_line(command: Command, *, shown: bool = True) -> None:
+    """Say in one line how a command ended; where it failed, as an error with its remedy. `shown`: what the agent wrote
+    stands above."""
     if command.state == "succeeded":
         say(_facts(command), _STYLE["succeeded"])
         return
     if command.error is None:
         say(_facts(command), _STYLE.get(command.state, "red"))
         return
-    say(f"error[{command.error.code}]: {_sentence(command)} {remedy(command)}".rstrip(), "red")
+    say(f"error[{command.error.code}]: {_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
 
 
 def interrupted_line(command_id: str) -> str:
@@ -33,13 +34,18 @@ def interrupted_line(command_id: str) -> str:
            f"{command_id}"
 
 
-def remedy(command: Command) -> str:
+def remedy(command: Command, *, shown: bool = True) -> str:
     """What to do about a command that ended without its result."""
     code = command.error.code if command.error else ""
+    if not shown and code in _LAST_LINES:
+        return f"See the agent's last lines with: interlock attach {command.id} --from-start"
     if code in Code.__members__:
         return MEANINGS[Code(code)].remedy
     return _REMEDIES.get(code) or _BY_STATE.get(command.state, "")
 
+
+_LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
+"""Codes whose reason stands in what the agent wrote last."""
 
 _REMEDIES = {
     "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",

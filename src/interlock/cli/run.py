@@ -166,7 +166,7 @@ class Running:
             ended = await follower.follow()
         if self._json:
             print_json(msgspec.json.encode(ended))
-        close_line(ended)
+        close_line(ended, shown=not quiet)
         return exit_of(ended)
 
     def _detached(self, command: Command) -> int:

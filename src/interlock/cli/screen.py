@@ -173,7 +173,8 @@ class Screen:
             cut = result.truncated
             self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "yellow")
         if result.status != "ok":
-            said = one_line(result.output) if isinstance(result.output, str) and streamed is None else ""
+            shown = streamed is not None or earlier > 0  # Here, or by the terminal that left off.
+            said = one_line(result.output) if isinstance(result.output, str) and not shown else ""
             why = f": {said}" if said else ""
             self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red")
         elif not self._is_shell:

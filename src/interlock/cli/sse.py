@@ -20,6 +20,10 @@ MAX_EVENT_CHARS = 4 * 1024 * 1024
 """A stream whose event is longer is not a gateway's."""
 
 
+REPLAY_HELD = 2_000
+"""Events of a replay that are held back until their number can be said before them; of more, at least that is said."""
+
+
 class Told(NamedTuple):
     """One event: its data, and its cursor where it is durable."""
 
@@ -34,10 +38,12 @@ class Lost(NamedTuple):
 
 
 class Reattached(NamedTuple):
-    """The stream goes on: so many durable events were replayed, `away_s` after it broke."""
+    """The stream goes on, `away_s` after it broke: so many durable events follow that were missed; with `more` at least
+    so many."""
 
     replayed: int
     away_s: float
+    more: bool = False
 
 
 class Forgotten(NamedTuple):
@@ -115,11 +121,8 @@ class Stream:
         while True:
             try:
                 if away is not None:
-                    replayed = 0
-                    async for told in self._replay():
-                        replayed += told.cursor is not None
-                        yield told
-                    yield Reattached(replayed, self._clock() - away.since)
+                    async for heard in self._reattach(away):
+                        yield heard
                     away = None
                 async for told in self._live():
                     yield told
@@ -139,6 +142,33 @@ class Stream:
                 continue
             await self._sleep(pause(away.attempts))
             self._link.find_again()
+
+    async def _reattach(self, away: _Away) -> AsyncIterator[Heard]:
+        """Give what was missed, behind the line that says how much it is. The cursor stays before what is held back:
+        whoever leaves off then has not seen it."""
+        start, held, said = self.cursor, list[Told](), False
+        try:
+            async for told in self._replay():
+                if said:
+                    yield told
+                    continue
+                held.append(told)
+                if len(held) == REPLAY_HELD:
+                    reached, self.cursor, said = self.cursor, start, True
+                    yield Reattached(_durable(held), self._clock() - away.since, more=True)
+                    for one in held:
+                        yield one
+                    self.cursor = reached
+        except (_Cut, Trouble):
+            if not said:
+                self.cursor = start
+            raise
+        if not said:
+            reached, self.cursor = self.cursor, start
+            yield Reattached(_durable(held), self._clock() - away.since)
+            for one in held:
+                yield one
+            self.cursor = reached
 
     async def _replay(self) -> AsyncIterator[Told]:
         """Read what is durable behind the cursor, in pages, so that what is replayed can be counted."""
@@ -186,6 +216,10 @@ class Stream:
         # A gateway that stops ends its streams; what is missing is there when it is back.
         raise _Cut(why, Trouble("Unreachable", f"The gateway at {self._link.address.url} {why}.",
                                 "Look for it with: interlock status"))
+
+
+def _durable(told: list[Told]) -> int:
+    return sum(one.cursor is not None for one in told)
 
 
 class _Cut(Exception):

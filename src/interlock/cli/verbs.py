@@ -175,6 +175,12 @@ GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""
 
+COMPLETION_VERBS: tuple[Verb, ...] = tuple(
+    Verb(shell, f"interlock.cli.completing:{shell}", f"Complete in {shell}.",
+         (f"interlock completion {shell} --install", f"interlock completion {shell} --print"))
+    for shell in ("bash", "zsh", "fish")
+)
+
 FIRST = ("interlock demo", "interlock up", 'interlock run shell "ls -l"', "interlock approvals")
 EXITS = """Exit status: 0 done, 1 failed, 2 usage, 3 rejected, 4 canceled, 5 timed out, 6 no gateway, 7 not found, \
 8 not authorised, 9 conflict, 130 interrupted (the work goes on)."""
@@ -196,21 +202,28 @@ def build() -> App:
         # Each is an app that says the rest itself.
         app.command(verb.place, name=verb.name, help=verb.line, group=group, sort_key=len(SETUP_VERBS))
     for name, verbs, line in (("audit", AUDIT_VERBS, "Export, verify or witness the audit log."),
-                              ("config", CONFIG_VERBS, "Check or show the config file.")):
+                              ("config", CONFIG_VERBS, "Check or show the config file."),
+                              ("completion", COMPLETION_VERBS, "Complete verbs, options and ids in your shell.")):
         part = App(name=name, help=line, group=SETUP, help_epilogue="",
                    help_prologue=examples(tuple(verb.examples[0] for verb in verbs)))
         add(part, verbs, None)
         app.command(part)
     app["--help"].group = app["--version"].group = SETUP
-    app.register_install_completion_command(  # pyright: ignore[reportUnknownMemberType]
-        name="--install-completion", group=SETUP, help="Install shell completion for this shell.")
     return app
 
 
 def names() -> list[str]:
     """The verbs of the first level."""
     grouped = (itself for itself, _, _ in GROUPED)
-    return [verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, *grouped)] + ["audit", "config"]
+    return [*(verb.name for verb in (*DAILY_VERBS, *THING_VERBS, *SETUP_VERBS, *grouped)),
+            "audit", "config", "completion"]
+
+
+def below(name: str) -> list[str]:
+    """The verbs under one of the first level."""
+    parts = {"audit": AUDIT_VERBS, "config": CONFIG_VERBS, "completion": COMPLETION_VERBS,
+             **{itself.name: verbs for itself, verbs, _ in GROUPED}}
+    return [verb.name for verb in parts.get(name, ())]
 
 
 def add(app: App, verbs: tuple[Verb, ...], group: Group | None) -> None:
