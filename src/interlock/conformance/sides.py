@@ -114,7 +114,7 @@ class AsRunner:
                 return Made({**self._hello(), "versions": ["rawp-dps-0.0"]})
             case "history":
                 return Made(_history([]))
-            case "history_of_turn":
+            case "history_of_turn" | "history_part_1" | "history_part_2":
                 turn = kept["turn"]
                 inner = [("agent.text.done", {"turn_id": turn, "block_id": "b", "text": "said while it was cut"}),
                          ("session.turn.end", {"turn_id": turn, "stop_reason": "end_turn"}),
@@ -122,6 +122,10 @@ class AsRunner:
                 frames = [{"type": kind, "payload": payload, "message_id": uuid4(secrets.token_bytes(16)),
                            "session_id": kept["session"], "seq": out + place, "timestamp": AT}
                           for place, (kind, payload) in enumerate(inner, start=1)]
+                if name == "history_part_1":
+                    frames = frames[:1]
+                elif name == "history_part_2":  # What comes before stands in the first part.
+                    frames = [{**frame, "seq": out + place} for place, frame in enumerate(frames[1:], start=1)]
                 return Made(_history(frames), len(frames))
             case _:
                 return None

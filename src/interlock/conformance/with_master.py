@@ -94,6 +94,22 @@ def answered(action: str, decision: str, outcome: str, status: str) -> tuple[Ste
     )
 
 
+def lost(policy: str, last: int) -> Say:
+    """A history that says what its buffer lost: from 3 to `last`."""
+    return Say("session.history", {
+        "frames": [], "last_sync_timestamp": "2030-01-01T00:00:00.000Z", "last_message_id": "",
+        "buffer_status": {"policy_applied": policy, "truncated": True, "lost_frame_count": last - 2},
+    }, {"lost_ranges": [[3, last]]})
+
+
+def loss_told(policy: str) -> Conversation:
+    """A loss that the history names is no gap."""
+    return Conversation(f"loss-{policy.lower()}", ("D-3", "D-2", "E-3"), "What a history says is lost is no gap, under "
+                        f"{policy}; what comes behind it is taken.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), lost(policy, 4),
+        Say("agent.error", WARNING, skip=2), acked(5), Never("session.error")))
+
+
 def ended(stop_reason: str) -> tuple[Step, ...]:
     """The turn's end, and the usage that it owes."""
     return (Say("session.turn.end", {"turn_id": "$turn", "stop_reason": stop_reason}),
@@ -147,6 +163,18 @@ WITH_MASTER: tuple[Conversation, ...] = (
     Conversation("history", ("D-2", "D-1"), "What waited while the link was down is applied from the history.", (
         *OPEN, *TURN, acked(2), Cut(), Join(durable=2), Say("session.history", "$history_of_turn"),
         Say("agent.error", WARNING), acked(6), Never("session.error"))),
+    Conversation("history-in-parts", ("D-2", "D-1"), "A history in two parts is applied as one.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2),
+        Say("session.history", "$history_part_1", {"part": 1, "parts": 2}),
+        Say("session.history", "$history_part_2", {"part": 2, "parts": 2}),
+        Say("agent.error", WARNING), acked(6), Never("session.error"))),
+    Conversation("history-again", ("D-2", "D-1", "E-3"), "A history that comes again changes nothing.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), Say("session.history", "$history_of_turn", keep="told"),
+        acked(5), Again("told"), Say("agent.error", WARNING), acked(6), Never("session.error"))),
+    loss_told("RING"), loss_told("DROP"), loss_told("NONE"),
+    Conversation("loss-untold", ("E-3", "D-3"), "A gap that is wider than the loss that was told closes the link.", (
+        *OPEN, *TURN, acked(2), Cut(), Join(durable=2), lost("RING", 3), Say("agent.error", WARNING, skip=2),
+        Closed((CloseCode.GAP,)), Join(durable=2))),
     Conversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",
                  answered("allow", "allow", "allowed", "ok")),
     Conversation("deny", ("A-5",), "A person's no arrives.", answered("deny", "deny", "denied", "denied")),

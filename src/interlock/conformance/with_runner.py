@@ -104,6 +104,19 @@ WITH_RUNNER: tuple[Conversation, ...] = (
         Hear("session.error", has={"payload.error_code": Code.AGENT_START_FAILED.value, "payload.fatal": True,
                                    "metadata.in_reply_to": "$open_id"}),
         Hear("session.closed"))),
+    Conversation("not-open", ("W-2",), "A prompt for a session that is not open is refused, and ends nothing.", (
+        Join(), prompt(), failed(Code.SESSION_NOT_FOUND))),
+    Conversation("workspace", ("A-1", "W-2"), "A workspace outside the runner's roots fails the open.", (
+        Join(), Say("control.session.open", {**OPENING, "workspace": "/"}, keep="open"),
+        Hear("session.error", has={"payload.error_code": Code.WORKSPACE_REFUSED.value, "payload.fatal": True,
+                                   "metadata.in_reply_to": "$open_id"}),
+        Hear("session.closed"))),
+    Conversation("gap-again", ("E-3", "W-2", "T-5"), "The same gap a second time closes that session and its agent, "
+                 "and leaves the link.", (
+        *OPEN, Say("control.turn.cancel", {"reason": "too early"}, skip=1), Closed((CloseCode.GAP,)), Join(),
+        Hear("session.history", next_=True), Say("control.turn.cancel", {"reason": "too early"}, skip=1),
+        Hear("session.error", has={"payload.error_code": Code.INTERNAL.value, "payload.fatal": True}),
+        Hear("session.closed", within_s=ENDING_S), Join())),
     Conversation("allow", ("A-5", "T-2", "T-3", "D-7"), "A tool waits for the yes; the turn ends with its usage.",
                  (*ASKED, Silence(("tool.invoke.result", "x-interlock.interaction.resolved")), *ALLOWED)),
     Conversation("deny", ("A-5",), "A no holds: the tool does not run.", (
