@@ -140,7 +140,7 @@ class Link:
         try:
             await first(self._attempts(inbound), failure())
         except TokenRefused as refused:
-            self._tell("refused", str(refused), refused.code)
+            self._tell("refused", str(refused), refused.code.value)
             raise
         finally:
             await inbound.close()
