@@ -218,6 +218,10 @@ MEANING = {
     "redact.replacement": "`\\1` is the first group; none: `(redacted: NAME)`",
     "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
     "house; all else is asked over https at public addresses alone",
+    "webhooks.url": "where a signed POST goes for each approval that waits; https, or a network of `outgoing.allow`",
+    "webhooks.tenant": "whose approvals",
+    "webhooks.secret_file": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
+    "webhooks.secret_env": "or the variable of the gateway's environment that holds it",
     "oidc.issuer": "the issuer's URL, exactly as its tokens name it in `iss`; its keys are found by discovery",
     "oidc.audience": "`aud` must name one of these",
     "oidc.tenant": "the tenant of all its tokens; or else `tenant_claim`",
@@ -273,7 +277,7 @@ def config_page() -> str:
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
         "`[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "agents", "oidc", "redaction"):
+        if section.name in ("policy", "agents", "oidc", "redaction", "webhooks"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.policy import Rule
@@ -286,6 +290,9 @@ def config_page() -> str:
         "any rule."),
               *_keys("redact", config.RedactionRule), "", "## [oidc.NAME]", "", *paragraph(
         "[How to connect an issuer](../how-to/oidc.md)."), *_keys("oidc", config.OidcSection), "",
+              "## [webhooks.NAME]", "", *paragraph(
+        "Where approvers are asked, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. "
+        "[How to be told](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),
               *_keys("agent", config.AgentSpec)]

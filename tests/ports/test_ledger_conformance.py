@@ -28,6 +28,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutDelivery,
     PutIdempotency,
     PutKey,
     PutPairing,
@@ -50,6 +51,7 @@ from interlock.protocol.records import (
     AuditDraft,
     CommandRecord,
     ControlRecord,
+    DeliveryRecord,
     Event,
     IdempotencyRecord,
     KeyRecord,
@@ -61,7 +63,7 @@ from interlock.protocol.records import (
     TenantRecord,
     TranscriptLine,
 )
-from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey, Target, Vote
+from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey, Target, Vote
 
 pytestmark = pytest.mark.anyio
 
@@ -598,3 +600,23 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
     assert await ledger.signing_keys("t2") == []
     assert await ledger.signing_key("sgk_1") == SigningKeyRecord(key=key)
     assert await ledger.signing_key("sgk_2") is None
+
+
+@pytest.mark.req("P-8")
+async def test_questions_to_approvers_are_found_when_they_are_due(ledger: Ledger) -> None:
+    def question(name: str, due_ms: int | None, state: Any = "pending", tenant: str = "t1") -> DeliveryRecord:
+        delivery = Delivery(id=name, tenant_id=tenant, channel="c", approval_id="a", state=state, created_at="")
+        return DeliveryRecord(delivery=delivery, due_ms=due_ms)
+
+    assert await ledger.next_delivery_ms() is None
+    rows = [question("d1", 20), question("d2", 10), question("d3", None, "dead"), question("d4", 15, tenant="t2")]
+    await put(ledger, *map(PutDelivery, rows))
+    assert await ledger.next_delivery_ms() == 10
+    assert [one.delivery.id for one in await ledger.deliveries_due(19, 10)] == ["d2", "d4"]
+    assert [one.delivery.id for one in await ledger.deliveries_due(99, 1)] == ["d2"]
+    assert [one.delivery.id for one in await ledger.deliveries("t1", None, 10)] == ["d3", "d2", "d1"]
+    assert [one.delivery.id for one in await ledger.deliveries("t1", "pending", 1)] == ["d2"]
+    await put(ledger, PutDelivery(question("d2", None, "delivered")))
+    assert await ledger.next_delivery_ms() == 15
+    assert await ledger.delivery("d2") == question("d2", None, "delivered")
+    assert await ledger.delivery("d9") is None

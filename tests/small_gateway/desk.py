@@ -15,6 +15,7 @@ from interlock.command.remembering import read
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.desk import Remember
+from interlock.gateway.webhooks import Hook
 from interlock.ports.ledger import (
     Append,
     Audit,
@@ -54,6 +55,7 @@ class SmallDesk:
         self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
         self.policy = Policy()
+        self.hooks: dict[tuple[str, str], Hook] = {}
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
         self.beating: set[str] = set()

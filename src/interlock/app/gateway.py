@@ -15,6 +15,7 @@ import structlog
 
 from interlock import __version__
 from interlock.app.place import LOCAL_RUNNER, SystemClock
+from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.objects.directory import DirectoryObjects
@@ -23,9 +24,11 @@ from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_led
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import checkpoint_line
 from interlock.command.policy import Policy
+from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.engine import Engine
+from interlock.engine.notifier import Notifier
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.audit_state import CHECKPOINTS_NAME
@@ -39,6 +42,7 @@ from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_policy, note_settings
 from interlock.gateway.signing import load_or_make_key
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
+from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
 
@@ -127,10 +131,17 @@ class _Gateway:
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=str(state / LEDGER_NAME))
-        issuers = OidcIssuers(config.oidc, HttpOutgoing(config.outgoing.allow), ledger, clock) if config.oidc else None
+        outgoing = HttpOutgoing(config.outgoing.allow)
+        issuers = OidcIssuers(config.oidc, outgoing, ledger, clock) if config.oidc else None
+        ways = open_ways(config.webhooks, state, outgoing)
+        self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
+        self._engine.lanes.on_delivery = self._notifier.nudge
+        self._webhooks = Webhooks(ledger, clock, entropy, ways.hooks)
+        self._webhooks.nudge = self._notifier.nudge
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=make_access(ledger, clock, entropy, issuers, config.rates))
+                            access=make_access(ledger, clock, entropy, issuers, config.rates),
+                            webhooks=self._webhooks)
 
     async def run(
         self,
@@ -150,8 +161,10 @@ class _Gateway:
         try:
             await self._engine.start()
             _tune_collector()
+            self._notifier.start()
             await self._listen(ready, stopping)
         finally:
+            await self._notifier.stop()
             await self._engine.stop()
             await self._transcripts.close()
             pruning.cancel()
@@ -182,7 +195,7 @@ class _Gateway:
         turn = asyncio.Lock()
         under_way = set[asyncio.Task[None]]()
 
-        async def take(config: Config) -> None:
+        async def take(config: Config, ways: Ways) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.rules)
@@ -190,17 +203,20 @@ class _Gateway:
                     log.warning("config_not_reloaded", sentences=[str(error)])
                     return
                 self._engine.configure(Policy(config.policy.rules), _limits(config))
+                self._notifier.channels, self._webhooks.hooks = ways
+                self._notifier.redact = Redaction(config.redaction.rules).text
                 log.info("config_reloaded", rules=len(config.policy.rules))
 
         def hangup() -> None:
             try:
                 config = reload()
+                ways = open_ways(config.webhooks, self._state, HttpOutgoing(config.outgoing.allow))
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused) as error:
                 log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
                 return
-            task = asyncio.ensure_future(take(config))
+            task = asyncio.ensure_future(take(config, ways))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
@@ -221,6 +237,7 @@ def _limits(config: Config) -> Limits:
         queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
         pause_ttl_ms=config.limits.pause_ttl_ms,
         buffer_policy=config.gateway.buffer_policy,
+        webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
     )
 
 

@@ -28,10 +28,13 @@ from interlock.cli.verbs import (
     SIGNING_VERBS,
     TENANTS,
     TENANTS_VERBS,
+    WEBHOOK_VERBS,
+    WEBHOOKS,
     Verb,
     add,
     examples,
 )
+from interlock.cli.webhooks import webhooks as list_webhooks
 
 
 def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> App:
@@ -48,3 +51,4 @@ policy = _group(POLICY, show_policy, POLICY_VERBS)
 signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
 keys = _group(KEYS, list_keys, KEYS_VERBS)
 tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)
+webhooks = _group(WEBHOOKS, list_webhooks, WEBHOOK_VERBS)

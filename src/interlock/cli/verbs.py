@@ -135,6 +135,18 @@ POLICY_VERBS: tuple[Verb, ...] = (
     Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
          ("interlock policy forget rul_01K9",)),
 )
+WEBHOOKS = Verb("webhooks", "interlock.cli.grouped:webhooks", "List where approvers are asked; try one; what is lost.",
+                ("interlock webhooks", "interlock webhooks test ops"))
+WEBHOOK_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.webhooks:webhooks", "List the webhooks of the config.", ("interlock webhooks list",)),
+    Verb("secret", "interlock.cli.webhooks:secret", "Make a secret for a webhook.",
+         ("interlock webhooks secret > ops.secret",)),
+    Verb("test", "interlock.cli.webhooks:try_", "Send a message that asks nothing.", ("interlock webhooks test ops",)),
+    Verb("dead", "interlock.cli.webhooks:dead", "List the questions that never arrived.",
+         ("interlock webhooks dead --json",)),
+    Verb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
+         ("interlock webhooks retry @last",)),
+)
 SIGNING = Verb("signing-keys", "interlock.cli.grouped:signing_keys", "List keys that sign votes; make or revoke one.",
                ("interlock signing-keys", "interlock signing-keys create"))
 SIGNING_VERBS: tuple[Verb, ...] = (
@@ -170,7 +182,7 @@ TENANTS_VERBS: tuple[Verb, ...] = (
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
     (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS),
-    (SIGNING, SIGNING_VERBS, THINGS),
+    (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )
 """Verbs that do something by themselves and have verbs below them, and where the help lists them."""

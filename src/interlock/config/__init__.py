@@ -20,6 +20,7 @@ from interlock.config.sections import (
     RedactionSection,
     RunnerSection,
     Section,
+    WebhookSection,
 )
 from interlock.config.showing import show
 from interlock.ports.agent import AgentSpec
@@ -42,6 +43,7 @@ __all__ = [
     "RedactionSection",
     "RunnerSection",
     "Section",
+    "WebhookSection",
     "check",
     "key_lines",
     "load",

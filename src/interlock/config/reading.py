@@ -48,6 +48,9 @@ def parse(text: str, file: str) -> Config:
     for name in config.oidc if config else ():
         if AGENT_ID.fullmatch(name) is None:
             reader.mistake(("oidc", name), f'"{name}" is no name for an issuer: use a-z, 0-9, "-" and "_", at most 64.')
+    for name in config.webhooks if config else ():
+        if AGENT_ID.fullmatch(name) is None:
+            reader.mistake(("webhooks", name), f'"{name}" is no name for a webhook: use a-z, 0-9, "-" and "_".')
     if reader.sentences or config is None:
         raise ConfigError(reader.sentences)
     return config

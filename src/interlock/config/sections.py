@@ -151,6 +151,21 @@ class OutgoingSection(Section, frozen=True, kw_only=True):
                 raise ValueError(f"allow: {text!r} is no address and no network like 127.0.0.1/32") from None
 
 
+class WebhookSection(Section, frozen=True, kw_only=True):
+    """`[webhooks.NAME]`: where approvers of a tenant are asked, and the secret that signs it (P-8)."""
+
+    url: str
+    tenant: str = "default"
+    secret_file: str | None = None
+    secret_env: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.secret_file is None) == (self.secret_env is None):
+            raise ValueError("secret_file: name the file that holds the secret, or the variable with secret_env")
+        if TENANT_ID.fullmatch(self.tenant) is None:
+            raise ValueError(f"tenant: {self.tenant!r} is no tenant's id")
+
+
 class Config(Section, frozen=True, kw_only=True):
     """The whole file; a missing file is all defaults."""
 
@@ -162,4 +177,5 @@ class Config(Section, frozen=True, kw_only=True):
     redaction: RedactionSection = RedactionSection()
     outgoing: OutgoingSection = OutgoingSection()
     oidc: dict[str, OidcSection] = {}
+    webhooks: dict[str, WebhookSection] = {}
     agents: dict[str, AgentSpec] = {}

@@ -20,6 +20,7 @@ def show(config: Config) -> str:
     rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
     agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
+    webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     for name, section in cast("dict[str, dict[str, Any]]", data).items():
         lines += ["", f"[{name}]", *_entries(section)]
@@ -29,6 +30,10 @@ def show(config: Config) -> str:
         lines += ["", "[[redaction.rules]]", *_entries(rule)]
     for name, issuer in oidc.items():
         lines += ["", f"[oidc.{name}]", *_entries(issuer)]
+    for name, webhook in webhooks.items():
+        # What follows the host may itself be a secret: many receivers put their token there.
+        webhook["url"] = re.sub(r"(https?://[^/]*).*", r"\1/(redacted)", str(webhook["url"]))
+        lines += ["", f"[webhooks.{name}]", *_entries(webhook)]
     for name, agent in agents.items():
         env = cast("dict[str, str]", agent["env"])
         agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}

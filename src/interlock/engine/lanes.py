@@ -23,7 +23,7 @@ from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.refolding import digests, refold
 from interlock.engine.viewers import Durable, Viewers, durable
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutTranscript
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript
 from interlock.ports.objects import Objects, ObjectsError
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.identifiers import session_stream
@@ -115,8 +115,11 @@ class LaneShell:
             lane.out.writes.append(lane.snapshot())
             epochs = ((lane.state.session_id, self._epoch),)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
-        if PutTranscript in set(map(type, lane.out.writes)):
+        written = set(map(type, lane.out.writes))
+        if PutTranscript in written:
             self._lanes.on_transcript()
+        if PutDelivery in written:
+            self._lanes.on_delivery()
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         self._tell(numbers)
@@ -223,6 +226,8 @@ class Lanes:
         """Called after a commit that holds transcript lines; set by the engine."""
         self.gateway_id = ""
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
+        self.on_delivery: Callable[[], None] = lambda: None
+        """Called after a commit that holds questions to approvers; set by the composition."""
         self._shells: dict[str, LaneShell] = {}
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}

@@ -14,6 +14,7 @@ from interlock.protocol.records import (
     AuditRecord,
     CommandRecord,
     ControlRecord,
+    DeliveryRecord,
     Event,
     EventKind,
     FileRecord,
@@ -147,6 +148,12 @@ class PutTenant(Write, frozen=True):
     """Insert or replace by tenant_id."""
 
     record: TenantRecord
+
+
+class PutDelivery(Write, frozen=True):
+    """Insert or replace a question to approvers by its id (P-8)."""
+
+    record: DeliveryRecord
 
 
 class Audit(Write, frozen=True):
@@ -335,6 +342,20 @@ class Ledger(Protocol):
         ...
 
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None: ...
+
+    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
+        """Questions to approvers that are to be sent at `now_ms`, those that wait longest first (P-8)."""
+        ...
+
+    async def next_delivery_ms(self) -> int | None:
+        """When the next of them is due."""
+        ...
+
+    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
+        """Newest first."""
+        ...
+
+    async def delivery(self, delivery_id: str) -> DeliveryRecord | None: ...
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None: ...
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from interlock.protocol.access import named_roles
-from interlock.protocol.resources import Actor, Approval, Command, RememberedRule, SigningKey
+from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey
 
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
@@ -93,6 +93,13 @@ class SigningKeyRecord(Record, frozen=True, kw_only=True):
     """A signing key's row (P-4)."""
 
     key: SigningKey
+
+
+class DeliveryRecord(Record, frozen=True, kw_only=True):
+    """A question to approvers on its way out (P-8). `due_ms` is when it is sent next, None once it has ended."""
+
+    delivery: Delivery
+    due_ms: int | None
 
 
 class ControlRecord(Record, frozen=True, kw_only=True):

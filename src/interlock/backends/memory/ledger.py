@@ -27,6 +27,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutDelivery,
     PutFact,
     PutFile,
     PutIdempotency,
@@ -53,6 +54,7 @@ from interlock.protocol.records import (
     AuditRecord,
     CommandRecord,
     ControlRecord,
+    DeliveryRecord,
     Event,
     FileRecord,
     IdempotencyRecord,
@@ -85,6 +87,7 @@ class MemoryLedger(Ledger):
         self._controls: dict[tuple[str, int], ControlRecord] = {}
         self._files: dict[tuple[str, str], FileRecord] = {}
         self._idempotency: dict[str, IdempotencyRecord] = {}
+        self._deliveries: dict[str, DeliveryRecord] = {}
         self._rules: dict[str, RuleRecord] = {}
         self._signing_keys: dict[str, SigningKeyRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
@@ -151,6 +154,8 @@ class MemoryLedger(Ledger):
                        for other in self._runners.values()):
                     raise Taken("Another runner has this token.")
                 _put(self._runners, record.runner_id, record, undo)
+            case PutDelivery(record):
+                _put(self._deliveries, record.delivery.id, record, undo)
             case PutRule(record):
                 _put(self._rules, record.rule.id, record, undo)
             case PutSigningKey(record):
@@ -311,6 +316,20 @@ class MemoryLedger(Ledger):
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
         record = self._rules.get(rule_id)
         return record if record is not None and tenant_id in (None, record.rule.tenant_id) else None
+
+    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
+        due = [record for record in self._deliveries.values() if record.due_ms is not None and record.due_ms <= now_ms]
+        return sorted(due, key=lambda record: record.due_ms or 0)[:limit]
+
+    async def next_delivery_ms(self) -> int | None:
+        return min((record.due_ms for record in self._deliveries.values() if record.due_ms is not None), default=None)
+
+    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
+        return [record for record in reversed(self._deliveries.values())
+                if record.delivery.tenant_id == tenant_id and state in (None, record.delivery.state)][:limit]
+
+    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
+        return self._deliveries.get(delivery_id)
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         record = self._signing_keys.get(key_id)

@@ -21,6 +21,7 @@ from interlock.protocol.records import (
     AuditRecord,
     CommandRecord,
     ControlRecord,
+    DeliveryRecord,
     Event,
     FileRecord,
     IdempotencyRecord,
@@ -185,6 +186,22 @@ class SqliteLedger(Ledger):
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
         found = await self._readers.row(queries.RULE, (rule_id, tenant_id))
         return rows.rule_of(found) if found else None
+
+    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
+        return [rows.delivery_of(row) for row in await self._readers.rows(queries.DELIVERIES_DUE, (now_ms, limit))]
+
+    async def next_delivery_ms(self) -> int | None:
+        found = await self._readers.row(queries.NEXT_DELIVERY, ())
+        return int(found[0]) if found and found[0] is not None else None
+
+    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
+        values = (tenant_id, limit) if state is None else (tenant_id, state, limit)
+        found = await self._readers.rows(queries.deliveries(by_state=state is not None), values)
+        return [rows.delivery_of(row) for row in found]
+
+    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
+        found = await self._readers.row(queries.DELIVERY, (delivery_id,))
+        return rows.delivery_of(found) if found else None
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         found = await self._readers.row(queries.SIGNING_KEY, (key_id, tenant_id))

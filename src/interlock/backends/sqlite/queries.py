@@ -143,6 +143,22 @@ def remembered_rules(*, by_tenant: bool, revoked: bool) -> str:
     return f"SELECT body FROM remembered_rule{' WHERE ' if where else ''}{' AND '.join(where)} ORDER BY place"
 
 
+# --- questions to approvers ---
+PUT_DELIVERY = """
+INSERT INTO delivery (id, tenant_id, state, due_ms, body) VALUES (?,?,?,?,?)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_ms = excluded.due_ms, body = excluded.body
+"""
+DELIVERY = "SELECT body FROM delivery WHERE id = ?"
+DELIVERIES_DUE = "SELECT body FROM delivery WHERE due_ms <= ? ORDER BY due_ms, place LIMIT ?"
+NEXT_DELIVERY = "SELECT min(due_ms) FROM delivery WHERE due_ms IS NOT NULL"
+
+
+def deliveries(*, by_state: bool) -> str:
+    """Select a tenant's questions to approvers, newest first."""
+    where = " AND state = ?" if by_state else ""
+    return f"SELECT body FROM delivery WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
+
+
 # --- control frames ---
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body) VALUES (?,?,?,?)

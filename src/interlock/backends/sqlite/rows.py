@@ -13,6 +13,7 @@ from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
     CommandRecord,
+    DeliveryRecord,
     FileRecord,
     IdempotencyRecord,
     KeyRecord,
@@ -29,6 +30,7 @@ _usage = msgspec.json.Decoder(dict[str, Any])
 _headers = msgspec.json.Decoder(dict[str, str])
 _command = msgspec.json.Decoder(CommandRecord)
 _approval = msgspec.json.Decoder(ApprovalRecord)
+_delivery = msgspec.json.Decoder(DeliveryRecord)
 _rule = msgspec.json.Decoder(RuleRecord)
 _runner = msgspec.json.Decoder(RunnerRecord)
 _signing_key = msgspec.json.Decoder(SigningKeyRecord)
@@ -114,6 +116,16 @@ def idempotency_of(scope: str, row: Row) -> IdempotencyRecord:
         scope=scope, fingerprint=fingerprint, status=status, headers=_headers.decode(headers), body=body,
         created_ms=created_ms, command_id=command_id,
     )  # fmt: skip
+
+
+def delivery_row(record: DeliveryRecord) -> Row:
+    """Columns of PUT_DELIVERY."""
+    return record.delivery.id, record.delivery.tenant_id, record.delivery.state, record.due_ms, _encode(record)
+
+
+def delivery_of(row: Row) -> DeliveryRecord:
+    """Read a question's body."""
+    return _delivery.decode(row[0])
 
 
 def rule_row(record: RuleRecord) -> Row:

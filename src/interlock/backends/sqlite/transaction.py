@@ -24,6 +24,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutDelivery,
     PutFact,
     PutFile,
     PutIdempotency,
@@ -187,6 +188,9 @@ class Transaction:
     def put_approval(self, write: PutApproval) -> None:
         self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))
 
+    def put_delivery(self, write: PutDelivery) -> None:
+        self._execute(queries.PUT_DELIVERY, rows.delivery_row(write.record))
+
     def put_rule(self, write: PutRule) -> None:
         self._execute(queries.PUT_RULE, rows.rule_row(write.record))
 
@@ -274,6 +278,7 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
     PutRule: Transaction.put_rule,
+    PutDelivery: Transaction.put_delivery,
     PutSigningKey: Transaction.put_signing_key,
     PutRunner: Transaction.put_runner,
     SeeRunner: Transaction.see_runner,

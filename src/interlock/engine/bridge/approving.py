@@ -9,10 +9,11 @@ import msgspec
 
 from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
-from interlock.protocol.records import ApprovalRecord, CommandRecord
-from interlock.protocol.resources import Actor, Approval, ApprovalDoor
+from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord
+from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
 
 
 def open_approval(
@@ -38,7 +39,18 @@ def open_approval(
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
     lane.tell_approval(record, SYSTEM)
+    _ask_approvers(lane, approval)
     return approval
+
+
+def _ask_approvers(lane: Lane, approval: Approval) -> None:
+    """Have each webhook of the tenant ask, once an approval; in the opening's own transaction, so that none is missed
+    (P-8)."""
+    for tenant_id, name in lane.limits.webhooks:
+        if tenant_id == approval.tenant_id:
+            delivery = Delivery(id=f"dlv_{approval.id.removeprefix('apr_')}_{name}", tenant_id=tenant_id, channel=name,
+                                approval_id=approval.id, state="pending", created_at=lane.at)
+            lane.out.writes.append(PutDelivery(DeliveryRecord(delivery=delivery, due_ms=lane.now)))
 
 
 def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:

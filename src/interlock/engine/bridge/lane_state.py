@@ -21,6 +21,8 @@ class Limits(NamedTuple):
     pause_ttl_ms: int = PAUSE_TTL_MS
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
     """What a runner does where its buffer of a session is full (D-3)."""
+    webhooks: tuple[tuple[str, str], ...] = ()
+    """(tenant, name) of those through which approvers are asked (P-8)."""
 
 
 class Ended(msgspec.Struct):

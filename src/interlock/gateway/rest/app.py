@@ -23,6 +23,7 @@ from interlock.gateway.rest import (
     signing_keys,
     status,
     tickets,
+    webhooks,
 )
 from interlock.gateway.rest.answers import json_answer, problem_answer
 from interlock.gateway.rest.denials import Denials, personal_of
@@ -50,7 +51,7 @@ from interlock.protocol.resources import Actor
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS,
+    *tickets.OPERATIONS, *webhooks.OPERATIONS,
 )
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")

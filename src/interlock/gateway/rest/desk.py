@@ -10,6 +10,7 @@ from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
+from interlock.gateway.webhooks import Webhooks
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.ports.objects import Objects
@@ -88,3 +89,4 @@ class Front(NamedTuple):
     heartbeat_s: float
     pairings: Pairings
     access: Access
+    webhooks: Webhooks

@@ -1,0 +1,72 @@
+"""Approvers are asked by webhook: one POST a question, signed as Standard Webhooks says, so that what carries it on to
+Slack, ntfy or mail can check where it comes from (P-8)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import msgspec
+
+from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.outgoing import Outgoing, Unreached, UrlRefused
+from interlock.protocol.clock import iso
+
+TIMEOUT_S = 10.0
+ANSWER_BYTES = 65_536
+"""What comes back is not looked at; more than this is a refusal."""
+GONE = 410
+"""The receiver wants no more of these: it is not tried again."""
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES_MIN = 24
+
+
+class WebhookChannel(Channel):
+    """POSTs `{type, timestamp, data}` with `webhook-id`, `webhook-timestamp` and `webhook-signature`."""
+
+    def __init__(self, url: str, secret: bytes, outgoing: Outgoing) -> None:
+        self._url = url
+        self._secret = secret
+        self._outgoing = outgoing
+
+    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+        """Send one question. Raises NotAsked."""
+        await self._send(delivery_id, at_ms, "approval.pending", msgspec.to_builtins(asking))
+
+    async def test(self, delivery_id: str, at_ms: int) -> None:
+        """Send a message that asks nothing, to see whether it arrives. Raises NotAsked."""
+        await self._send(delivery_id, at_ms, "test", {})
+
+    async def _send(self, delivery_id: str, at_ms: int, kind: str, data: object) -> None:
+        body = msgspec.json.encode({"type": kind, "timestamp": iso(at_ms), "data": data})
+        seconds = str(at_ms // 1000)
+        headers = {"content-type": "application/json", "webhook-id": delivery_id, "webhook-timestamp": seconds,
+                   "webhook-signature": signature(self._secret, delivery_id, seconds, body)}
+        try:
+            answer = await self._outgoing.send("POST", self._url, headers=headers, body=body, max_bytes=ANSWER_BYTES,
+                                               timeout_s=TIMEOUT_S)
+        except UrlRefused as refused:
+            raise NotAsked(str(refused), final=True) from None
+        except Unreached as unreached:
+            raise NotAsked(str(unreached)) from None
+        if not 200 <= answer.status < 300:
+            raise NotAsked(f"the receiver answered with status {answer.status}", final=answer.status == GONE)
+
+
+def signature(secret: bytes, message_id: str, seconds: str, body: bytes) -> str:
+    """Sign as Standard Webhooks says: `v1,` and the base64 of HMAC-SHA-256 over `id.timestamp.body`."""
+    mac = hmac.digest(secret, f"{message_id}.{seconds}.".encode() + body, hashlib.sha256)
+    return "v1," + base64.b64encode(mac).decode()
+
+
+def read_secret(text: str) -> bytes:
+    """Read a secret, `whsec_` and base64 of at least 24 bytes. Raises ValueError with one sentence."""
+    encoded = text.strip().removeprefix(SECRET_PREFIX)
+    try:
+        secret = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise ValueError("is not `whsec_` and base64") from None
+    if len(secret) < SECRET_BYTES_MIN:
+        raise ValueError(f"has {len(secret)} bytes; at least {SECRET_BYTES_MIN} keep it from being guessed")
+    return secret

@@ -1,0 +1,115 @@
+"""`interlock webhooks`: through what approvers are asked, and what never reached them (P-8)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.values import ago
+from interlock.protocol.resources import Delivery, Webhook
+
+PATH = "/v1/webhooks"
+DELIVERY = naming.Kind("delivery", f"{PATH}/deliveries", "dlv_")
+SECRET_BYTES = 32
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+
+
+def webhooks(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the webhooks of the config."""
+    return asyncio.run(_list(where, json=json))
+
+
+def secret() -> int:
+    """Make a secret for a webhook: for a file that the config names, and for its receiver."""
+    result("whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode())
+    return Exit.DONE
+
+
+def try_(
+    name: Annotated[str, Parameter(help="The webhook's name in the config.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Send a message that asks nothing, to see whether it arrives."""
+    return asyncio.run(_test(name, where, json=json))
+
+
+def dead(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the questions that never arrived, with the reason."""
+    return asyncio.run(_dead(where, json=json))
+
+
+def retry(
+    id_: Annotated[str, Parameter(name="ID", help="The delivery: its id, a unique beginning, or @last.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Send again what never arrived."""
+    return asyncio.run(_retry(id_, where, json=json))
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(PATH)
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[Webhook]], PATH).get("webhooks", [])
+    if not found:
+        say("no webhook is in the config; add [webhooks.NAME] with url and secret_file", "dim")
+        return Exit.DONE
+    print_table([[one.name, one_line(one.host), str(one.waiting), str(one.dead)] for one in found],
+                ("WEBHOOK", "HOST", "WAITING", "DEAD"))
+    return Exit.DONE
+
+
+async def _test(name: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send(f"{PATH}/{name}/test", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{name} took a test message")
+    return Exit.DONE
+
+
+async def _dead(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(DELIVERY.path, {"state": "dead"})
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, dict[str, list[Delivery]], DELIVERY.path).get("deliveries", [])
+    if not found:
+        say("every question arrived", "dim")
+        return Exit.DONE
+    print_table([[one.id, one.channel, one.approval_id, str(one.attempts), ago(one.created_at),
+                  one_line(one.why or "", 80)] for one in found],
+                ("DELIVERY", "WEBHOOK", "APPROVAL", "TRIES", "ASKED", "WHY NOT"))
+    return Exit.DONE
+
+
+async def _retry(id_: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get(DELIVERY.path, {"state": "dead"})
+        found = decoded(raw, dict[str, list[Delivery]], DELIVERY.path).get("deliveries", [])
+        delivery = naming.pick(id_, found, DELIVERY, lambda one: one.id, lambda one: one.created_at)
+        raw = await link.send(f"{DELIVERY.path}/{delivery.id}/retry", {})
+    if json:
+        print_json(raw)
+    else:
+        result(f"{delivery.id} is sent again")
+    return Exit.DONE

@@ -1,0 +1,129 @@
+"""Asks approvers where they are: the ledger is the queue, each question goes out once a channel, is tried again while
+it does not arrive, and is listed as dead when it never did (P-8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+import structlog
+
+from interlock.ports.channel import Asking, Channel, NotAsked
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery
+from interlock.protocol.records import DeliveryRecord
+from interlock.protocol.resources import Approval, DeliveryState
+
+RETRY_MS: tuple[int, ...] = (5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000)
+"""A question that did not arrive is sent again after each of these; then it is dead."""
+AT_ONCE = 8
+"""Questions that are on their way at one time."""
+BATCH = 64
+MAX_INPUT_CHARS = 4_096
+LEDGER_RETRY_S = 5.0
+
+Redact = Callable[[str], str]
+
+log = structlog.get_logger("interlock.notifier")
+
+
+class Notifier:
+    """One task. A nudge says that the ledger may hold questions; more of them cost nothing."""
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, channels: Mapping[tuple[str, str], Channel], redact: Redact
+    ) -> None:
+        """`channels` by tenant and name."""
+        self._ledger = ledger
+        self._clock = clock
+        self.channels = channels
+        self.redact = redact
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def nudge(self) -> None:
+        """Say that a commit left questions in the ledger. Never blocks."""
+        self._wake.set()
+
+    def start(self) -> None:
+        """Begin with what an earlier gateway left."""
+        self._wake.set()
+        self._task = asyncio.create_task(self._run(), name="notifier")
+
+    async def stop(self) -> None:
+        """End; what is not known to have arrived is sent again after the next start, under the same id."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def drain(self) -> None:
+        """Send all that is due now."""
+        while due := await self._ledger.deliveries_due(self._clock.now_ms(), BATCH):
+            limit = asyncio.Semaphore(AT_ONCE)
+
+            async def deliver(record: DeliveryRecord, limit: asyncio.Semaphore = limit) -> DeliveryRecord:
+                async with limit:
+                    return await self._deliver(record)
+
+            done = await asyncio.gather(*(deliver(record) for record in due))
+            await self._ledger.commit(Batch([PutDelivery(record) for record in done]))
+
+    async def _run(self) -> None:
+        while True:
+            await self._rest()
+            self._wake.clear()
+            try:
+                await self.drain()
+            except LedgerError:
+                log.exception("approvers_not_asked")
+                await asyncio.sleep(LEDGER_RETRY_S)
+
+    async def _rest(self) -> None:
+        """Wait for a nudge, or until a question is due again."""
+        due_ms = await self._ledger.next_delivery_ms()
+        wait_s = None if due_ms is None else max(0.0, (due_ms - self._clock.now_ms()) / 1000)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._wake.wait()
+
+    async def _deliver(self, record: DeliveryRecord) -> DeliveryRecord:
+        """Send one question; gives its row as it is then."""
+        delivery, now = record.delivery, self._clock.now_ms()
+        found = await self._ledger.approval(delivery.approval_id)
+        if found is None or found.approval.state != "pending":
+            return _ended(record, "moot", "it was decided before it arrived")
+        channel = self.channels.get((delivery.tenant_id, delivery.channel))
+        if channel is None:
+            return _ended(record, "dead", f"the config has no webhook {delivery.channel} any more")
+        try:
+            await channel.ask(delivery.id, now, self._asking(found.approval))
+        except NotAsked as error:
+            return _failed(record, str(error), now, final=error.final)
+        return _ended(record, "delivered", None, delivery.attempts + 1)
+
+    def _asking(self, approval: Approval) -> Asking:
+        text = self.redact(bytes(approval.input).decode("utf-8", "replace"))
+        return Asking(approval_id=approval.id, title=self.redact(approval.title), digest=approval.digest,
+                      input=text[:MAX_INPUT_CHARS] + ("…" if len(text) > MAX_INPUT_CHARS else ""),
+                      expires_at=approval.expires_at)
+
+
+def _failed(record: DeliveryRecord, why: str, now_ms: int, *, final: bool) -> DeliveryRecord:
+    attempts = record.delivery.attempts + 1
+    if final or attempts > len(RETRY_MS):
+        log.warning("approver_not_asked", channel=record.delivery.channel, approval=record.delivery.approval_id,
+                    attempts=attempts, why=why)
+        return _ended(record, "dead", why, attempts)
+    delivery = msgspec.structs.replace(record.delivery, attempts=attempts, why=why)
+    return DeliveryRecord(delivery=delivery, due_ms=now_ms + RETRY_MS[attempts - 1])
+
+
+def _ended(
+    record: DeliveryRecord, state: DeliveryState, why: str | None, attempts: int | None = None
+) -> DeliveryRecord:
+    delivery = msgspec.structs.replace(record.delivery, state=state, why=why,
+                                       attempts=record.delivery.attempts if attempts is None else attempts)
+    return DeliveryRecord(delivery=delivery, due_ms=None)

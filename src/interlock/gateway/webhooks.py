@@ -1,0 +1,90 @@
+"""The webhooks of each tenant, what went out through them, and what never arrived (P-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from interlock.ports.channel import NotAsked
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Batch, Ledger, PutDelivery, PutIdempotency
+from interlock.protocol.identifiers import ulid
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import DeliveryRecord, IdempotencyRecord, Principal
+from interlock.protocol.resources import Delivery, Webhook
+
+COUNTED = 1_000
+"""Questions of one state that a webhook's line counts at most."""
+
+
+class Testable(Protocol):
+    """A channel that can be tried without asking anybody anything."""
+
+    async def test(self, delivery_id: str, at_ms: int) -> None:
+        """Raises NotAsked."""
+        ...
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """A webhook of the config: the host it goes to, and its channel."""
+
+    host: str
+    channel: Testable
+
+
+class Webhooks:
+    """What REST asks of webhooks. Refusals are `Problem`s."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, entropy: Entropy, hooks: Mapping[tuple[str, str], Hook]) -> None:
+        """`hooks` by tenant and name."""
+        self._ledger = ledger
+        self._clock = clock
+        self._entropy = entropy
+        self.hooks = hooks
+        self.nudge = lambda: None
+        """Called when a question is to be sent again; set by the composition."""
+
+    async def listing(self, tenant_id: str) -> list[Webhook]:
+        """The tenant's webhooks, each with how many questions wait and how many never arrived."""
+        waiting = await self._ledger.deliveries(tenant_id, "pending", COUNTED)
+        dead = await self._ledger.deliveries(tenant_id, "dead", COUNTED)
+        return [Webhook(name=name, host=hook.host, waiting=_of(waiting, name), dead=_of(dead, name))
+                for (tenant, name), hook in sorted(self.hooks.items()) if tenant == tenant_id]
+
+    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[Delivery]:
+        """Questions to approvers, newest first."""
+        return [record.delivery for record in await self._ledger.deliveries(tenant_id, state, limit)]
+
+    async def test(self, tenant_id: str, name: str) -> None:
+        """Send a message that asks nothing. Raises Problem UpstreamError where it does not arrive."""
+        hook = self.hooks.get((tenant_id, name))
+        if hook is None:
+            raise Problem("NotFound", f"There is no webhook {name}.", hint="List them with `GET /v1/webhooks`.")
+        now = self._clock.now_ms()
+        try:
+            await hook.channel.test("dlv_" + ulid(now, self._entropy(10)), now)
+        except NotAsked as error:
+            raise Problem("UpstreamError", f"The webhook {name} did not take a test message: {error}") from None
+
+    async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
+        """Keep a question that is to be sent again, and its answer."""
+        await self._ledger.commit(Batch([PutDelivery(record), PutIdempotency(remembered)]))
+        self.nudge()
+
+    async def again(self, principal: Principal, delivery_id: str) -> DeliveryRecord:
+        """A dead question as it is when it is sent again. Raises Problem NotFound or Conflict."""
+        record = await self._ledger.delivery(delivery_id)
+        if record is None or record.delivery.tenant_id != principal.tenant_id:
+            raise Problem("NotFound", f"There is no delivery {delivery_id}.",
+                          hint="List them with `GET /v1/webhooks/deliveries`.")
+        if record.delivery.state != "dead":
+            raise Problem("Conflict", f"The delivery {delivery_id} is {record.delivery.state}; only one that never "
+                          "arrived is sent again.")
+        fresh = msgspec.structs.replace(record.delivery, state="pending", attempts=0, why=None)
+        return DeliveryRecord(delivery=fresh, due_ms=self._clock.now_ms())
+
+
+def _of(records: list[DeliveryRecord], name: str) -> int:
+    return sum(record.delivery.channel == name for record in records)

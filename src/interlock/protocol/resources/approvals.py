@@ -1,0 +1,199 @@
+"""Approvals as REST shows and takes them: votes, what is remembered, keys that sign, and who was asked (section 3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from interlock.protocol.resources.base import Actor, Body, Decision, Resource
+
+ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]
+
+
+ApprovalDoor = Literal["command", "tool"]
+
+
+class Vote(Resource, frozen=True, kw_only=True):
+    """One person's vote on an approval. One that was withdrawn stays to be seen, and counts no more (P-3)."""
+
+    by: str
+    at: str
+    decision: Decision
+    method: Literal["acl", "signature"]
+    comment: str | None = None
+    role: str | None = None
+    key_id: str | None = None
+    """The key that signed it (P-4)."""
+    withdrawn_at: str | None = None
+
+
+class Quorum(Resource, frozen=True, kw_only=True):
+    """A part of an approval's quorum: at least `min` of the yeses come from people of `role` (P-1)."""
+
+    role: str
+    min: int
+
+
+class Approval(Resource, frozen=True, kw_only=True):
+    """An approval with either door (racp section 3). `input` is the bytes that `digest` (SHA-256, hex) covers."""
+
+    id: str
+    tenant_id: str
+    door: ApprovalDoor
+    kind: Literal["permission", "question"] = "permission"
+    state: ApprovalState
+    created_at: str
+    expires_at: str
+    title: str
+    tool_name: str | None = None
+    agent_id: str
+    runner_id: str | None = None
+    workspace: str | None = None
+    session_id: str
+    command_id: str | None = None
+    interaction_id: str | None = None
+    invocation_id: str | None = None
+    requested_by: Actor | None = None
+    digest: str
+    input: msgspec.Raw
+    rule: str
+    required: int = 1
+    groups: list[Quorum] = []
+    deny_threshold: int = 1
+    votes: list[Vote] = []
+    decided_at: str | None = None
+    decided_by: str | None = None
+    comment: str | None = None
+    answer: str | None = None
+    """What was answered to a question (`kind` question)."""
+    self_approval: bool = True
+    signed: bool = False
+    """Only votes that are signed count (P-4)."""
+    supersedes: str | None = None
+    """The approval whose input was changed into this one's (P-2)."""
+    superseded_by: str | None = None
+    remembered: str | None = None
+    """The rule that its decision left behind (A-9)."""
+
+
+class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
+
+    `command` is a regular expression for the whole line, `path` a glob; `any_input` covers whatever the tool is given.
+    """
+
+    tool: str | None = None
+    command: str | None = None
+    path: str | list[str] | None = None
+    any_input: bool = False
+
+
+class Remembering(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`remember` of a vote: "always", for this session or for the tenant (A-9)."""
+
+    scope: Literal["session", "rule"]
+    match: RuleMatch | None = None
+
+
+class RememberedRule(Resource, frozen=True, kw_only=True):
+    """A person's "always" as a rule of policy: audited, listed, revocable (A-9, P-1).
+
+    `rule` is what the config's `[[policy.rules]]` would say.
+    """
+
+    id: str
+    tenant_id: str
+    created_at: str
+    created_by: str
+    approval_id: str
+    rule: dict[str, Any]
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+
+
+class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """`POST /v1/approvals/{id}/grants`. With method signature, `at` is the signed moment (P-4)."""
+
+    decision: Decision
+    comment: str | None = None
+    method: Literal["acl", "signature"] = "acl"
+    signature: str | None = None
+    key_id: str | None = None
+    at: str | None = None
+    option_id: str | None = None
+    updated_input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Another input than was asked for, as bytes: what is approved then has its own digest (P-2)."""
+    remember: Remembering | None = None
+    digest: str | None = None
+    idempotency_key: str | None = None
+
+
+class WithdrawalBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/approvals/{id}/withdrawals`."""
+
+    idempotency_key: str | None = None
+
+
+class AnswerBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/approvals/{id}/answers`: the words, or null to decline."""
+
+    text: str | None
+    idempotency_key: str | None = None
+
+
+class SigningKeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/signing-keys`: an Ed25519 public key, 32 bytes as base64."""
+
+    public_key: str
+    label: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    idempotency_key: str | None = None
+
+
+class SigningKey(Resource, frozen=True, kw_only=True):
+    """A person's key for votes by signature (P-4)."""
+
+    key_id: str
+    tenant_id: str
+    owner: Actor
+    public_key: str
+    label: str = ""
+    created_at: str
+    revoked_at: str | None = None
+
+
+class CommandApproval(Resource, frozen=True, kw_only=True):
+    """`GET /v1/commands/{id}/approval` in the seed's shape."""
+
+    command_id: str
+    required: int
+    grants: list[dict[str, str]]
+
+
+DeliveryState = Literal["pending", "delivered", "dead", "moot"]
+
+
+class Delivery(Resource, frozen=True, kw_only=True):
+    """A question to approvers on its way through one webhook (P-8).
+
+    pending: not there yet · delivered · dead: it never arrived · moot: decided before it arrived.
+    """
+
+    id: str
+    tenant_id: str
+    channel: str
+    approval_id: str
+    state: DeliveryState
+    created_at: str
+    attempts: int = 0
+    why: str | None = None
+    """Why it has not arrived."""
+
+
+class Webhook(Resource, frozen=True, kw_only=True):
+    """A webhook of the config, as it is listed: its host alone, since a URL may hold a secret (P-8)."""
+
+    name: str
+    host: str
+    waiting: int
+    dead: int

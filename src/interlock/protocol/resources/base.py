@@ -1,0 +1,24 @@
+"""What the resources of REST share: the two kinds of struct, and who acts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Decision = Literal["grant", "deny"]
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of what is shown: absent fields stay absent."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of what is taken: an unknown field is an error that names it."""
+
+
+class Actor(Resource, frozen=True, kw_only=True):
+    """Who did something, set by the server from the credential."""
+
+    type: Literal["user", "agent"]
+    id: str

@@ -1,0 +1,107 @@
+"""Sessions, runners and what else is listed, as REST shows and takes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from interlock.protocol.resources.base import Body, Resource
+
+
+class SessionFile(Resource, frozen=True, kw_only=True):
+    """A file that travelled in a session (E-5). `purpose`: prompt, output, tool, tool_output, or an agent's word."""
+
+    transfer_id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    purpose: str
+    created_at: str
+
+
+class Session(Resource, frozen=True, kw_only=True):
+    """A session as every surface shows it (N-3)."""
+
+    session_id: str
+    session_key: str
+    tenant_id: str
+    agent_id: str
+    runner_id: str | None = None
+    workspace: str | None = None
+    state: str
+    attached: bool = False
+    created_at: str
+    updated_at: str
+    turn_id: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    context_tokens: int | None = None
+    frames: int = 0
+    last_durable_seq: int = 0
+    lost_frame_count: int = 0
+    observed: bool = False
+    """Another gateway controls it: here it is shown, and takes no commands (D-5)."""
+    controller: str | None = None
+    """Id of the gateway that controls it."""
+
+
+class Compaction(Resource, frozen=True, kw_only=True):
+    """A compaction that was asked for: `message_id` is the control frame that `session.compacted`, or
+    `session.error`, names in `metadata.in_reply_to` (T-6)."""
+
+    session_id: str
+    request_id: str
+    message_id: str
+    cursor: str
+    """Where the session's stream goes on behind the request."""
+
+
+class Node(Resource, frozen=True, kw_only=True):
+    """A runner as `GET /v1/edge/nodes` lists it (L-6)."""
+
+    node_id: str
+    device_name: str
+    status: Literal["online", "busy", "offline"]
+    last_seen: str
+    capabilities: list[str]
+    active_sessions_count: int
+    config_versions: dict[str, str]
+    agents: list[dict[str, Any]] = []
+    roots: list[str] = []
+
+
+class Runner(Resource, frozen=True, kw_only=True):
+    """A paired runner, as `GET /v1/runners` lists it; a revoked one stays in the list (L-3)."""
+
+    runner_id: str
+    device_name: str
+    status: Literal["online", "busy", "offline"]
+    created_at: str
+    last_seen: str
+    revoked: bool
+
+
+class PairingCode(Resource, frozen=True, kw_only=True):
+    """A one-time code that pairs one runner; shown once (L-3)."""
+
+    code: str
+    expires_at: str
+    device_name: str | None = None
+
+
+class RunnerToken(Resource, frozen=True, kw_only=True):
+    """A runner's id and its token, shown once (L-3)."""
+
+    runner_id: str
+    token: str
+
+
+class AuditErasureBody(Body, frozen=True, kw_only=True):
+    """Body of `POST /v1/audit/erasures` (U-4): records by number, or the `who.id` whose records are meant."""
+
+    records: Annotated[list[int], msgspec.Meta(max_length=500)] | None = None
+    who: str | None = None
+    idempotency_key: str | None = None

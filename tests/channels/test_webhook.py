@@ -1,0 +1,79 @@
+"""A question goes out as one signed POST, and says when it did not arrive (P-8)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.channels.webhook import WebhookChannel, read_secret, signature
+from interlock.ports.channel import Asking, NotAsked
+from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
+
+pytestmark = pytest.mark.anyio
+SECRET = bytes(range(24))
+ASKING = Asking(approval_id="apr_1", title="rm", digest="ab", input='{"command":"rm"}', expires_at="later")
+AT_MS = 1_800_000_000_123
+
+
+class Receiver(Outgoing):
+    """Answers every request alike, and keeps what came."""
+
+    def __init__(self, answer: int | Exception) -> None:
+        self._answer = answer
+        self.got: list[tuple[str, Mapping[str, str], bytes]] = []
+
+    def check(self, url: str) -> None:
+        return
+
+    async def send(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None,
+                   max_bytes: int, timeout_s: float) -> Answer:
+        self.got.append((f"{method} {url}", headers, body or b""))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return Answer(self._answer, b"")
+
+
+@pytest.mark.req("P-8")
+async def test_title_digest_and_input_go_out_signed_and_nothing_more() -> None:
+    receiver = Receiver(204)
+    await WebhookChannel("https://hooks.example/x", SECRET, receiver).ask("dlv_1", AT_MS, ASKING)
+    (line, headers, body), = receiver.got
+    assert line == "POST https://hooks.example/x"
+    assert msgspec.json.decode(body) == {
+        "type": "approval.pending", "timestamp": "2027-01-15T08:00:00.123Z",
+        "data": {"approval_id": "apr_1", "title": "rm", "digest": "ab", "input": '{"command":"rm"}',
+                 "expires_at": "later"}}
+    assert headers["webhook-id"] == "dlv_1"
+    assert headers["webhook-timestamp"] == "1800000000"
+    assert headers["webhook-signature"] == signature(SECRET, "dlv_1", "1800000000", body)
+
+
+@pytest.mark.req("P-8")
+def test_the_signature_is_the_one_of_standard_webhooks() -> None:
+    # The example of that specification's own documents.
+    secret = read_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    body = b'{"test": 2432232314}'
+    assert signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body) == \
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.req("P-8")
+@pytest.mark.parametrize(("answer", "final", "sentence"), [
+    (500, False, "status 500"), (302, False, "status 302"), (404, False, "status 404"), (410, True, "status 410"),
+    (Unreached("nobody answered"), False, "nobody answered"), (UrlRefused("an address inside"), True, "inside"),
+])
+async def test_what_did_not_arrive_says_why_and_whether_it_ever_can(answer: Any, final: bool, sentence: str) -> None:
+    with pytest.raises(NotAsked, match=sentence) as caught:
+        await WebhookChannel("https://hooks.example/x", SECRET, Receiver(answer)).test("dlv_1", AT_MS)
+    assert caught.value.final is final
+
+
+@pytest.mark.req("P-8")
+@pytest.mark.parametrize("text", ["", "whsec_%%", "whsec_" + base64.b64encode(b"short").decode()])
+def test_a_secret_that_keeps_nothing_secret_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|bytes"):
+        read_secret(text)

@@ -1,0 +1,135 @@
+"""Each approver is asked once an approval, again while it does not arrive, and what never did is listed (P-8)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine.conversation import Table
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_MS, Notifier
+from interlock.ports.channel import Asking, NotAsked
+from interlock.protocol.resources import Delivery
+
+pytestmark = pytest.mark.anyio
+
+
+class Inbox:
+    """A channel that keeps what it is asked, or fails as a test says."""
+
+    def __init__(self, *failures: NotAsked) -> None:
+        self.asked: list[tuple[str, Asking]] = []
+        self._failures = list(failures)
+
+    async def ask(self, delivery_id: str, at_ms: int, asking: Asking) -> None:
+        self.asked.append((delivery_id, asking))
+        if self._failures:
+            raise self._failures.pop(0)
+
+
+async def held(table: Table, command: str = "make") -> str:
+    """Hold a tool call before a yes, at a gateway with two webhooks, one of another tenant."""
+    table.engine.configure(table.policy, Limits(webhooks=(("default", "ops"), ("other", "theirs"))))
+    execute = await table.execute()
+    session_id = execute.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id, command)
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+def notifier(table: Table, **channels: Inbox) -> Notifier:
+    return Notifier(table.ledger, table.clock, {("default", name): inbox for name, inbox in channels.items()},
+                    lambda text: text.replace("hunter2", "…"))
+
+
+async def delivery(table: Table) -> Delivery:
+    found = await table.ledger.deliveries("default", None, 10)
+    assert len(found) == 1
+    return found[0].delivery
+
+
+@pytest.mark.req("P-8", "P-5", "K-4")
+async def test_an_approval_is_asked_once_of_the_tenants_own_webhooks_with_its_input_redacted() -> None:
+    table, inbox = Table(), Inbox()
+    approval_id = await held(table, "login --password hunter2")
+    await notifier(table, ops=inbox).drain()
+    await notifier(table, ops=inbox).drain()
+    (delivery_id, asking), = inbox.asked
+    assert asking.approval_id == approval_id
+    assert (asking.title, asking.input) == ("login --password …", '{"command":"login --password …"}')
+    assert ((await delivery(table)).state, (await delivery(table)).id) == ("delivered", delivery_id)
+    assert await table.ledger.deliveries("other", None, 10) == []
+
+
+@pytest.mark.req("P-8")
+async def test_what_did_not_arrive_is_sent_again_under_the_same_id_and_is_dead_in_the_end() -> None:
+    table, inbox = Table(), Inbox(*[NotAsked("away")] * (len(RETRY_MS) + 1))
+    await held(table)
+    asks = notifier(table, ops=inbox)
+    for wait_ms in (*RETRY_MS, 0):
+        await asks.drain()
+        due_ms = await table.ledger.next_delivery_ms()
+        assert due_ms is None if not wait_ms else due_ms == table.clock.now_ms() + wait_ms
+        await asks.drain()  # Not due yet: nothing goes out.
+        table.clock.advance(wait_ms)
+    assert len(inbox.asked) == len(RETRY_MS) + 1
+    assert len({delivery_id for delivery_id, _ in inbox.asked}) == 1
+    dead = await delivery(table)
+    assert (dead.state, dead.why, dead.attempts) == ("dead", "away", len(RETRY_MS) + 1)
+
+
+@pytest.mark.req("P-8")
+async def test_what_can_never_arrive_is_dead_at_once() -> None:
+    table = Table()
+    await held(table)
+    await notifier(table, ops=Inbox(NotAsked("an address inside", final=True))).drain()
+    assert ((await delivery(table)).state, (await delivery(table)).attempts) == ("dead", 1)
+
+
+@pytest.mark.req("P-8")
+async def test_nobody_is_asked_what_is_decided_already() -> None:
+    table, inbox = Table(), Inbox()
+    await table.vote(await held(table), "grant")
+    await notifier(table, ops=inbox).drain()
+    assert (inbox.asked, (await delivery(table)).state) == ([], "moot")
+
+
+@pytest.mark.req("P-8")
+async def test_a_webhook_that_left_the_config_leaves_its_questions_on_the_dead_letter_list() -> None:
+    table = Table()
+    await held(table)
+    await notifier(table).drain()
+    assert "no webhook ops" in ((await delivery(table)).why or "")
+
+
+@pytest.mark.req("P-8")
+async def test_a_long_input_is_cut() -> None:
+    table, inbox = Table(), Inbox()
+    await held(table, "x" * 2 * MAX_INPUT_CHARS)
+    await notifier(table, ops=inbox).drain()
+    assert len(inbox.asked[0][1].input) == MAX_INPUT_CHARS + 1
+
+
+@pytest.mark.req("P-8", "C-4")
+async def test_a_nudge_sends_it_and_a_restart_sends_what_was_left() -> None:
+    table, inbox = Table(), Inbox()
+    asks = notifier(table, ops=inbox)
+    table.engine.lanes.on_delivery = asks.nudge
+    asks.start()
+    first = await held(table)
+    await _until(lambda: len(inbox.asked) == 1)
+    await asks.stop()
+    second = await held(table)
+    again = notifier(table, ops=inbox)
+    again.start()
+    await _until(lambda: {asking.approval_id for _, asking in inbox.asked} == {first, second})
+    await again.stop()
+
+
+async def _until(true: Any) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0)
