@@ -151,3 +151,16 @@ async def test_the_controller_asks_its_runner_to_hand_over(table: Table) -> None
     await table.engine.release_session(OWNER, session_id, OTHER, remember)
     assert table.wire.last("control.session.release").payload.to == OTHER
     assert (await table.lane(session_id)).lane.state.controller == "", "it passes when the runner says so"
+
+
+@pytest.mark.req("D-7")
+async def test_a_refusal_that_hello_repeats_is_not_told_twice(table: Table) -> None:
+    """Any other refusal has a `session.error` of its own, which the history brings and which says what becomes of it."""
+    _, session_id = await running(table)
+    told = p.RefusedControl(message_id="m", error_code="PROMPT_IN_PROGRESS", message="The session already works.")
+    shell = await table.lane(session_id)
+    before = shell.lane.state.n
+    await shell.call(lambda lane: control_refused(lane, told))
+    assert shell.lane.state.n == before
+    await refused(table, session_id)
+    assert shell.lane.state.n > before
