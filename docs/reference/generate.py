@@ -141,7 +141,9 @@ def rest() -> str:
         "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
         "key, nor does `POST /v1/runners/pair`, whose code is the credential. Bodies are JSON in UTF-8, and an",
         "unknown field is refused. Errors are `application/problem+json`:",
-        "[each by its code](../how-to/errors.md).")
+        "[each by its code](../how-to/errors.md). All of it, with every answer and every code that each operation",
+        "can give, is in the [OpenAPI document](../../spec/openapi.json), which a gateway serves at",
+        "`GET /openapi.json` without a key.")
     rows: list[tuple[str, ...]] = []
     bodies: dict[str, type[msgspec.Struct]] = {}
     for one in OPERATIONS:
@@ -163,9 +165,8 @@ def rest() -> str:
         "text/event-stream` the same path stays open; an SSE `id` is the cursor, and `Last-Event-ID` beats",
         "`since`. `wait` (seconds, at most 30) holds a poll open until something comes. A command's stream ends",
         "after the `state` event with a terminal state; a reconnect past its end is answered 204."), *paragraph(
-        "`pause` and `resume`, `method: signature` and `updated_input` are in the forms and are answered",
-        "UnsupportedCapability. There is no OpenAPI document, no WebSocket for viewers and no page for a browser",
-        "yet."),
+        "Many streams go over one connection at the WebSocket `/v1/stream`; the OpenAPI document says how. There is",
+        "no page for a browser yet."),
               "## Codes", "", *table(("code", "status", "retryable", "means"), (
                   (f"`{code}`", str(kind.status), "yes" if kind.retryable else "no", kind.title)
                   for code, kind in PROBLEMS.items()))]

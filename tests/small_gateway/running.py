@@ -21,6 +21,7 @@ from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import Batch, PutKey, PutTenant
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
+from small_gateway.declared import check_declared
 from small_gateway.desk import NOW, SmallDesk
 
 
@@ -37,7 +38,7 @@ class Gateway:
 
     def as_role(self, role: str, tenant: str = "default") -> httpx2.AsyncClient:
         return httpx2.AsyncClient(base_url=self.base, headers={"Authorization": f"Bearer ilk_{tenant}_{role}"},
-                                  timeout=20)
+                                  timeout=20, event_hooks={"response": [check_declared]})
 
     async def post(self, path: str, body: Any = None, key: str | None = None, **more: Any) -> httpx2.Response:
         """Post with a fresh idempotency key, or with the one given ("" for none)."""

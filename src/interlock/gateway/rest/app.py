@@ -25,7 +25,7 @@ from interlock.gateway.rest import (
     tickets,
     webhooks,
 )
-from interlock.gateway.rest.answers import json_answer, problem_answer
+from interlock.gateway.rest.answers import json_answer, problem_answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.gate import Gate, with_rates
@@ -43,6 +43,7 @@ from interlock.gateway.rest.routes import (
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.strict import read_json, typed
 from interlock.ports.ledger import LedgerError
+from interlock.protocol.answers import Health
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
@@ -53,6 +54,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *webhooks.OPERATIONS,
 )
+
+DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
+"""Where the API describes itself, to anyone (F-2)."""
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
 """Stands where an operation asks for no key."""
@@ -106,6 +110,8 @@ class RestApp:
         path = request.scope["path"]
         if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
             return await self._health(path)
+        if path in DOCUMENT_PATHS and request.method in ("GET", "HEAD"):
+            return raw_answer(_document())
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
         return await self._operate_noted(request, await self._known(request.scope))
@@ -171,7 +177,14 @@ class RestApp:
     async def _health(self, path: str) -> Response:
         if path == "/readyz":
             await self._front.desk.ledger.gateway_id()
-        return json_answer({"ok": True})
+        return json_answer(Health(ok=True))
+
+
+def _document() -> bytes:
+    """The OpenAPI document; it is made from this module's table, so it is fetched when it is first asked for."""
+    from interlock.gateway.rest import openapi
+
+    return openapi.document()
 
 
 async def read_body(request: Request, optional: bool) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast, get_args
 
-import msgspec
 from starlette.types import ASGIApp
 
 from interlock.command.remembering import plain, rule_of
@@ -14,6 +13,7 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
@@ -28,14 +28,6 @@ from interlock.protocol.resources import (
 )
 
 LIST = "list/approvals"
-
-
-class ApprovalPage(msgspec.Struct, frozen=True):
-    """A page of approvals, newest first."""
-
-    items: list[Approval]
-    next_cursor: str | None
-    has_more: bool
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -107,7 +99,7 @@ async def proposal(call: Call) -> ASGIApp:
     decision = call.choice("decision", get_args(Decision)) or "grant"
     subject = subject_of_approval(approval, call.front.clock.now_ms())
     wish = Remembering(scope=cast("Any", scope))
-    return json_answer({"rule": plain(rule_of(approval, subject, cast("Any", decision), wish))})
+    return json_answer(ProposedRule(plain(rule_of(approval, subject, cast("Any", decision), wish))))
 
 
 async def explain(call: Call) -> ASGIApp:
@@ -126,13 +118,16 @@ async def _find(call: Call) -> Approval:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit")),
-    Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS),
-    Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody),
+    Operation("GET", "/approvals", "listApprovals", listing, READERS, ("state", "cursor", "limit"),
+              answers=ApprovalPage),
+    Operation("GET", "/approvals/{approval_id}", "getApproval", show, READERS, answers=Approval),
+    Operation("POST", "/approvals/{approval_id}/grants", "vote", vote, APPROVERS, body=GrantBody,
+              answers=Approval, codes=("Conflict", "QuotaExceeded", "UnsupportedCapability")),
     Operation("POST", "/approvals/{approval_id}/answers", "answerQuestion", answer, OPERATORS | APPROVERS,
-              body=AnswerBody),
+              body=AnswerBody, answers=Approval, codes=("Conflict",)),
     Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
-              body=WithdrawalBody, body_optional=True),
-    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS, ("scope", "decision")),
-    Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS),
+              body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",)),
+    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS, ("scope", "decision"),
+              answers=ProposedRule, codes=("Conflict",)),
+    Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS, answers=Explanation),
 )

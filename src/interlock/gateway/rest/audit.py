@@ -17,6 +17,7 @@ from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import ADMINS, AUDITORS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, EraseAudit, PutIdempotency
+from interlock.protocol.answers import AuditPage, ConsistencyProof, Erased, InclusionProof
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Place, Problem
@@ -24,21 +25,6 @@ from interlock.protocol.records import AuditDraft
 from interlock.protocol.resources import AuditErasureBody
 
 NDJSON = "application/x-ndjson"
-
-
-class AuditPage(msgspec.Struct, frozen=True):
-    """A page of the log: {seq, hash, personal, record} each, oldest first."""
-
-    items: list[msgspec.Raw]
-    next_cursor: str
-    has_more: bool
-
-
-class Erased(msgspec.Struct, frozen=True):
-    """The records whose personal data is gone now, and whether more were asked for than one request erases."""
-
-    erased: list[int]
-    has_more: bool
 
 
 async def reading(call: Call) -> ASGIApp:
@@ -133,12 +119,12 @@ def _scope(tenant: str) -> str:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit")),
+    Operation("GET", "/audit", "readAudit", reading, AUDITORS, ("since", "limit"), answers=AuditPage),
     Operation("GET", "/audit/export", "exportAudit", export, AUDITORS, media=(NDJSON,)),
     Operation("GET", "/audit/checkpoint", "auditCheckpoint", audit_proofs.checkpoint, AUDITORS, media=("text/plain",)),
     Operation("GET", "/audit/proof/inclusion", "proveInclusion", audit_proofs.inclusion_proof, AUDITORS,
-              ("seq", "size")),
+              ("seq", "size"), answers=InclusionProof, codes=("NotFound",)),
     Operation("GET", "/audit/proof/consistency", "proveConsistency", audit_proofs.consistency_proof, AUDITORS,
-              ("first", "second")),
-    Operation("POST", "/audit/erasures", "eraseAudit", erase, ADMINS, body=AuditErasureBody),
+              ("first", "second"), answers=ConsistencyProof, codes=("NotFound",)),
+    Operation("POST", "/audit/erasures", "eraseAudit", erase, ADMINS, body=AuditErasureBody, answers=Erased),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -12,29 +11,10 @@ from interlock.command.note import Checkpoint
 from interlock.gateway.checkpoints import compute
 from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.routes import Call
+from interlock.protocol.answers import ConsistencyProof, InclusionProof
 from interlock.protocol.problems import Place, Problem
 
 MAX_SIZE = 999_999_999
-
-
-class InclusionProof(msgspec.Struct, frozen=True):
-    """That record `seq` is leaf `seq` - 1 of the tree of `size` records; all hashes in hex, lowest sibling first."""
-
-    seq: int
-    size: int
-    hash: str
-    root: str
-    proof: list[str]
-
-
-class ConsistencyProof(msgspec.Struct, frozen=True):
-    """That the tree of `first` records is the beginning of that of `second`; all hashes in hex."""
-
-    first: int
-    second: int
-    first_root: str
-    second_root: str
-    proof: list[str]
 
 
 async def checkpoint(call: Call) -> ASGIApp:

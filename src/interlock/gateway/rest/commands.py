@@ -15,6 +15,7 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
+from interlock.protocol.answers import CommandPage, StatusPage
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
@@ -22,25 +23,6 @@ from interlock.protocol.records import CommandRecord, IdempotencyRecord
 from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState
 
 LIST = "list/commands"
-
-
-class CommandPage(msgspec.Struct, frozen=True):
-    """A page of commands, newest first, without their payloads (their digests stay)."""
-
-    items: list[Command]
-    next_cursor: str | None
-    has_more: bool
-
-
-class StatusPage(msgspec.Struct, frozen=True):
-    """A page of a command's status events (S-1)."""
-
-    events: list[msgspec.Raw]
-    next_cursor: str
-    has_more: bool
-    state: CommandState
-    terminal: bool
-    last_heartbeat_at: str | None
 
 
 async def find(call: Call) -> CommandRecord:
@@ -168,11 +150,13 @@ def _name(body: bytes) -> str:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody),
+    Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
+              answers=Command, status=202, codes=("Conflict", "NotFound", "QuotaExceeded", "UnsupportedCapability")),
     Operation("GET", "/commands", "listCommands", listing, READERS,
-              ("state", "agent", "session", "actor", "cursor", "limit")),
-    Operation("GET", "/commands/{command_id}", "getCommand", show, READERS),
+              ("state", "agent", "session", "actor", "cursor", "limit"), answers=CommandPage),
+    Operation("GET", "/commands/{command_id}", "getCommand", show, READERS, answers=Command),
     Operation("GET", "/commands/{command_id}/status", "getStatus", status, READERS, streams.QUERY,
-              media=("application/json", streams.SSE)),
-    Operation("GET", "/commands/{command_id}/approval", "getCommandApproval", approval, READERS),
+              media=("application/json", streams.SSE), answers=StatusPage),
+    Operation("GET", "/commands/{command_id}/approval", "getCommandApproval", approval, READERS,
+              answers=CommandApproval),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.engine.stored_files import whole
@@ -15,6 +14,7 @@ from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
 from interlock.ports.objects import Objects
+from interlock.protocol.answers import FilePage
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
@@ -26,14 +26,6 @@ SHOWN_AS_THEY_ARE = frozenset({
     "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/gif", "image/jpeg", "image/png", "image/webp",
 })
 """Media types that a browser may take at their word; whatever else an agent calls its file, goes out as bytes."""
-
-
-class FilePage(msgspec.Struct, frozen=True):
-    """A page of a session's files, in the order in which they were kept."""
-
-    items: list[SessionFile]
-    next_cursor: str | None
-    has_more: bool
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -99,7 +91,8 @@ def _resource(record: FileRecord) -> SessionFile:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions/{session_id}/files", "listFiles", listing, READERS, ("cursor", "limit")),
+    Operation("GET", "/sessions/{session_id}/files", "listFiles", listing, READERS, ("cursor", "limit"),
+              answers=FilePage),
     Operation("GET", "/sessions/{session_id}/files/{transfer_id}", "getFile", content, READERS,
               media=(BINARY, *sorted(SHOWN_AS_THEY_ARE))),
 )

@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, EVERYBODY, OWNERS
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.protocol.access import EmptyBody, Key, KeyBody, Tenant, TenantBody, Whoami, named_roles
+from interlock.protocol.access import EmptyBody, Key, KeyBody, MadeKey, Tenant, TenantBody, Whoami, named_roles
+from interlock.protocol.answers import KeyList, TenantList
 from interlock.protocol.clock import iso
 from interlock.protocol.records import IdempotencyRecord, KeyRecord, TenantRecord
-
-
-class KeyList(msgspec.Struct, frozen=True):
-    """`GET /v1/keys`: every key that was ever made in the tenant, oldest first."""
-
-    keys: list[Key]
-
-
-class TenantList(msgspec.Struct, frozen=True):
-    """`GET /v1/tenants`."""
-
-    tenants: list[Tenant]
 
 
 async def whoami(call: Call) -> ASGIApp:
@@ -116,16 +104,19 @@ def _tenant(record: TenantRecord) -> Tenant:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/whoami", "whoami", whoami, EVERYBODY),
-    Operation("GET", "/keys", "listKeys", listing, ADMINS, ("tenant",)),
-    Operation("POST", "/keys", "makeKey", make, ADMINS, body=KeyBody, secret=True),
+    Operation("GET", "/whoami", "whoami", whoami, EVERYBODY, answers=Whoami),
+    Operation("GET", "/keys", "listKeys", listing, ADMINS, ("tenant",), answers=KeyList, codes=("NotFound",)),
+    Operation("POST", "/keys", "makeKey", make, ADMINS, body=KeyBody, secret=True,
+              answers=MadeKey, status=201, codes=("Conflict", "NotFound", "QuotaExceeded")),
     Operation("POST", "/keys/{key_id}/rotate", "rotateKey", rotate, ADMINS, body=EmptyBody, body_optional=True,
-              secret=True),
-    Operation("POST", "/keys/{key_id}/revoke", "revokeKey", revoke, ADMINS, body=EmptyBody, body_optional=True),
-    Operation("GET", "/tenants", "listTenants", tenants, OWNERS),
-    Operation("POST", "/tenants", "makeTenant", make_tenant, OWNERS, body=TenantBody),
+              secret=True, answers=MadeKey, codes=("Conflict",)),
+    Operation("POST", "/keys/{key_id}/revoke", "revokeKey", revoke, ADMINS, body=EmptyBody, body_optional=True,
+              answers=Key, codes=("Conflict",)),
+    Operation("GET", "/tenants", "listTenants", tenants, OWNERS, answers=TenantList),
+    Operation("POST", "/tenants", "makeTenant", make_tenant, OWNERS, body=TenantBody,
+              answers=Tenant, status=201, codes=("Conflict", "QuotaExceeded")),
     Operation("POST", "/tenants/{tenant_id}/suspend", "suspendTenant", suspend, OWNERS, body=EmptyBody,
-              body_optional=True),
+              body_optional=True, answers=Tenant, codes=("Conflict",)),
     Operation("POST", "/tenants/{tenant_id}/restore", "restoreTenant", restore, OWNERS, body=EmptyBody,
-              body_optional=True),
+              body_optional=True, answers=Tenant, codes=("Conflict",)),
 )

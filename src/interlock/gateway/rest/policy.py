@@ -14,34 +14,13 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutRule
+from interlock.protocol.answers import Explanation, PolicyRules, RuleList
+from interlock.protocol.bodies import RevokeRuleBody
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, RuleRecord
-from interlock.protocol.resources import Body, RememberedRule
-
-
-class RevokeRuleBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/policy/rules/{id}/revoke`."""
-
-    idempotency_key: str | None = None
-
-
-class RuleList(msgspec.Struct, frozen=True):
-    """`GET /v1/policy/rules`: every rule that was ever remembered, oldest first."""
-
-    rules: list[RememberedRule]
-
-
-class Explanation(msgspec.Struct, frozen=True):
-    """What policy says of a call. `steps` are the rules in order up to the one that decides; `missed` is the match
-    field that kept a rule from deciding."""
-
-    effect: str
-    rule: str
-    required: int
-    reason: str | None
-    steps: list[dict[str, str | None]]
+from interlock.protocol.resources import RememberedRule
 
 
 async def show(call: Call) -> ASGIApp:
@@ -49,7 +28,7 @@ async def show(call: Call) -> ASGIApp:
     tenant = call.principal.tenant_id
     rules = [{"source": source, **plain(rule)} for source, rule in call.front.desk.policy.listed()
              if rule.tenant in (None, tenant)]
-    return json_answer({"rules": rules})
+    return json_answer(PolicyRules(rules))
 
 
 async def decision(call: Call) -> ASGIApp:
@@ -131,11 +110,11 @@ def _input(call: Call) -> bytes:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/policy", "getPolicy", show, READERS),
+    Operation("GET", "/policy", "getPolicy", show, READERS, answers=PolicyRules),
     Operation("GET", "/policy/decision", "decide", decision, READERS,
               ("door", "agent", "tool", "kind", "command", "path", "input", "workspace", "origin", "permission", "type",
-               "session_id", "cost_usd")),
-    Operation("GET", "/policy/rules", "listRememberedRules", remembered, READERS),
+               "session_id", "cost_usd"), answers=Explanation),
+    Operation("GET", "/policy/rules", "listRememberedRules", remembered, READERS, answers=RuleList),
     Operation("POST", "/policy/rules/{rule_id}/revoke", "revokeRememberedRule", revoke, ADMINS, body=RevokeRuleBody,
-              body_optional=True),
+              body_optional=True, answers=RememberedRule),
 )

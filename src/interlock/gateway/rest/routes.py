@@ -65,6 +65,16 @@ class Operation(NamedTuple):
     """The answer holds a secret that is shown once: it is kept sealed under its idempotency key."""
     public: bool = False
     """It asks for no key: the body is the credential."""
+    answers: Any = None
+    """The type of its JSON answer; None where it answers with something else (`media`)."""
+    status: int = 200
+    """The status of that answer."""
+    also: tuple[tuple[int, str], ...] = ()
+    """Further statuses of the same answer, and when."""
+    codes: tuple[str, ...] = ()
+    """Codes of F-1 that it answers beside those that its form brings with it (`problem_forms.codes_of`)."""
+    headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
+    """Headers that it reads beside those that its form brings with it: name, JSON Schema, what it says."""
 
 
 class Found(NamedTuple):

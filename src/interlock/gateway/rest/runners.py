@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, READERS
 from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.answers import RunnerList
+from interlock.protocol.bodies import PairBody, PairingBody, RunnerBody
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, RunnerRecord
-from interlock.protocol.resources import Body, Node, PairingCode, Runner, RunnerToken
+from interlock.protocol.resources import Node, PairingCode, Runner, RunnerToken
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
-
-
-class PairingBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/runners/pairings`: a name for the host, which the runner may give itself."""
-
-    device_name: DeviceName = ""
-    idempotency_key: str | None = None
-
-
-class PairBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/runners/pair`: the code as it was shown; case, spaces and hyphens do not matter."""
-
-    code: Annotated[str, msgspec.Meta(max_length=64)]
-    device_name: DeviceName = ""
-
-
-class RunnerBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/runners/{id}/rotate` and `/revoke`."""
-
-    idempotency_key: str | None = None
-
-
-class RunnerList(msgspec.Struct, frozen=True):
-    """`GET /v1/runners`: every runner that was ever paired, oldest first."""
-
-    runners: list[Runner]
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -115,12 +88,13 @@ def _name(text: str) -> str:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/runners", "listRunners", listing, READERS),
+    Operation("GET", "/runners", "listRunners", listing, READERS, answers=RunnerList),
     Operation("POST", "/runners/pairings", "offerPairing", offer, ADMINS, body=PairingBody, body_optional=True,
-              secret=True),
-    Operation("POST", "/runners/pair", "pairRunner", pair, frozenset(), body=PairBody, public=True),
+              secret=True, answers=PairingCode, status=201, codes=("QuotaExceeded",)),
+    Operation("POST", "/runners/pair", "pairRunner", pair, frozenset(), body=PairBody, public=True,
+              answers=RunnerToken, status=201, codes=("Conflict",)),
     Operation("POST", "/runners/{runner_id}/rotate", "rotateRunner", rotate, ADMINS, body=RunnerBody,
-              body_optional=True, secret=True),
+              body_optional=True, secret=True, answers=RunnerToken, codes=("Conflict",)),
     Operation("POST", "/runners/{runner_id}/revoke", "revokeRunner", revoke, ADMINS, body=RunnerBody,
-              body_optional=True),
+              body_optional=True, answers=Runner, codes=("Conflict",)),
 )

@@ -15,51 +15,16 @@ from interlock.gateway.rest.desk import Remember
 from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS, READERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.views import View, deliver
+from interlock.protocol.answers import FeedPage, FramePage, SessionPage
+from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
 from interlock.protocol.identifiers import session_stream, tenant_stream
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
-from interlock.protocol.resources import Body, Compaction, Session
+from interlock.protocol.resources import Compaction, Session
 
 LIST = "list/sessions"
 VIEWS = ("delivered", "raw")
-
-
-class CloseBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/close`."""
-
-    reason: str = "asked for"
-    idempotency_key: str | None = None
-
-
-class CompactBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
-
-    instructions: str | None = None
-    idempotency_key: str | None = None
-
-
-class ReleaseBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that is to control it."""
-
-    to: str
-    idempotency_key: str | None = None
-
-
-class SessionPage(msgspec.Struct, frozen=True):
-    """A page of sessions, newest activity first."""
-
-    items: list[Session]
-    next_cursor: str | None
-    has_more: bool
-
-
-class EventPage(msgspec.Struct, frozen=True):
-    """A page of a stream."""
-
-    events: list[msgspec.Raw]
-    next_cursor: str
-    has_more: bool
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -140,7 +105,7 @@ async def frames(call: Call) -> ASGIApp:
         return _open(call, wanted, render)
     page = await streams.page(call, wanted)
     seen = [shown for item in page.items if (shown := see(item)) is not None]
-    return json_answer(EventPage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
+    return json_answer(FramePage([msgspec.Raw(frame_event(item)) for item in seen], page.next_cursor, page.has_more))
 
 
 def frames_rendering(stream: str, see: View) -> streams.Render:
@@ -183,7 +148,7 @@ async def feed(call: Call) -> ASGIApp:
         return _open(call, wanted, streams.each(render))
     page = await streams.page(call, wanted)
     bodies = [msgspec.Raw(item.body) for item in page.items if isinstance(item, Durable)]
-    return json_answer(EventPage(bodies, page.next_cursor, page.has_more))
+    return json_answer(FeedPage(bodies, page.next_cursor, page.has_more))
 
 
 def frame_event(item: Item) -> bytes:
@@ -215,14 +180,15 @@ async def find_session(call: Call) -> SessionRecord:
 _STREAMED = ("application/json", streams.SSE)
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit")),
-    Operation("GET", "/sessions/{session_id}", "getSession", show, READERS),
+    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit"), answers=SessionPage),
+    Operation("GET", "/sessions/{session_id}", "getSession", show, READERS, answers=Session),
     Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,
-              body_optional=True),
+              body_optional=True, answers=Session, codes=("Conflict",)),
     Operation("POST", "/sessions/{session_id}/compact", "compactSession", compact, OPERATORS, body=CompactBody,
-              body_optional=True),
-    Operation("POST", "/sessions/{session_id}/release", "releaseSession", release, OPERATORS, body=ReleaseBody),
+              body_optional=True, answers=Compaction, status=202, codes=("Conflict", "UnsupportedCapability")),
+    Operation("POST", "/sessions/{session_id}/release", "releaseSession", release, OPERATORS, body=ReleaseBody,
+              answers=Session, codes=("Conflict", "UnsupportedCapability")),
     Operation("GET", "/sessions/{session_id}/frames", "getFrames", frames, READERS, (*streams.QUERY, "view"),
-              media=_STREAMED),
-    Operation("GET", "/events", "getFeed", feed, READERS, streams.QUERY, media=_STREAMED),
+              media=_STREAMED, answers=FramePage),
+    Operation("GET", "/events", "getFeed", feed, READERS, streams.QUERY, media=_STREAMED, answers=FeedPage),
 )

@@ -12,25 +12,15 @@ from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, APPROVERS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutSigningKey
+from interlock.protocol.answers import SigningKeyList
+from interlock.protocol.bodies import RevokeKeyBody
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, SigningKeyRecord
-from interlock.protocol.resources import Body, SigningKey, SigningKeyBody
+from interlock.protocol.resources import SigningKey, SigningKeyBody
 
 KEYS_A_PERSON = 20
 """Signing keys of one person that are good at one time; one more is answered 429 QuotaExceeded."""
-
-
-class RevokeKeyBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/signing-keys/{id}/revoke`."""
-
-    idempotency_key: str | None = None
-
-
-class SigningKeyList(msgspec.Struct, frozen=True):
-    """`GET /v1/signing-keys`: every key that was ever registered, oldest first: votes of the past name them."""
-
-    signing_keys: list[SigningKey]
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -92,8 +82,9 @@ async def _keep(call: Call, key: SigningKey, status: int, change: str | None) ->
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/signing-keys", "listSigningKeys", listing, READERS),
-    Operation("POST", "/signing-keys", "createSigningKey", create, APPROVERS, body=SigningKeyBody),
+    Operation("GET", "/signing-keys", "listSigningKeys", listing, READERS, answers=SigningKeyList),
+    Operation("POST", "/signing-keys", "createSigningKey", create, APPROVERS, body=SigningKeyBody,
+              answers=SigningKey, status=201, codes=("Conflict", "QuotaExceeded")),
     Operation("POST", "/signing-keys/{key_id}/revoke", "revokeSigningKey", revoke, APPROVERS, body=RevokeKeyBody,
-              body_optional=True),
+              body_optional=True, answers=SigningKey),
 )

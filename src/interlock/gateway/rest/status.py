@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
@@ -10,33 +9,11 @@ from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
+from interlock.protocol.answers import NodeList, Status
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Node
 
 COUNTED = ("pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling")
 """The states of commands that are not at their end."""
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /v1/status`. Each count stops at PAGE_MAX."""
-
-    gateway_id: str
-    version: str
-    state_dir: str
-    store_path: str
-    tenant_id: str
-    role: str
-    commands: dict[str, int]
-    approvals_pending: int
-    sessions: int
-    viewers: int
-    runners: list[Node]
-
-
-class NodeList(msgspec.Struct, frozen=True):
-    """`GET /v1/edge/nodes`."""
-
-    nodes: list[Node]
 
 
 async def show(call: Call) -> ASGIApp:
@@ -63,6 +40,6 @@ async def nodes(call: Call) -> ASGIApp:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/status", "getStatusOfGateway", show, READERS),
-    Operation("GET", "/edge/nodes", "listNodes", nodes, READERS),
+    Operation("GET", "/status", "getStatusOfGateway", show, READERS, answers=Status),
+    Operation("GET", "/edge/nodes", "listNodes", nodes, READERS, answers=NodeList),
 )

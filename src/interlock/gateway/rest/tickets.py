@@ -8,7 +8,7 @@ from interlock.gateway.rest.answers import encode, json_answer
 from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation, unversioned
 from interlock.ports.ledger import Batch, PutIdempotency
-from interlock.protocol.access import TicketBody
+from interlock.protocol.access import StreamTicket, TicketBody
 
 
 async def give(call: Call) -> ASGIApp:
@@ -21,5 +21,6 @@ async def give(call: Call) -> ASGIApp:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("POST", "/stream-tickets", "giveTicket", give, READERS, body=TicketBody, secret=True),
+    Operation("POST", "/stream-tickets", "giveTicket", give, READERS, body=TicketBody, secret=True,
+              answers=StreamTicket, status=201, codes=("QuotaExceeded",)),
 )

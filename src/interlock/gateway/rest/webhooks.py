@@ -4,33 +4,16 @@ from __future__ import annotations
 
 from typing import get_args
 
-import msgspec
 from starlette.types import ASGIApp
 
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Batch, PutIdempotency
+from interlock.protocol.answers import Arrived, DeliveryList, WebhookList
+from interlock.protocol.bodies import WebhookBody
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.resources import Body, Delivery, DeliveryState, Webhook
-
-
-class WebhookBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/webhooks/{name}/test` and `POST /v1/webhooks/deliveries/{id}/retry`."""
-
-    idempotency_key: str | None = None
-
-
-class WebhookList(msgspec.Struct, frozen=True):
-    """`GET /v1/webhooks`."""
-
-    webhooks: list[Webhook]
-
-
-class DeliveryList(msgspec.Struct, frozen=True):
-    """`GET /v1/webhooks/deliveries`, newest first."""
-
-    deliveries: list[Delivery]
+from interlock.protocol.resources import Delivery, DeliveryState
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -60,15 +43,17 @@ async def test(call: Call) -> ASGIApp:
     memory = call.memory
     assert memory is not None
     await call.front.webhooks.test(call.principal.tenant_id, call.path["name"])
-    answer = memory.keep(200, encode({"arrived": True}), {})
+    answer = memory.keep(200, encode(Arrived(arrived=True)), {})
     await call.front.desk.ledger.commit(Batch([PutIdempotency(answer)]))
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/webhooks", "listWebhooks", listing, ADMINS),
-    Operation("GET", "/webhooks/deliveries", "listDeliveries", deliveries, ADMINS, ("state", "limit")),
+    Operation("GET", "/webhooks", "listWebhooks", listing, ADMINS, answers=WebhookList),
+    Operation("GET", "/webhooks/deliveries", "listDeliveries", deliveries, ADMINS, ("state", "limit"),
+              answers=DeliveryList),
     Operation("POST", "/webhooks/deliveries/{delivery_id}/retry", "retryDelivery", retry, ADMINS, body=WebhookBody,
-              body_optional=True),
-    Operation("POST", "/webhooks/{name}/test", "testWebhook", test, ADMINS, body=WebhookBody, body_optional=True),
+              body_optional=True, answers=Delivery, status=202, codes=("Conflict",)),
+    Operation("POST", "/webhooks/{name}/test", "testWebhook", test, ADMINS, body=WebhookBody, body_optional=True,
+              answers=Arrived),
 )

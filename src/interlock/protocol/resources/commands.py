@@ -44,7 +44,8 @@ class CommandBody(Body, frozen=True, kw_only=True):
 
     type: CommandType
     target: Target
-    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload: Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/ExecutePayload"})] \
+        | msgspec.UnsetType = msgspec.UNSET
     priority: Annotated[int, msgspec.Meta(ge=-100, le=100)] = 0
     timeout_ms: Annotated[int, msgspec.Meta(ge=1)] | None = None
     idempotency_key: str | None = None

@@ -1,0 +1,219 @@
+"""The API as OpenAPI 3.1 tells it, made from the route table and the types of bodies and answers (F-2).
+
+`python -m interlock.gateway.rest.openapi` prints it; `spec/openapi.json` keeps it, `/openapi.json` serves it to
+anyone: it holds no secret, and a program must be able to read it before it has a key.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from interlock.gateway.rest.app import OPERATIONS
+from interlock.gateway.rest.guard import EVERYBODY, READERS
+from interlock.gateway.rest.parameters import parameter
+from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_responses, problem_schema
+from interlock.gateway.rest.raw_paths import RAW_PATHS
+from interlock.gateway.rest.routes import Operation
+from interlock.gateway.rest.streams import SSE
+from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health
+from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
+from interlock.protocol.resources import ExecutePayload, FeedEvent, Heartbeat, StatusEvent
+
+Schema = dict[str, Any]
+
+VERSION = "1"
+"""Of the API: the `/v1` of its paths."""
+TITLE = "Interlock"
+LINE = ("Commands, approvals, status and audit over HTTP. Every path answers with `/v1` before it, and without. "
+        "Unknown fields of answers are to be ignored; unknown fields of bodies and unknown parameters are refused. "
+        "Refusals are `application/problem+json` with a stable `code`.")
+LICENSE_URL = "https://www.apache.org/licenses/LICENSE-2.0"
+
+IN_BYTES = (StatusEvent, Heartbeat, FeedEvent, FrameEvent, AuditLine, ExecutePayload, Health)
+"""Forms of what answers and bodies carry as bytes; `answers` and `resources` refer to them by name."""
+
+TAGS = {
+    "commands": "Ask agents to work, and follow what becomes of it.",
+    "approvals": "One inbox for what waits for a yes: commands, tool calls, questions.",
+    "sessions": "Conversations, their frames and their files.",
+    "events": "The tenant's feed.",
+    "audit": "The log, its checkpoints and its proofs.",
+    "policy": "The rules, and what they say.",
+    "runners": "The hosts that agents run on.",
+    "access": "Keys, tenants, tickets, and who one is.",
+    "webhooks": "How approvers are asked elsewhere.",
+    "gateway": "The gateway itself.",
+}
+_TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
+           "whoami": "access", "stream-tickets": "access"}
+
+
+def openapi() -> Schema:
+    """Give the whole document."""
+    paths: dict[str, Schema] = {}
+    codes: set[tuple[str, ...]] = set()
+    for operation in OPERATIONS:
+        paths.setdefault(f"/v1{operation.path}", {})[operation.method.lower()] = _operation(operation, codes)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLE, "version": VERSION, "description": LINE,
+                 "license": {"name": "Apache-2.0", "url": LICENSE_URL}},
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "security": [{"bearer": []}],
+        "paths": paths | RAW_PATHS,
+        "components": {
+            "securitySchemes": {"bearer": {
+                "type": "http", "scheme": "bearer",
+                "description": "An API key (`ilk_…`), or a token of a connected OIDC issuer. Never in a URL; a stream "
+                               "opened by a browser takes a ticket."}},
+            "schemas": _schemas(),
+            "responses": problem_responses(codes),
+        },
+    }
+
+
+@cache
+def document() -> bytes:
+    """The document as it is served and kept: indented, ended by a newline."""
+    return msgspec.json.format(msgspec.json.encode(openapi()), indent=1) + b"\n"
+
+
+def _operation(operation: Operation, codes: set[tuple[str, ...]]) -> Schema:
+    told: Schema = {"operationId": operation.name, "tags": [_tag(operation)], **_described(operation),
+                    "x-roles": sorted(operation.roles)}
+    if operation.public:
+        told["security"] = []
+    if parameters := [*_in_path(operation), *_in_query(operation), *_in_headers(operation)]:
+        told["parameters"] = parameters
+    if operation.body is not None:
+        told["requestBody"] = {"required": not operation.body_optional,
+                               "content": {"application/json": {"schema": _ref(operation.body)}}}
+    told["responses"] = _good(operation) | _refused(operation, codes)
+    return told
+
+
+def _described(operation: Operation) -> Schema:
+    """Its docstring says it, after the method and path that stand in it for whoever reads the code."""
+    text = " ".join(inspect.cleandoc(operation.answer.__doc__ or "").split())
+    said = re.sub(r"^(GET|POST|PUT|DELETE) \S+?(?=[:.,]? |[:.]?$)[:.,]?\s*", "", text)
+    said = re.sub(r"^\d{3}(, | and |[;:] )", "", said)
+    roles = "any role" if operation.roles >= READERS else ", ".join(sorted(operation.roles))
+    told = [said[:1].upper() + said[1:]] if said else []
+    if not operation.public:
+        told += [f"Roles: {'every credential' if operation.roles == EVERYBODY else roles}."]
+    return {"summary": _words(operation.name), "description": " ".join(told)}
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: " " + found[1].lower(), name).capitalize()
+
+
+def _tag(operation: Operation) -> str:
+    first = operation.path.split("/")[1]
+    name = _TAG_OF.get(first, first)
+    return name if name in TAGS else "gateway"
+
+
+def _in_path(operation: Operation) -> Iterable[Schema]:
+    for name in re.findall(r"\{(\w+)\}", operation.path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _in_query(operation: Operation) -> Iterable[Schema]:
+    for name in operation.query:
+        form = parameter(operation.name, name)
+        yield {"name": name, "in": "query", **({"required": True} if form.required else {}),
+               **({"description": form.description} if form.description else {}), "schema": form.schema}
+
+
+def _in_headers(operation: Operation) -> Iterable[Schema]:
+    if operation.body is not None and not operation.public:
+        yield {"name": "Idempotency-Key", "in": "header", "required": True,
+               "description": "New for each thing wanted, the same for each attempt at it. It may stand in the body "
+                              "as `idempotency_key` instead.",
+               "schema": {"type": "string", "minLength": IDEMPOTENCY_KEY_MIN, "maxLength": IDEMPOTENCY_KEY_MAX,
+                          "pattern": "^[\\x21-\\x7e]+$"}}
+    if SSE in operation.media:
+        yield {"name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event that was seen; it "
+               "beats `since`, and counts where server-sent events are asked for.", "schema": {"type": "string"}}
+    for name, schema, text in operation.headers:
+        yield {"name": name, "in": "header", "description": text, "schema": schema}
+
+
+def _good(operation: Operation) -> dict[str, Schema]:
+    content: Schema = {}
+    for media in operation.media:
+        if media == "application/json":
+            content[media] = {"schema": _ref(operation.answers)} if operation.answers is not None else {}
+        elif media == SSE:
+            content[media] = {"schema": {"type": "string", "description": _EVENTS.get(operation.name, "")}}
+        elif media.startswith("text/") or media == "application/x-ndjson":
+            content[media] = {"schema": {"type": "string"}}
+        else:
+            content[media] = {"schema": {"type": "string", "format": "binary"}}
+    answers = {str(operation.status): {"description": "As asked for.", **_links(operation), "content": content}}
+    if SSE in operation.media and operation.name == "getStatus":
+        answers["204"] = {"description": "The stream had ended, and all of it was seen (S-2)."}
+    for status, text in operation.also:
+        answers[str(status)] = {"description": text, **_links(operation), "content": content}
+    return dict(sorted(answers.items()))
+
+
+_EVENTS = {
+    "getStatus": "Server-sent events: `state`, `progress`, `result`, `error`, `notice` and `approval` carry a "
+                 "StatusEvent and an id, which is the cursor; `heartbeat` carries a Heartbeat and none.",
+    "getFrames": "Server-sent events: `frame`, `refused` and `notice` carry a FrameEvent and an id, which is the "
+                 "cursor; `delta` carries one without `n`, and no id. `behind` ends a stream that was read too slowly.",
+    "getFeed": "Server-sent events: `feed` carries a FeedEvent and an id, which is the cursor.",
+}
+
+
+def _links(operation: Operation) -> Schema:
+    """What an answer's id opens."""
+    named = {"submitCommand": "getCommand", "closeSession": "getSession", "vote": "getApproval"}.get(operation.name)
+    if named is None:
+        return {}
+    name = {"getCommand": ("command_id", "id"), "getSession": ("session_id", "session_id"),
+            "getApproval": ("approval_id", "id")}[named]
+    return {"links": {named: {"operationId": named, "parameters": {name[0]: f"$response.body#/{name[1]}"}}}}
+
+
+def _refused(operation: Operation, codes: set[tuple[str, ...]]) -> dict[str, Schema]:
+    refused: dict[str, Schema] = {}
+    for status, group in codes_of(operation).items():
+        codes.add(group)
+        refused[str(status)] = {"$ref": f"#/components/responses/{name_of(group)}"}
+    return refused
+
+
+def _ref(kind: Any) -> Schema:
+    return msgspec.json.schema_components([kind], ref_template=COMPONENTS + "{name}")[0][0]
+
+
+def _schemas() -> dict[str, Schema]:
+    kinds: list[Any] = [*IN_BYTES]
+    for operation in OPERATIONS:
+        kinds += [kind for kind in (operation.body, operation.answers) if kind is not None]
+    unique: Sequence[Any] = sorted(set(kinds), key=lambda kind: kind.__name__)
+    _, found = msgspec.json.schema_components(unique, ref_template=COMPONENTS + "{name}")
+    return dict(sorted({**found, "Problem": problem_schema()}.items()))
+
+
+def main() -> int:
+    """Print the document."""
+    sys.stdout.buffer.write(document())
+    return 0
+
+
+if __name__ == "__main__":
+    # Run as a program this module has another name, under which the API does not find it.
+    sys.exit(import_module("interlock.gateway.rest.openapi").main())

@@ -1,0 +1,80 @@
+"""The query parameters of the API as JSON Schema, by name, with the bounds that the operations themselves hold."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_args
+
+from interlock.command.policy import Door, Origin, Permission
+from interlock.gateway.rest.audit_proofs import MAX_SIZE
+from interlock.gateway.rest.cursors import CURSOR_CHARS
+from interlock.gateway.rest.sessions import VIEWS
+from interlock.protocol.identifiers import AGENT_ID
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
+from interlock.protocol.resources import ApprovalState, CommandState, CommandType, Decision, DeliveryState
+
+MAX_COST_USD = 1_000_000
+
+
+class Parameter(NamedTuple):
+    """One query parameter: its form, and what it says."""
+
+    schema: dict[str, Any]
+    description: str
+    required: bool = False
+
+
+def _one_of(*names: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(names)}
+
+
+def _whole(low: int, high: int, default: int | None = None) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer", "minimum": low, "maximum": high}
+    return schema if default is None else {**schema, "default": default}
+
+
+_CURSOR: dict[str, Any] = {"type": "string", "maxLength": CURSOR_CHARS}
+_TEXT: dict[str, Any] = {"type": "string"}
+
+PARAMETERS: dict[str, Parameter] = {
+    "limit": Parameter(_whole(1, PAGE_MAX, PAGE_DEFAULT), "How many one page has at most."),
+    "cursor": Parameter(_CURSOR, "`next_cursor` of the page before, as it was given."),
+    "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
+    "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),
+    "view": Parameter(_one_of(*VIEWS), "What silence leaves, or all; `raw` is for operators, auditors and admins."),
+    "agent": Parameter(_TEXT, "The agent's id."),
+    "session": Parameter(_TEXT, "The session's id."),
+    "session_id": Parameter(_TEXT, "The session's id."),
+    "actor": Parameter(_TEXT, "The id of the person or agent who gave it."),
+    "tenant": Parameter(_TEXT, "Another tenant: the owner's to name."),
+    "listCommands.state": Parameter(_one_of(*get_args(CommandState)), "Commands in this state alone."),
+    "listApprovals.state": Parameter(_one_of(*get_args(ApprovalState)), "Approvals in this state; the inbox is "
+                                     "`pending`."),
+    "listDeliveries.state": Parameter(_one_of(*get_args(DeliveryState)), "Deliveries in this state; `dead` never "
+                                      "arrived."),
+    "proposeRule.scope": Parameter(_one_of("session", "rule"), "For the session, or for the tenant."),
+    "proposeRule.decision": Parameter(_one_of(*get_args(Decision)), "What is to be remembered."),
+    "decide.agent": Parameter({"type": "string", "pattern": f"^{AGENT_ID.pattern}$"}, "The agent of the call.",
+                              required=True),
+    "decide.door": Parameter(_one_of(*get_args(Door)), "A command before its start, or a tool call (the default)."),
+    "decide.type": Parameter(_one_of(*get_args(CommandType)), "The type of a command."),
+    "decide.tool": Parameter(_TEXT, "The tool's name."),
+    "decide.kind": Parameter(_TEXT, "The agent's own word for what the tool does, believed here."),
+    "decide.command": Parameter(_TEXT, "The command line in the tool's input."),
+    "decide.path": Parameter(_TEXT, "The path in the tool's input."),
+    "decide.input": Parameter({"type": "string", "contentMediaType": "application/json"},
+                              "The whole input, a JSON object; it stands for `command` and `path`."),
+    "decide.workspace": Parameter(_TEXT, "The directory that paths are seen from."),
+    "decide.origin": Parameter(_one_of(*get_args(Origin)), "Who gave the command."),
+    "decide.permission": Parameter(_one_of(*get_args(Permission)), "Whether the agent asks before its tools."),
+    "decide.cost_usd": Parameter(_whole(0, MAX_COST_USD, 0), "What the session has cost so far."),
+    "proveInclusion.seq": Parameter(_whole(1, MAX_SIZE), "The record's number.", required=True),
+    "size": Parameter(_whole(0, MAX_SIZE), "The tree's size; that of the newest checkpoint where it is left out."),
+    "first": Parameter(_whole(0, MAX_SIZE), "The size of the earlier tree.", required=True),
+    "second": Parameter(_whole(0, MAX_SIZE), "The size of the later tree; the newest checkpoint's where left out."),
+}
+"""By `operation.name`, or by `name` where it means the same everywhere."""
+
+
+def parameter(operation: str, name: str) -> Parameter:
+    """Find a parameter; one that nobody described is any text."""
+    return PARAMETERS.get(f"{operation}.{name}") or PARAMETERS.get(name) or Parameter(_TEXT, "")

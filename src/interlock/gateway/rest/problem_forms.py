@@ -1,0 +1,84 @@
+"""Which codes of F-1 an operation can answer, and how the OpenAPI document tells them (F-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from interlock.gateway.rest.routes import Operation
+from interlock.gateway.rest.streams import SSE
+from interlock.protocol.answers import COMPONENTS
+from interlock.protocol.problems import PROBLEMS
+
+PROBLEM_MEDIA = "application/problem+json"
+
+ALWAYS = ("Forbidden", "InternalError", "InvalidPayload", "MisdirectedRequest", "Unauthorized", "Unavailable")
+"""Any request may be for another host, from a page that may not ask, with an unknown parameter, or meet a gateway
+whose ledger cannot answer."""
+KNOWN = ("NotAcceptable", "RateLimited", "UpstreamError")
+"""Of those that ask for a credential: its pace is limited, and an issuer's keys may not be there to check it."""
+CHANGING = ("IdempotencyKeyInUse", "IdempotencyKeyMissing", "IdempotencyKeyReused")
+WITH_BODY = ("PayloadTooLarge", "UnsupportedMediaType")
+
+
+def codes_of(operation: Operation) -> dict[int, tuple[str, ...]]:
+    """Give every code that the operation can answer, by status: what its form brings with it, and its own."""
+    codes = {*ALWAYS, *operation.codes}
+    if operation.public:
+        codes |= {"RateLimited"}
+    else:
+        codes |= set(KNOWN)
+    if operation.body is not None:
+        codes |= set(WITH_BODY) if operation.public else {*WITH_BODY, *CHANGING}
+    if "{" in operation.path:
+        codes |= {"NotFound"}
+    if SSE in operation.media:
+        codes |= {"CursorExpired"}
+    by_status: dict[int, set[str]] = {}
+    for code in codes:
+        by_status.setdefault(PROBLEMS[code].status, set()).add(code)
+    return {status: tuple(sorted(group)) for status, group in sorted(by_status.items())}
+
+
+def name_of(codes: tuple[str, ...]) -> str:
+    """Name the response that answers one of these codes."""
+    return "-or-".join(codes)
+
+
+def problem_responses(groups: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Write each group of codes that share a status once."""
+    return {name_of(group): _response(group) for group in sorted(groups)}
+
+
+def _response(codes: tuple[str, ...]) -> dict[str, Any]:
+    kinds = [PROBLEMS[code] for code in codes]
+    narrowed = {"properties": {"code": {"enum": list(codes)}, "status": {"const": kinds[0].status}}}
+    headers: dict[str, Any] = {}
+    if kinds[0].status == 401:
+        headers["WWW-Authenticate"] = {"schema": {"type": "string"}, "description": "`Bearer`."}
+    if any(kind.retryable and kind.status in (409, 429, 503) for kind in kinds):
+        headers["Retry-After"] = {"schema": {"type": "string"}, "description": "Seconds, where a retry can help."}
+    if "CursorExpired" in codes:
+        headers["Link"] = {"schema": {"type": "string"}, "description": "The snapshot to start from again."}
+    text = " ".join(f"`{code}`: {kind.title}." for code, kind in zip(codes, kinds, strict=True))
+    return {"description": text, **({"headers": headers} if headers else {}),
+            "content": {PROBLEM_MEDIA: {"schema": {"allOf": [{"$ref": COMPONENTS + "Problem"}, narrowed]}}}}
+
+
+def problem_schema() -> dict[str, Any]:
+    """The form of every refusal (RFC 9457, F-1)."""
+    return {
+        "title": "Problem", "type": "object",
+        "description": "A refusal. `code` is stable; `retryable` tells whether the same request can succeed later as "
+                       "it is; `errors` name the places that are wrong, a JSON pointer into the body or a parameter.",
+        "required": ["type", "title", "status", "detail", "instance", "code", "retryable", "hint"],
+        "properties": {
+            "type": {"type": "string"}, "title": {"type": "string"},
+            "status": {"type": "integer", "minimum": 400, "maximum": 599}, "detail": {"type": "string"},
+            "instance": {"type": "string"}, "code": {"type": "string", "enum": sorted(PROBLEMS)},
+            "retryable": {"type": "boolean"}, "hint": {"type": "string"},
+            "errors": {"type": "array", "items": {
+                "type": "object", "required": ["pointer", "detail"],
+                "properties": {"pointer": {"type": "string"}, "detail": {"type": "string"}}}},
+        },
+    }

@@ -1,0 +1,56 @@
+"""What answers beside the table of operations: health, this document, and the two WebSockets, for OpenAPI (F-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.protocol.answers import COMPONENTS
+from interlock.protocol.envelope import DPS_VERSION
+
+_STREAM = """A WebSocket for any number of the API's streams, each from its own cursor. The reader sends
+`{"op": "subscribe", "ref": "a", "path": "/v1/commands/ID/status", "since": CURSOR}` for any path that answers with
+server-sent events, and `{"op": "unsubscribe", "ref": "a"}`. It is sent
+`{"ref": "a", "events": [{"event", "id", "data"}]}`, and at the end of a stream
+`{"ref": "a", "end": "over" | "behind" | "stopping" | "unsubscribed"}`, or `{"ref": "a", "problem": {…}}` where it
+cannot begin."""
+
+
+def _refused(*codes: str) -> dict[str, Any]:
+    return {"description": " or ".join(f"`{code}`" for code in codes) + ", before it is opened.",
+            "content": {"application/problem+json": {"schema": {"$ref": COMPONENTS + "Problem"}}}}
+
+
+def _health(name: str, summary: str) -> dict[str, Any]:
+    return {"get": {
+        "operationId": name, "tags": ["gateway"], "summary": summary, "security": [],
+        "responses": {
+            "200": {"description": "It is.", "content": {"application/json": {
+                "schema": {"$ref": COMPONENTS + "Health"}}}},
+            "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"), "503": _refused("Unavailable"),
+        },
+    }}
+
+
+RAW_PATHS: dict[str, Any] = {
+    "/healthz": _health("isAlive", "The gateway's process answers"),
+    "/readyz": _health("isReady", "The gateway can use its ledger"),
+    "/openapi.json": {"get": {
+        "operationId": "describeApi", "tags": ["gateway"], "summary": "This document", "security": [],
+        "responses": {
+            "200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
+        },
+    }},
+    "/v1/stream": {
+        "description": "Not an HTTP operation: the path is opened as a WebSocket.",
+        "x-websocket": {"summary": "Many streams over one connection", "description": " ".join(_STREAM.split()),
+                        "security": [{"bearer": []}], "refusals": ["Unauthorized", "RateLimited", "Forbidden"]},
+    },
+    "/rawp": {
+        "description": "Not an HTTP operation: a runner opens it as a WebSocket.",
+        "x-websocket": {"summary": "The link of a runner", "subprotocol": DPS_VERSION,
+                        "description": "RAWP-DPS frames; the AsyncAPI document and the JSON Schema of the frames tell "
+                                       "the rest. The credential is a runner's token.",
+                        "refusals": ["Unauthorized"]},
+    },
+}

@@ -1,0 +1,245 @@
+"""What the REST API answers with beside the resources themselves: pages, lists, proofs, the gateway's own state."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from interlock.protocol.access import Key, Tenant
+from interlock.protocol.resources import (
+    Approval,
+    Command,
+    CommandState,
+    Delivery,
+    Node,
+    Notice,
+    RememberedRule,
+    Resource,
+    Runner,
+    Session,
+    SessionFile,
+    SigningKey,
+    Webhook,
+)
+
+COMPONENTS = "#/components/schemas/"
+"""Where a document of the API keeps the forms of what stands as bytes here."""
+
+
+def _of(name: str) -> dict[str, Any]:
+    """The form of a list whose elements are written as they were stored, and not decoded for it."""
+    return {"items": {"$ref": COMPONENTS + name}}
+
+
+class CommandPage(msgspec.Struct, frozen=True):
+    """A page of commands, newest first, without their payloads (their digests stay)."""
+
+    items: list[Command]
+    next_cursor: str | None
+    has_more: bool
+
+
+class StatusPage(msgspec.Struct, frozen=True):
+    """A page of a command's status events (S-1)."""
+
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("StatusEvent"))]
+    next_cursor: str
+    has_more: bool
+    state: CommandState
+    terminal: bool
+    last_heartbeat_at: str | None
+
+
+class ApprovalPage(msgspec.Struct, frozen=True):
+    """A page of approvals, newest first."""
+
+    items: list[Approval]
+    next_cursor: str | None
+    has_more: bool
+
+
+class SessionPage(msgspec.Struct, frozen=True):
+    """A page of sessions, newest activity first."""
+
+    items: list[Session]
+    next_cursor: str | None
+    has_more: bool
+
+
+class FrameEvent(Resource, frozen=True, kw_only=True):
+    """One element of a session's stream: a frame of the runner (kind C) or of the gateway (M), one that was recorded
+    and changed nothing (refused), or a notice. `n` counts the durable ones; a delta has none (S-1)."""
+
+    n: int | None = None
+    kind: Literal["C", "M", "notice", "refused"]
+    frame: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    notice: Notice | None = None
+
+
+class FramePage(msgspec.Struct, frozen=True):
+    """A page of a session's stream."""
+
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("FrameEvent"))]
+    next_cursor: str
+    has_more: bool
+
+
+class FeedPage(msgspec.Struct, frozen=True):
+    """A page of a tenant's feed."""
+
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("FeedEvent"))]
+    next_cursor: str
+    has_more: bool
+
+
+class FilePage(msgspec.Struct, frozen=True):
+    """A page of a session's files, in the order in which they were kept."""
+
+    items: list[SessionFile]
+    next_cursor: str | None
+    has_more: bool
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/status`. Each count stops at PAGE_MAX."""
+
+    gateway_id: str
+    version: str
+    state_dir: str
+    store_path: str
+    tenant_id: str
+    role: str
+    commands: dict[str, int]
+    approvals_pending: int
+    sessions: int
+    viewers: int
+    runners: list[Node]
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """`GET /v1/edge/nodes`."""
+
+    nodes: list[Node]
+
+
+class AuditLine(Resource, frozen=True, kw_only=True):
+    """One record of an audit log. `record` is its bytes, whose hash `hash` is (hex); `personal` the values that its
+    commitments stand for, as [value, salt], until they are erased (U-2, U-4)."""
+
+    seq: int
+    hash: str
+    personal: dict[str, list[str]] | None = None
+    record: msgspec.Raw
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """A page of the log: {seq, hash, personal, record} each, oldest first."""
+
+    items: Annotated[list[msgspec.Raw], msgspec.Meta(extra_json_schema=_of("AuditLine"))]
+    next_cursor: str
+    has_more: bool
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """The records whose personal data is gone now, and whether more were asked for than one request erases."""
+
+    erased: list[int]
+    has_more: bool
+
+
+class InclusionProof(msgspec.Struct, frozen=True):
+    """That record `seq` is leaf `seq` - 1 of the tree of `size` records; all hashes in hex, lowest sibling first."""
+
+    seq: int
+    size: int
+    hash: str
+    root: str
+    proof: list[str]
+
+
+class ConsistencyProof(msgspec.Struct, frozen=True):
+    """That the tree of `first` records is the beginning of that of `second`; all hashes in hex."""
+
+    first: int
+    second: int
+    first_root: str
+    second_root: str
+    proof: list[str]
+
+
+class RunnerList(msgspec.Struct, frozen=True):
+    """`GET /v1/runners`: every runner that was ever paired, oldest first."""
+
+    runners: list[Runner]
+
+
+class PolicyRules(msgspec.Struct, frozen=True):
+    """`GET /v1/policy`: the rules in force as the config would write them, each with its `source`."""
+
+    rules: list[dict[str, Any]]
+
+
+class ProposedRule(msgspec.Struct, frozen=True):
+    """`GET /v1/approvals/{id}/rule`: what a vote with `remember` would leave behind (A-9)."""
+
+    rule: dict[str, Any]
+
+
+class RuleList(msgspec.Struct, frozen=True):
+    """`GET /v1/policy/rules`: every rule that was ever remembered, oldest first."""
+
+    rules: list[RememberedRule]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What policy says of a call. `steps` are the rules in order up to the one that decides; `missed` is the match
+    field that kept a rule from deciding."""
+
+    effect: str
+    rule: str
+    required: int
+    reason: str | None
+    steps: list[dict[str, str | None]]
+
+
+class SigningKeyList(msgspec.Struct, frozen=True):
+    """`GET /v1/signing-keys`: every key that was ever registered, oldest first: votes of the past name them."""
+
+    signing_keys: list[SigningKey]
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """`GET /v1/keys`: every key that was ever made in the tenant, oldest first."""
+
+    keys: list[Key]
+
+
+class TenantList(msgspec.Struct, frozen=True):
+    """`GET /v1/tenants`."""
+
+    tenants: list[Tenant]
+
+
+class WebhookList(msgspec.Struct, frozen=True):
+    """`GET /v1/webhooks`."""
+
+    webhooks: list[Webhook]
+
+
+class DeliveryList(msgspec.Struct, frozen=True):
+    """`GET /v1/webhooks/deliveries`, newest first."""
+
+    deliveries: list[Delivery]
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """`POST /v1/webhooks/{name}/test`: the receiver took a message that asks nothing."""
+
+    arrived: bool
+
+
+class Health(msgspec.Struct, frozen=True):
+    """`GET /healthz` and `GET /readyz`."""
+
+    ok: bool

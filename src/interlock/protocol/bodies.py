@@ -1,0 +1,70 @@
+"""Bodies that only say how to do what their path names; those that make a resource stand with it in `resources`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from interlock.protocol.resources import Body
+
+DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
+
+
+class CloseBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/close`."""
+
+    reason: str = "asked for"
+    idempotency_key: str | None = None
+
+
+class CompactBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
+
+    instructions: str | None = None
+    idempotency_key: str | None = None
+
+
+class ReleaseBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that is to control it."""
+
+    to: str
+    idempotency_key: str | None = None
+
+
+class PairingBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/pairings`: a name for the host, which the runner may give itself."""
+
+    device_name: DeviceName = ""
+    idempotency_key: str | None = None
+
+
+class PairBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/pair`: the code as it was shown; case, spaces and hyphens do not matter."""
+
+    code: Annotated[str, msgspec.Meta(max_length=64)]
+    device_name: DeviceName = ""
+
+
+class RunnerBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/runners/{id}/rotate` and `/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class RevokeRuleBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/policy/rules/{id}/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class RevokeKeyBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/signing-keys/{id}/revoke`."""
+
+    idempotency_key: str | None = None
+
+
+class WebhookBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/webhooks/{name}/test` and `POST /v1/webhooks/deliveries/{id}/retry`."""
+
+    idempotency_key: str | None = None

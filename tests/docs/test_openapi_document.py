@@ -1,0 +1,76 @@
+"""The OpenAPI document in the repository is what the program says, and is OpenAPI (F-2)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from interlock.gateway.rest import openapi
+from interlock.gateway.rest.app import OPERATIONS
+from interlock.gateway.rest.parameters import PARAMETERS
+from interlock.protocol.problems import PROBLEMS
+
+KEPT = Path(__file__).resolve().parents[2] / "spec/openapi.json"
+COMMAND = "python -m interlock.gateway.rest.openapi > spec/openapi.json"
+DOCUMENT: dict[str, Any] = openapi.openapi()
+
+
+@pytest.mark.req("F-2")
+def test_the_document_in_the_repository_is_what_the_table_says() -> None:
+    assert KEPT.read_bytes() == openapi.document(), f"run: {COMMAND}"
+
+
+@pytest.mark.req("F-2")
+def test_it_is_openapi() -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+
+
+@pytest.mark.req("F-2")
+def test_a_fault_in_it_would_be_noticed() -> None:
+    broken = json.loads(json.dumps(DOCUMENT))
+    broken["paths"]["/v1/commands"]["get"]["responses"] = {"200": {"content": {}}}
+    assert list(OpenAPIV31SpecValidator(broken).iter_errors()) != []
+
+
+@pytest.mark.req("F-2")
+def test_every_operation_is_there_with_the_type_of_its_answer() -> None:
+    there = {operation["operationId"] for path in DOCUMENT["paths"].values()
+             for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
+    assert there == {one.name for one in OPERATIONS} | {"isAlive", "isReady", "describeApi"}
+    assert [one.name for one in OPERATIONS if "application/json" in one.media and one.answers is None] == []
+
+
+@pytest.mark.req("F-2")
+def test_every_query_parameter_is_described_and_no_other() -> None:
+    asked = {(one.name, name) for one in OPERATIONS for name in one.query}
+    assert [(name, query) for name, query in sorted(asked)
+            if f"{name}.{query}" not in PARAMETERS and query not in PARAMETERS] == []
+    used = {f"{name}.{query}" for name, query in asked} | {query for _, query in asked}
+    assert set(PARAMETERS) - used == set()
+
+
+@pytest.mark.req("F-1", "F-2")
+def test_every_code_that_an_operation_names_is_one_of_f_1() -> None:
+    assert {code for one in OPERATIONS for code in one.codes} <= set(PROBLEMS)
+
+
+@pytest.mark.req("F-2")
+def test_every_reference_leads_somewhere_and_every_schema_is_one() -> None:
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    for reference in references(DOCUMENT):
+        at: Any = DOCUMENT
+        for step in reference.removeprefix("#/").split("/"):
+            at = at[step]
+
+
+def references(part: Any) -> list[str]:
+    if isinstance(part, dict):
+        own = [part["$ref"]] if isinstance(part.get("$ref"), str) else []
+        return own + [found for inner in part.values() for found in references(inner)]
+    return [found for inner in part for found in references(inner)] if isinstance(part, list) else []
