@@ -78,7 +78,7 @@ def _step(frames: Sequence[bytes], understood: Sequence[Frame], size: int, epoch
     lane = _lane(understood[0])
     policy, groups = Policy(), list[Group]()
     for first in range(0, len(frames), size):
-        lane.begin(first)
+        lane.begin(first, first)
         for raw, frame in zip(frames[first:first + size], understood[first:first + size], strict=True):
             take_frame(lane, frame, raw, policy)
         lane.out.writes.append(lane.snapshot())

@@ -6,11 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
+from proof.cancel_race import races
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
 from proof.link_chaos import Storm as Chaotic
 from proof.orphans import orphans
+from proof.timers import timers
 
 from agents.third_party import ThirdParty
 
@@ -19,6 +21,8 @@ WRITERS = 2
 HOLD_S = 2.0
 CHAOTIC_TURNS = 40
 FORKERS = 5
+RACES = 60
+TIMERS = 30
 
 
 @pytest.mark.req("D-6", "D-7", "C-4", "D-1", "S-3", "A-4", "U-2")
@@ -68,3 +72,22 @@ def test_nothing_is_left_of_agents_that_fork_away_when_their_runner_is_killed(tm
 
     assert seen.left == []
     assert seen.kills == 1
+
+
+@pytest.mark.req("C-0", "C-1", "U-1")
+@pytest.mark.anyio
+async def test_cancel_completion_and_timeout_at_once_end_a_command_once() -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R8 --rounds {RACES} --seed {seed}")
+    seen = await races(RACES, seed)
+    assert seen.wrong == []
+    assert seen.states.total() == RACES
+
+
+@pytest.mark.req("C-1", "C-4")
+@pytest.mark.anyio
+async def test_timers_ring_in_time_whatever_the_clock_and_the_gateway_do(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R9 --rounds {TIMERS} --seed {seed}")
+    seen = await timers(tmp_path, TIMERS, seed)
+    assert (seen.early, seen.missing, seen.restarts, seen.jumps) == (0, 0, 2, 4)

@@ -20,6 +20,7 @@ from interlock.ports.ledger import (
     Batch,
     CommandQuery,
     DropControls,
+    DropDrain,
     DropPairings,
     DropTranscript,
     Fenced,
@@ -29,6 +30,7 @@ from interlock.ports.ledger import (
     PutCommand,
     PutControl,
     PutDelivery,
+    PutDrain,
     PutIdempotency,
     PutKey,
     PutPairing,
@@ -46,12 +48,14 @@ from interlock.ports.ledger import (
     Write,
 )
 from interlock.protocol.clock import iso
+from interlock.protocol.drains import Drain
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
+    DrainRecord,
     Event,
     IdempotencyRecord,
     KeyRecord,
@@ -311,7 +315,7 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert found.session_id == "S2"
     assert await ledger.session_by_key("t2", "other") is None
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S3", "S1", "S2"]
-    assert [record.session_id for record in await ledger.sessions("t1", 1, before_ms=60)] == ["S1"]
+    assert [record.session_id for record in await ledger.sessions("t1", 1, before=(60, ""))] == ["S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
     assert await ledger.due_sessions() == [("S2", 800), ("S1", 900)]
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
@@ -329,7 +333,37 @@ async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: 
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S1"]
 
 
+@pytest.mark.req("C-5")
+async def test_sessions_that_changed_at_once_are_each_on_one_page(ledger: Ledger) -> None:
+    await put(ledger, *(PutSession(session(f"S{number}", updated_ms=7)) for number in range(5)))
+    seen: list[str] = []
+    before: tuple[int, str] | None = None
+    while page := await ledger.sessions("t1", 2, before):
+        seen += [record.session_id for record in page]
+        before = (page[-1].updated_ms, page[-1].session_id)
+    assert seen == ["S4", "S3", "S2", "S1", "S0"]
+
+
+@pytest.mark.req("C-5")
+async def test_a_drain_stays_until_it_is_dropped(ledger: Ledger) -> None:
+    whole = DrainRecord(tenant_id="t1", drain=Drain(scope="gateway", at=iso(1), by="user:u"))
+    one = DrainRecord(tenant_id="t2", drain=Drain(scope="runner", id="r1", at=iso(2), by="user:v", reason="update"))
+    await put(ledger, PutDrain(whole), PutDrain(one), PutDrain(whole))
+    assert await ledger.drains() == [whole, one]
+    await put(ledger, DropDrain("t1", "runner", "r1"), DropDrain("t1", "gateway", ""))
+    assert await ledger.drains() == [one]
+
+
 # --- commands and approvals ---
+@pytest.mark.req("C-5")
+async def test_executes_are_listed_apart_from_orders(ledger: Ledger) -> None:
+    order = command("c2")
+    order = msgspec.structs.replace(order, command=msgspec.structs.replace(order.command, type="cancel"))
+    await put(ledger, PutCommand(command("c1")), PutCommand(order))
+    found = [await ledger.commands(CommandQuery("t1", type=kind)) for kind in ("execute", "cancel", "pause", None)]
+    assert [[record.command.id for record in page] for page in found] == [["c1"], ["c2"], [], ["c2", "c1"]]
+
+
 
 
 @pytest.mark.req("C-4", "C-5", "P-2")

@@ -13,6 +13,7 @@ from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import read
 from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.draining import Drains
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.desk import Remember
 from interlock.gateway.webhooks import Hook
@@ -47,6 +48,14 @@ from interlock.protocol.resources import (
 NOW = 1_800_000_000_000
 
 
+class _Clock:
+    def now_ms(self) -> int:
+        return NOW
+
+    def monotonic_ms(self) -> int:
+        return NOW
+
+
 class SmallDesk:
     """Commands become queued at once, votes decide at once."""
 
@@ -54,6 +63,7 @@ class SmallDesk:
         self.ledger = MemoryLedger()
         self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
+        self.drains = Drains(self.ledger, _Clock())
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
         self.gate: asyncio.Event | None = None

@@ -15,6 +15,7 @@ import structlog
 
 from interlock import __version__
 from interlock.app.place import LOCAL_RUNNER, SystemClock
+from interlock.app.steady import STEADY_NAME, SteadyClock
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -124,8 +125,9 @@ class _Gateway:
         self._clock = clock
         self._viewers = Viewers(ledger)
         self._transcripts = JsonlTranscripts(state, clock)
-        self._engine = Engine(ledger, self._viewers, clock, entropy, Policy(config.policy.rules), _limits(config),
-                              self._transcripts, DirectoryObjects(state / OBJECTS_NAME))
+        steady = SteadyClock(state / STEADY_NAME)
+        self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
+                              self._transcripts, DirectoryObjects(state / OBJECTS_NAME), clock)
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)

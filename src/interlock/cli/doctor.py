@@ -17,9 +17,11 @@ from cyclopts import Parameter
 from interlock import config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.trouble import Trouble
+from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
 from interlock.protocol.resources import Node
 
@@ -106,6 +108,7 @@ async def _gateway(where: Where) -> list[Finding]:
     try:
         async with GatewayLink(where) as link:
             nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+            drains = (await link.read("/v1/status", _Drains)).drains
             url = link.address.url
             gateway_id = (await link.read("/v1/status", _Status)).gateway_id
     except Trouble as trouble:
@@ -118,7 +121,14 @@ async def _gateway(where: Where) -> list[Finding]:
                 "Start one with: interlock up"),
         Finding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
                 "Set one up as `interlock agents` shows."),
+        *(Finding("drain", False, f"{drained(one)}.",
+                  f"End it with: interlock undrain{'' if one.id is None else f' {one.scope} {one.id}'}")
+          for one in drains),
     ]
+
+
+class _Drains(msgspec.Struct):
+    drains: list[Drain] = []
 
 
 def _agents(state: Path) -> Iterator[Finding]:

@@ -28,6 +28,8 @@ KEEP_EVERY_S = 1.0
 TERMINAL = frozenset(BY_STATE)
 _WAITS = {
     "pending_approval": "the command waits for an approval before it starts",
+    "pausing": "pausing: the agent stands at its next step",
+    "paused": "paused; go on with: interlock resume",
     "canceling": "canceling",
 }
 

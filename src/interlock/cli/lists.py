@@ -12,10 +12,12 @@ from interlock.cli import naming
 from interlock.cli.asking import card, decided, elsewhere
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
 from interlock.cli.trouble import usage
 from interlock.cli.values import ago, between, until
+from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
 
@@ -31,6 +33,9 @@ def commands(
     *,
     only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
     agent: Annotated[str | None, Parameter(help="Only those for this agent.")] = None,
+    session: Annotated[str | None, Parameter(help="Only those of this session's id.")] = None,
+    by: Annotated[str | None, Parameter(name="--by", help="Only those that this person or agent gave.")] = None,
+    all_: Annotated[bool, Parameter(name="--all", help="Cancels, pauses and resumes, too.")] = False,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,
@@ -38,7 +43,8 @@ def commands(
     """List commands, or show one."""
     _check_limit(limit)
     _check_state(only, get_args(CommandState))
-    asked = {key: value for key, value in (("state", only), ("agent", agent)) if value}
+    asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
+                                             ("type", None if all_ else "execute")) if value}
     return asyncio.run(_commands(id_, asked, limit, where, json=json))
 
 
@@ -87,7 +93,8 @@ async def _commands(id_: str | None, asked: dict[str, str], limit: int, where: W
         return _document("commands", raw)
     found = [msgspec.json.decode(one, type=Command) for one in raw]
     if not found:
-        say("no commands" + (" of that kind" if asked else " yet; give one with: interlock run AGENT \"…\""), "dim")
+        narrowed = bool(asked.keys() - {"type"})
+        say("no commands" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return Exit.DONE
     found.sort(key=lambda one: one.state != "pending_approval")
     print_table([[one.id, _state(one.state), one.type, one.target.agent_id or "", one.actor.id, ago(one.created_at),
@@ -150,6 +157,7 @@ class _Status(msgspec.Struct):
     sessions: int = 0
     viewers: int = 0
     runners: list[Node] = []
+    drains: list[Drain] = []
 
 
 async def _status(where: Where, *, json: bool) -> int:
@@ -166,6 +174,8 @@ async def _status(where: Where, *, json: bool) -> int:
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     result(f"commands         {working or 'none at work'}")
     result(f"sessions         {_many(now.sessions)}")
+    for one in now.drains:
+        result(f"drain            {drained(one)}")
     for node in now.runners:
         offers = ", ".join(str(one.get("agent_id", "?")) for one in node.agents) or "no agents"
         result(f"runner           {one_line(node.node_id)} · {node.status} · {one_line(offers, 300)} · "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import stat
@@ -29,7 +28,7 @@ from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
-from interlock.protocol.resources import Command, Node, Session
+from interlock.protocol.resources import Command, Node, OnBusy, Session
 from interlock.session.keys import BadKey, canonical_key
 
 MAX_WORDS_BYTES = 4 * MIB
@@ -48,6 +47,8 @@ def run(
     workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
     timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
+    on_busy: Annotated[OnBusy, Parameter(help="Where the session is at work: wait, be refused, or end what runs.")]
+    = "enqueue",
     priority: Annotated[int, Parameter(help="-100 to 100; larger goes first.")] = 0,
     mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
     model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name.")] = None,
@@ -90,7 +91,8 @@ def run(
     if runner is not None:
         target["runner_id"] = runner
     asked = {**payload(words, parts), **settings(mode, model, thinking)}
-    body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority, "payload": asked}
+    body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority,
+                            "on_busy": on_busy, "payload": asked}
     if timeout_ms is not None:
         body["timeout_ms"] = timeout_ms
     if len(msgspec.json.encode(body)) > MAX_BODY_BYTES:
@@ -145,15 +147,14 @@ class Running:
             if workspace is not None or not joins:
                 target["workspace"] = here  # Else the session keeps the one that it was opened in.
                 await check_roots(link, target, here)
+            if not joins and "session_key" not in target:
+                body["close_session"] = True  # It is opened for this command alone, and its agent ends with it.
             self._command = command = decoded(await link.send("/v1/commands", body), Command, "/v1/commands")
             if detach:
                 return self._detached(command)
             say(f"{command.id} · session {command.target.session_id}", "dim")
             started = self._cursors.session(command.target.session_id or "")
-            status = await self.follow(link, command, Place(cursor=started))
-            if not joins and "session_key" not in target:
-                await _close_own(link, command)
-            return status
+            return await self.follow(link, command, Place(cursor=started))
 
     async def follow(self, link: GatewayLink, command: Command, place: Place) -> int:
         """Follow a command to its end, and say how it ended."""
@@ -176,12 +177,6 @@ class Running:
             sys.stdout.write(command.id + "\n")
         say(f"follow it with: interlock attach {command.id}", "dim")
         return Exit.DONE
-
-
-async def _close_own(link: GatewayLink, command: Command) -> None:
-    """The session was opened for this command alone: its agent ends with it, and is not kept until it is idle."""
-    with contextlib.suppress(Trouble):  # The command's own end is what counts; an idle agent is closed all the same.
-        await link.send(f"/v1/sessions/{command.target.session_id}/close", {"reason": "the command has ended"})
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:

@@ -42,6 +42,9 @@ DAILY_VERBS: tuple[Verb, ...] = (
          ("interlock withdraw @last",)),
     Verb("answer", "interlock.cli.decide:answer", "Answer what an agent asks in words.",
          ('interlock answer @last "the left one"', "interlock answer apr_01K9 --none")),
+    Verb("pause", "interlock.cli.holding:pause", "Have a running command's agent stand still.",
+         ("interlock pause", "interlock pause cmd_01K9")),
+    Verb("resume", "interlock.cli.holding:resume", "Let a paused command go on.", ("interlock resume @last",)),
     Verb("cancel", "interlock.cli.decide:cancel", "End commands.", ("interlock cancel @last",)),
     Verb("status", "interlock.cli.lists:status", "Show what waits for you, what runs, and gateway and runners.",
          ("interlock status", "interlock status --json")),
@@ -65,6 +68,10 @@ SETUP_VERBS: tuple[Verb, ...] = (
           "interlock conformance --runner --port 7421 --agent shell")),
     Verb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
          ("interlock whoami",)),
+    Verb("drain", "interlock.cli.holding:drain", "Let what runs finish, and start nothing new.",
+         ("interlock drain", "interlock drain runner local --reason \"kernel update\"")),
+    Verb("undrain", "interlock.cli.holding:undrain", "Start again what waits since a drain.",
+         ("interlock undrain", "interlock undrain runner local")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (

@@ -18,6 +18,7 @@ from interlock.engine.bridge import asking_agents, canceling, controlled, pausin
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
+from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
@@ -55,19 +56,25 @@ class Engine:
         limits: Limits,
         transcripts: Transcripts | None = None,
         objects: Objects | None = None,
+        wall: Clock | None = None,
     ) -> None:
         """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
-        files stay in their frames, and cannot be fetched by name."""
+        files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines stand on, `wall`
+        the machine's own, which is shown; one may be both."""
         self.objects = objects
         self.ledger = ledger
         self.viewers = viewers
-        self.clock = clock
+        self.clock = wall or clock
         self.policy = policy
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
         self.presence = Presence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
+        self.lanes.wall = wall or clock
         self.lanes.link_of = self.presence.link_of
+        self.drains = Drains(ledger, clock)
+        self.drains.on_undrained = self.lanes.look_again
+        self.lanes.draining = self.drains.covers
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript = self._writer.nudge
@@ -87,6 +94,7 @@ class Engine:
         if self._writer is not None:
             self._writer.start()
         await self.learn_rules()
+        await self.drains.learn()
         await self.lanes.wake_due()
 
     async def learn_rules(self) -> None:

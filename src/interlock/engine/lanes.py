@@ -94,7 +94,8 @@ class LaneShell:
 
     async def _decide_commit_tell(self, group: Sequence[Job | Run]) -> None:
         lane = self.lane
-        lane.begin(self._lanes.clock.now_ms())
+        lane.begin(self._lanes.clock.now_ms(), self._lanes.wall.now_ms())
+        lane.draining = self._lanes.draining(lane.state)
         replies: list[tuple[asyncio.Future[Any], Any]] = []
         for job in group:
             written = len(lane.out.writes)
@@ -200,6 +201,10 @@ class LaneShell:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
+def _look(_lane: Lane) -> None:
+    """Decide nothing: what waits is looked at after every decision."""
+
+
 class Lanes:
     """All lanes of this gateway, read from the ledger when they are needed."""
 
@@ -219,9 +224,13 @@ class Lanes:
         self.ledger = ledger
         self.viewers = viewers
         self.clock = clock
+        self.wall: Clock = clock
+        """What the machine's clock says; the same one where the engine is given no other."""
         self.entropy = entropy
         self.link_of: Callable[[str], RunnerLink | None] = lambda _runner_id: None
         """The link of a runner that is attached; set by the engine."""
+        self.draining: Callable[[LaneState], bool] = lambda _state: False
+        """Whether a session may start nothing new (C-5); set by the engine."""
         self.on_transcript: Callable[[], None] = lambda: None
         """Called after a commit that holds transcript lines; set by the engine."""
         self.gateway_id = ""
@@ -318,6 +327,11 @@ class Lanes:
         session_id = shell.lane.state.session_id
         if self._shells.get(session_id) is shell:
             del self._shells[session_id]
+
+    def look_again(self) -> None:
+        """Have every lane see whether what waits in it may start now."""
+        for shell in self.live():
+            shell.push(Job(_look))
 
     async def wake_due(self) -> None:
         """At the start: read every lane that has a clock running, so that timers go on (C-4)."""

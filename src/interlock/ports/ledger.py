@@ -15,6 +15,7 @@ from interlock.protocol.records import (
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
+    DrainRecord,
     Event,
     EventKind,
     FileRecord,
@@ -131,6 +132,20 @@ class PutRule(Write, frozen=True):
     record: RuleRecord
 
 
+class PutDrain(Write, frozen=True):
+    """Insert or replace by tenant, scope and name (C-5)."""
+
+    record: DrainRecord
+
+
+class DropDrain(Write, frozen=True):
+    """Forget a drain; `name` is empty where the scope is the gateway."""
+
+    tenant_id: str
+    scope: str
+    name: str
+
+
 class PutSigningKey(Write, frozen=True):
     """Insert or replace by key_id (P-4)."""
 
@@ -239,6 +254,7 @@ class CommandQuery(NamedTuple):
     actor_id: str | None = None
     before: str | None = None
     limit: int = 100
+    type: str | None = None
 
 
 class Ledger(Protocol):
@@ -274,8 +290,9 @@ class Ledger(Protocol):
         """The newest session of a key."""
         ...
 
-    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
-        """Newest activity first."""
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
+                       ) -> list[SessionRecord]:
+        """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""
         ...
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
@@ -339,6 +356,10 @@ class Ledger(Protocol):
 
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
         """Remembered rules of a tenant, or of all, oldest first; with `revoked` also those that were revoked."""
+        ...
+
+    async def drains(self) -> list[DrainRecord]:
+        """All that are in force, oldest first."""
         ...
 
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None: ...

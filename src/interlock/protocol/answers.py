@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from interlock.protocol.access import Key, Tenant
+from interlock.protocol.drains import Drain
 from interlock.protocol.resources import (
     Approval,
     Command,
@@ -115,6 +116,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     viewers: int
     runners: list[Node]
+    drains: list[Drain] = []
+
+
+class DrainList(msgspec.Struct, frozen=True):
+    """The tenant's drains in force, oldest first (C-5)."""
+
+    drains: list[Drain]
 
 
 class NodeList(msgspec.Struct, frozen=True):

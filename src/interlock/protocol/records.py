@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from interlock.protocol.access import named_roles
+from interlock.protocol.drains import Drain
 from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey
 
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
@@ -87,6 +88,13 @@ class RuleRecord(Record, frozen=True, kw_only=True):
     """A remembered rule's row (A-9)."""
 
     rule: RememberedRule
+
+
+class DrainRecord(Record, frozen=True, kw_only=True):
+    """A drain's row (C-5)."""
+
+    tenant_id: str
+    drain: Drain
 
 
 class SigningKeyRecord(Record, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ import pytest
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
 
-WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DUE_SESSIONS", "LAST_STREAM_ID",
-                   "TENANTS"}
+WHOLE_BY_INTENT = {"AUDIT_WITHOUT_TREE", "TRANSCRIPT_PENDING", "AUDIT_TENANTS", "DRAINS", "DUE_SESSIONS",
+                   "LAST_STREAM_ID", "TENANTS"}
 """These give all there is, each from an index in its order (or one end of it)."""
 
 NAMED = {name: sql for name, sql in vars(queries).items() if name.isupper() and isinstance(sql, str) and " " in sql

@@ -18,6 +18,7 @@ from interlock.ports.ledger import (
     Batch,
     CommandQuery,
     DropControls,
+    DropDrain,
     DropPairings,
     DropTranscript,
     EraseAudit,
@@ -28,6 +29,7 @@ from interlock.ports.ledger import (
     PutCommand,
     PutControl,
     PutDelivery,
+    PutDrain,
     PutFact,
     PutFile,
     PutIdempotency,
@@ -55,6 +57,7 @@ from interlock.protocol.records import (
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
+    DrainRecord,
     Event,
     FileRecord,
     IdempotencyRecord,
@@ -89,6 +92,7 @@ class MemoryLedger(Ledger):
         self._idempotency: dict[str, IdempotencyRecord] = {}
         self._deliveries: dict[str, DeliveryRecord] = {}
         self._rules: dict[str, RuleRecord] = {}
+        self._drains: dict[tuple[str, str, str], DrainRecord] = {}
         self._signing_keys: dict[str, SigningKeyRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
@@ -174,6 +178,10 @@ class MemoryLedger(Ledger):
                 _drop(self._pairings, [code_sha256], undo)
             case DropPairings(now_ms):
                 _drop(self._pairings, [key for key, one in self._pairings.items() if one.expires_ms <= now_ms], undo)
+            case PutDrain(record):
+                _put(self._drains, (record.tenant_id, record.drain.scope, record.drain.id or ""), record, undo)
+            case DropDrain(tenant_id, scope, name):
+                _drop(self._drains, [(tenant_id, scope, name)], undo)
             case PutKey(record):
                 if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
                        for other in self._keys.values()):
@@ -230,10 +238,11 @@ class MemoryLedger(Ledger):
                  if record.tenant_id == tenant_id and record.session_key == session_key]
         return max(reversed(found), key=lambda record: record.created_ms, default=None)
 
-    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
+                       ) -> list[SessionRecord]:
         found = [record for record in reversed(self._sessions.values()) if record.tenant_id == tenant_id
-                 and (before_ms is None or record.updated_ms < before_ms)]
-        return sorted(found, key=lambda record: -record.updated_ms)[:limit]
+                 and (before is None or (record.updated_ms, record.session_id) < before)]
+        return sorted(found, key=lambda record: (record.updated_ms, record.session_id), reverse=True)[:limit]
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
         return [record for record in self._sessions.values()
@@ -312,6 +321,9 @@ class MemoryLedger(Ledger):
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
         return [record for record in self._rules.values() if tenant_id in (None, record.rule.tenant_id)
                 and (revoked or record.rule.revoked_at is None)]
+
+    async def drains(self) -> list[DrainRecord]:
+        return list(self._drains.values())
 
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
         record = self._rules.get(rule_id)
@@ -451,6 +463,7 @@ def _matches(record: CommandRecord, query: CommandQuery) -> bool:
         (query.agent_id, command.target.agent_id),
         (query.session_id, record.session_id),
         (query.actor_id, command.actor.id),
+        (query.type, command.type),
     ]
     return all(wanted is None or wanted == has for wanted, has in pairs)
 

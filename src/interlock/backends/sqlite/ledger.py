@@ -22,6 +22,7 @@ from interlock.protocol.records import (
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
+    DrainRecord,
     Event,
     FileRecord,
     IdempotencyRecord,
@@ -102,9 +103,9 @@ class SqliteLedger(Ledger):
         found = await self._readers.row(queries.SESSION_BY_KEY, (tenant_id, session_key))
         return rows.session_of(found) if found else None
 
-    async def sessions(self, tenant_id: str, limit: int, before_ms: int | None = None) -> list[SessionRecord]:
-        before = _END_OF_TIME if before_ms is None else before_ms
-        found = await self._readers.rows(queries.SESSIONS, (tenant_id, before, limit))
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
+                       ) -> list[SessionRecord]:
+        found = await self._readers.rows(queries.SESSIONS, (tenant_id, *(before or (_END_OF_TIME, "")), limit))
         return [rows.session_of(row) for row in found]
 
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
@@ -119,7 +120,7 @@ class SqliteLedger(Ledger):
 
     async def commands(self, query: CommandQuery) -> list[CommandRecord]:
         given = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
-                 "actor_id": query.actor_id}  # fmt: skip
+                 "actor_id": query.actor_id, "type": query.type}  # fmt: skip
         filters = {column: value for column, value in given.items() if value is not None}
         page = () if query.before is None else (query.before, query.tenant_id)
         sql = queries.commands(tuple(filters), paged=bool(page))
@@ -182,6 +183,9 @@ class SqliteLedger(Ledger):
         query = queries.remembered_rules(by_tenant=tenant_id is not None, revoked=revoked)
         found = await self._readers.rows(query, () if tenant_id is None else (tenant_id,))
         return [rows.rule_of(row) for row in found]
+
+    async def drains(self) -> list[DrainRecord]:
+        return [rows.drain_of(row) for row in await self._readers.rows(queries.DRAINS)]
 
     async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
         found = await self._readers.row(queries.RULE, (rule_id, tenant_id))

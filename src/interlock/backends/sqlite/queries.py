@@ -70,15 +70,16 @@ SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
 ORDER BY created_ms DESC, place DESC LIMIT 1
 """
 SESSIONS = f"""
-SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND updated_ms < ?
-ORDER BY updated_ms DESC, place DESC LIMIT ?
+SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND (updated_ms, session_id) < (?, ?)
+ORDER BY updated_ms DESC, session_id DESC LIMIT ?
 """
 RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
 DUE_SESSIONS = "SELECT session_id, deadline_ms FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place"
 
 # --- commands ---
 PUT_COMMAND = """
-INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, body) VALUES (?,?,?,?,?,?,?,?)
+INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body)
+VALUES (?,?,?,?,?,?,?,?,?)
 ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
@@ -135,6 +136,14 @@ ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
 """
 SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = ? ORDER BY place"
+
+
+PUT_DRAIN = """
+INSERT INTO drain (tenant_id, scope, name, body) VALUES (?,?,?,?)
+ON CONFLICT (tenant_id, scope, name) DO UPDATE SET body = excluded.body
+"""
+DROP_DRAIN = "DELETE FROM drain WHERE tenant_id = ? AND scope = ? AND name = ?"
+DRAINS = "SELECT body FROM drain ORDER BY place"
 
 
 def remembered_rules(*, by_tenant: bool, revoked: bool) -> str:

@@ -14,6 +14,7 @@ from interlock.protocol.records import (
     AuditRecord,
     CommandRecord,
     DeliveryRecord,
+    DrainRecord,
     FileRecord,
     IdempotencyRecord,
     KeyRecord,
@@ -32,6 +33,7 @@ _command = msgspec.json.Decoder(CommandRecord)
 _approval = msgspec.json.Decoder(ApprovalRecord)
 _delivery = msgspec.json.Decoder(DeliveryRecord)
 _rule = msgspec.json.Decoder(RuleRecord)
+_drain = msgspec.json.Decoder(DrainRecord)
 _runner = msgspec.json.Decoder(RunnerRecord)
 _signing_key = msgspec.json.Decoder(SigningKeyRecord)
 _file = msgspec.json.Decoder(FileRecord)
@@ -81,7 +83,7 @@ def command_row(record: CommandRecord) -> Row:
     command = record.command
     return (
         command.id, command.tenant_id, record.session_id, command.state, command.target.agent_id, command.actor.id,
-        ended_ms(record), _encode(record),
+        ended_ms(record), command.type, _encode(record),
     )  # fmt: skip
 
 
@@ -126,6 +128,16 @@ def delivery_row(record: DeliveryRecord) -> Row:
 def delivery_of(row: Row) -> DeliveryRecord:
     """Read a question's body."""
     return _delivery.decode(row[0])
+
+
+def drain_row(record: DrainRecord) -> Row:
+    """Columns of PUT_DRAIN."""
+    return record.tenant_id, record.drain.scope, record.drain.id or "", _encode(record)
+
+
+def drain_of(row: Row) -> DrainRecord:
+    """Read a drain's body."""
+    return _drain.decode(row[0])
 
 
 def rule_row(record: RuleRecord) -> Row:

@@ -16,6 +16,7 @@ from interlock.ports.ledger import (
     Audit,
     Batch,
     DropControls,
+    DropDrain,
     DropPairings,
     DropTranscript,
     EraseAudit,
@@ -25,6 +26,7 @@ from interlock.ports.ledger import (
     PutCommand,
     PutControl,
     PutDelivery,
+    PutDrain,
     PutFact,
     PutFile,
     PutIdempotency,
@@ -236,6 +238,12 @@ class Transaction:
     def drop_pairings(self, write: DropPairings) -> None:
         self._execute(queries.DROP_PAIRINGS, (write.now_ms,))
 
+    def put_drain(self, write: PutDrain) -> None:
+        self._execute(queries.PUT_DRAIN, rows.drain_row(write.record))
+
+    def drop_drain(self, write: DropDrain) -> None:
+        self._execute(queries.DROP_DRAIN, (write.tenant_id, write.scope, write.name))
+
     def put_key(self, write: PutKey) -> None:
         try:
             self._execute(queries.PUT_KEY, rows.key_row(write.record))
@@ -286,6 +294,8 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     SpendPairing: Transaction.spend_pairing,
     DropPairings: Transaction.drop_pairings,
     PutKey: Transaction.put_key,
+    PutDrain: Transaction.put_drain,
+    DropDrain: Transaction.drop_drain,
     UseKey: Transaction.use_key,
     PutTenant: Transaction.put_tenant,
     PutTranscript: Transaction.put_transcript,

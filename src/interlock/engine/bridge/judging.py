@@ -42,7 +42,7 @@ def subject_of(
     return tool_subject(
         input_bytes, state.workspace, tenant_id=state.tenant_id, agent_id=state.agent_id,
         origin=record.command.actor.type if record is not None else "system", permission=state.permission,
-        at_ms=lane.now, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
+        at_ms=lane.wall, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
         allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
     )
 

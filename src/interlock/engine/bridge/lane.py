@@ -117,6 +117,7 @@ class Lane:
         self.unconfirmed: dict[int, bytes] = {}
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
+        self.wall = 0
         self.out = Out([], [], [], [])
         self.keeps_objects = False
         """Whether there is a store for what is kept apart from the stream (E-5)."""
@@ -130,9 +131,11 @@ class Lane:
         self._stream = session_stream(state.session_id)
 
     # --- names and numbers ---
-    def begin(self, now_ms: int) -> None:
-        """Start a decision at `now_ms`."""
+    def begin(self, now_ms: int, wall_ms: int) -> None:
+        """Start a decision: `now_ms` on the line that clocks run by, `wall_ms` what is shown, and what policy's hours
+        and signatures are held against."""
         self.now = now_ms
+        self.wall = wall_ms
         self.out = Out([], [], [], [])
 
     def new_id(self, prefix: str) -> str:
@@ -146,7 +149,7 @@ class Lane:
     @property
     def at(self) -> str:
         """The decision's instant as text."""
-        return iso(self.now)
+        return iso(self.wall)
 
     @property
     def active(self) -> CommandRecord | None:
@@ -158,7 +161,7 @@ class Lane:
         """Append to the session's stream; returns the number that it will have. `frame` is the runner's frame that
         `body` holds and that was applied, so that nobody need understand it again."""
         self.state.n += 1
-        self._append(Append(self._stream, kind, self.now, body, message_id), frame)
+        self._append(Append(self._stream, kind, self.wall, body, message_id), frame)
         return self.state.n
 
     def _append(self, event: Append, frame: Frame | None = None) -> None:
@@ -221,7 +224,7 @@ class Lane:
     # --- the transcript ---
     def hear(self, frame: Frame) -> None:
         """Keep the transcript entries that a durable frame of either direction finishes (X-8)."""
-        drafts = self.transcriber.fold.feed(frame, self.now) if self.transcriber is not None else None
+        drafts = self.transcriber.fold.feed(frame, self.wall) if self.transcriber is not None else None
         if drafts:  # Most frames finish no entry, and then there is nothing to name or to date.
             self.transcribe(drafts)
 
@@ -245,11 +248,11 @@ class Lane:
 
     def status(self, event: StatusEvent) -> None:
         """Append to a command's stream."""
-        self._append(Append(command_stream(event.command_id), "status", self.now, _encoder.encode(event)))
+        self._append(Append(command_stream(event.command_id), "status", self.wall, _encoder.encode(event)))
 
     def feed(self, event: FeedEvent) -> None:
         """Append to the tenant's feed."""
-        self._append(Append(tenant_stream(self.state.tenant_id), "feed", self.now, _encoder.encode(event)))
+        self._append(Append(tenant_stream(self.state.tenant_id), "feed", self.wall, _encoder.encode(event)))
 
     def move(
         self,

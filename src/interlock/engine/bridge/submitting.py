@@ -17,7 +17,7 @@ from interlock.engine.bridge.prompts import prompt_content, read_payload
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal
-from interlock.protocol.resources import Command, CommandBody
+from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
 
 
 def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: Policy) -> Command | Problem:
@@ -37,7 +37,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
         _refuse_busy(lane)
     verdict = policy.decide(
         Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
-                origin=principal.actor.type, permission=lane.state.permission, at_ms=lane.now,
+                origin=principal.actor.type, permission=lane.state.permission, at_ms=lane.wall,
                 command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
                 cost_usd=lane.state.cost_usd, digest=hashlib.sha256(raw).hexdigest())
     )
@@ -65,6 +65,11 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     kept = lane.keep(record)
+    if lane.draining:
+        notice = Notice(code="Draining", message="nothing new starts here until it is undrained; this waits")
+        kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
+            kept.command, notices=[*kept.command.notices, notice])))
+        lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
     lane.tell_state(kept, None, who_is(principal), {"rule": verdict.rule, "digest": kept.command.payload_sha256 or ""},
                     {"reason": body.reason})
     return kept.command

@@ -107,7 +107,7 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
     approver = named(principal.actor)
     statement = Statement(approval.tenant_id, approval.id, approval.digest, body.decision, approver, key.key_id,
                           body.at)
-    verify(key, approver, statement, body.signature, lane.now)
+    verify(key, approver, statement, body.signature, lane.wall)
     return ballot._replace(key_id=key.key_id)
 
 
@@ -120,7 +120,7 @@ def _supersede(
     raw = bytes(body.updated_input)
     _check_change(lane, old, body, raw)
     changed = msgspec.structs.replace(old, input=msgspec.Raw(raw))
-    verdict = policy.decide(subject_of_approval(changed, lane.now, lane.state.permission))
+    verdict = policy.decide(subject_of_approval(changed, lane.wall, lane.state.permission))
     if verdict.effect == "deny":
         raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
                       f"{verdict.reason or 'no reason given'}")
@@ -165,7 +165,7 @@ def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantB
     if booth.remembered >= MAX_REMEMBERED_RULES:
         raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
                       hint="Revoke some: interlock policy rules.")
-    rule = rule_of(approval, subject_of_approval(approval, lane.now, lane.state.permission), body.decision,
+    rule = rule_of(approval, subject_of_approval(approval, lane.wall, lane.state.permission), body.decision,
                    body.remember)
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))

@@ -15,6 +15,7 @@ from interlock.gateway.rest import (
     approvals,
     audit,
     commands,
+    drains,
     files,
     keys,
     policy,
@@ -50,7 +51,8 @@ from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
 
 OPERATIONS: tuple[Operation, ...] = (
-    *commands.OPERATIONS, *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
+    *commands.OPERATIONS, *drains.OPERATIONS,
+    *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *webhooks.OPERATIONS,
 )

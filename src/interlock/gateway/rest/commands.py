@@ -20,7 +20,7 @@ from interlock.protocol.identifiers import command_stream
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, IdempotencyRecord
-from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState
+from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState, CommandType
 
 LIST = "list/commands"
 
@@ -64,6 +64,7 @@ async def listing(call: Call) -> ASGIApp:
         call.query("actor"),
         cursors.place(LIST, before, "cursor") if before else None,
         limit + 1,
+        call.choice("type", get_args(CommandType)),
     )
     records = await call.front.desk.ledger.commands(query)
     has_more = len(records) > limit
@@ -153,7 +154,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
               answers=Command, status=202, codes=("Conflict", "NotFound", "QuotaExceeded", "UnsupportedCapability")),
     Operation("GET", "/commands", "listCommands", listing, READERS,
-              ("state", "agent", "session", "actor", "cursor", "limit"), answers=CommandPage),
+              ("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage),
     Operation("GET", "/commands/{command_id}", "getCommand", show, READERS, answers=Command),
     Operation("GET", "/commands/{command_id}/status", "getStatus", status, READERS, streams.QUERY,
               media=("application/json", streams.SSE), answers=StatusPage),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
 from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.draining import Drains
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
@@ -52,6 +53,9 @@ class Desk(Protocol):
 
     def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
                 ) -> Awaitable[Asked]: ...
+
+    @property
+    def drains(self) -> Drains: ...
 
     def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
                       ) -> Awaitable[SessionRecord]: ...

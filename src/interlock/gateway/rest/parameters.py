@@ -47,6 +47,7 @@ PARAMETERS: dict[str, Parameter] = {
     "actor": Parameter(_TEXT, "The id of the person or agent who gave it."),
     "tenant": Parameter(_TEXT, "Another tenant: the owner's to name."),
     "listCommands.state": Parameter(_one_of(*get_args(CommandState)), "Commands in this state alone."),
+    "listCommands.type": Parameter(_one_of(*get_args(CommandType)), "Commands of this type alone."),
     "listApprovals.state": Parameter(_one_of(*get_args(ApprovalState)), "Approvals in this state; the inbox is "
                                      "`pending`."),
     "listDeliveries.state": Parameter(_one_of(*get_args(DeliveryState)), "Deliveries in this state; `dead` never "

@@ -31,12 +31,12 @@ async def listing(call: Call) -> ASGIApp:
     """GET /sessions: newest activity first."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     text = call.query("cursor")
-    before = int(cursors.place(LIST, text, "cursor")) if text else None
+    before = _place(text) if text else None
     desk = call.front.desk
     records = await desk.ledger.sessions(call.principal.tenant_id, limit + 1, before)
     has_more = len(records) > limit
     shown = records[:limit]
-    following = cursors.cursor(LIST, shown[-1].updated_ms) if has_more else None
+    following = cursors.cursor(LIST, f"{shown[-1].updated_ms}/{shown[-1].session_id}") if has_more else None
     return json_answer(SessionPage([desk.session_resource(record) for record in shown], following, has_more))
 
 
@@ -157,6 +157,14 @@ def frame_event(item: Item) -> bytes:
         return b'{"kind":"C","frame":' + item.body + b"}"
     name = b"notice" if item.kind == "notice" else b"frame"
     return b'{"n":%d,"kind":"%s","%s":%s}' % (item.n, item.kind.encode(), name, item.body)
+
+
+def _place(text: str) -> tuple[int, str]:
+    """Where a page ended: when its last session changed, and its id. Raises Problem."""
+    updated_ms, slash, session_id = cursors.place(LIST, text, "cursor").partition("/")
+    if not slash:  # Given out before ids stood in it: what changed in that very millisecond is shown again.
+        return int(updated_ms) + 1, ""
+    return int(updated_ms), session_id
 
 
 def _sort(item: Durable) -> str:

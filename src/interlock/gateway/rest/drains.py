@@ -1,0 +1,49 @@
+"""Operations that let what runs finish and start nothing new (C-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.types import ASGIApp
+
+from interlock.engine.draining import Drains
+from interlock.gateway.rest.answers import encode, raw_answer
+from interlock.gateway.rest.guard import ADMINS, OPERATORS, allow
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.answers import DrainList
+from interlock.protocol.drains import Drain, DrainBody
+from interlock.protocol.records import IdempotencyRecord
+
+
+async def drain(call: Call) -> ASGIApp:
+    """POST /drain: running turns finish, nothing new starts; a session by its operators, all else by admins."""
+    return await _change(call, Drains.drain)
+
+
+async def undrain(call: Call) -> ASGIApp:
+    """POST /undrain: what waits starts."""
+    return await _change(call, Drains.undrain)
+
+
+async def _change(call: Call, change: Callable[..., Awaitable[None]]) -> ASGIApp:
+    memory, body = call.memory, call.body
+    assert memory is not None
+    assert isinstance(body, DrainBody)
+    if body.scope != "session":
+        allow(call.principal, ADMINS)
+
+    def keep(drains: list[Drain]) -> IdempotencyRecord:
+        return memory.keep(200, encode(DrainList(drains)), {})
+
+    await change(call.front.desk.drains, call.principal, body, keep)
+    answer = memory.record
+    assert answer is not None
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/drain", "drain", drain, OPERATORS, body=DrainBody, answers=DrainList,
+              codes=("NotFound", "QuotaExceeded")),
+    Operation("POST", "/undrain", "undrain", undrain, OPERATORS, body=DrainBody, answers=DrainList,
+              codes=("NotFound",)),
+)
