@@ -1,0 +1,156 @@
+"""From a chat to its session key and its agent (R-1, R-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from interlock.session.keys import MAIN_KEY, canonical_agent
+
+ChatType = Literal["direct", "group", "room", "channel"]
+DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
+
+
+class Chat(NamedTuple):
+    """Where a message was said. Ids are the channel's own; `guild_id` and `team_id` are what the chat belongs to."""
+
+    channel: str
+    chat_type: ChatType
+    account_id: str | None = None
+    peer: str | None = None
+    group_id: str | None = None
+    thread_id: str | None = None
+    topic_id: str | None = None
+    parent_peer: str | None = None
+    guild_id: str | None = None
+    team_id: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The id of the chat itself: the peer of a direct one, else the group's."""
+        return (self.peer if self.chat_type == "direct" else self.group_id) or ""
+
+
+class BadChat(ValueError):
+    """A chat that lacks what its key is made of: (field, sentence)."""
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[bindings]]`: chats that have everything that is said here go to `agent` (R-3)."""
+
+    agent: str
+    channel: str | None = None
+    account_id: str | None = None
+    team_id: str | None = None
+    guild_id: str | None = None
+    group_id: str | None = None
+    parent_peer: str | None = None
+    peer: str | None = None
+
+    def __post_init__(self) -> None:
+        canonical_agent(self.agent)
+
+
+_RANKS = (("peer",), ("parent_peer",), ("group_id", "guild_id"), ("team_id",), ("account_id",), ("channel",))
+"""The most specific first (R-3)."""
+
+
+def agent_for(chat: Chat, bindings: Sequence[Binding], default_agent: str) -> str:
+    """Name the agent that answers a chat: by the most specific binding that fits; of two, by the one that says more,
+    then by the first."""
+    fitting = [binding for binding in bindings if _fits(binding, chat)]
+    return canonical_agent(min(fitting, key=_rank).agent) if fitting else canonical_agent(default_agent)
+
+
+def _fits(binding: Binding, chat: Chat) -> bool:
+    said = {name: value for names in _RANKS for name in names if (value := getattr(binding, name)) is not None}
+    if "channel" in said:
+        said["channel"] = said["channel"].lower()
+    heard = chat._replace(channel=chat.channel.lower())
+    return all(getattr(heard, name) == value for name, value in said.items())
+
+
+def _rank(binding: Binding) -> tuple[int, int]:
+    said = [any(getattr(binding, name) is not None for name in names) for names in _RANKS]
+    return (said.index(True) if True in said else len(said)), -sum(said)
+
+
+class Naming(NamedTuple):
+    """What the config says of keys. `links` has people by name, each with their `channel:peer` (identity links)."""
+
+    dm_scope: DmScope = "main"
+    links: Mapping[str, Sequence[str]] = {}
+
+
+MAIN_ALONE = Naming()
+"""All direct messages to an agent in its main session."""
+
+
+def chat_key(chat: Chat, agent_id: str, naming: Naming = MAIN_ALONE) -> str:
+    """Name the session of a chat (R-1). Raises BadChat where it lacks the id that its key is made of."""
+    scope = _direct(chat, naming) if chat.chat_type == "direct" else _shared(chat)
+    thread = [*(["thread", _part(chat.thread_id)] if chat.thread_id else []),
+              *(["topic", _part(chat.topic_id)] if chat.topic_id else [])]
+    return _key(agent_id, *scope, *thread)
+
+
+def cron_key(agent_id: str, job_id: str) -> str:
+    """Name the session of a cron job."""
+    return _key(agent_id, "cron", _part(job_id))
+
+
+def hook_key(agent_id: str, uuid: str) -> str:
+    """Name the session of one delivery of a hook that names no key."""
+    return _key(agent_id, "hook", uuid)
+
+
+def subagent_key(agent_id: str, uuid: str) -> str:
+    """Name the session of an agent that another one started."""
+    return _key(agent_id, "subagent", uuid)
+
+
+def _shared(chat: Chat) -> list[str]:
+    if not chat.group_id:
+        raise BadChat("group_id", f"a chat of type {chat.chat_type} needs its id")
+    return [_channel(chat), chat.chat_type, _part(chat.group_id)]
+
+
+def _direct(chat: Chat, naming: Naming) -> list[str]:
+    if naming.dm_scope == "main":
+        return [MAIN_KEY]
+    if not chat.peer:
+        raise BadChat("peer", "a direct chat needs the id of who writes")
+    named = f"{chat.channel.lower()}:{chat.peer}"
+    person = next((name for name, peers in naming.links.items() if named in peers), None)
+    if person is not None:
+        return ["dm", _part(person)]
+    peer = _part(chat.peer)
+    # Who only bears the name of a linked person must not come into that person's session.
+    scope = "per-channel-peer" if naming.dm_scope == "per-peer" and chat.peer in naming.links else naming.dm_scope
+    if scope == "per-peer":
+        return ["dm", peer]
+    if scope == "per-channel-peer":
+        return [_channel(chat), "dm", peer]
+    return [_channel(chat), _part(chat.account_id or "default"), "dm", peer]
+
+
+def _channel(chat: Chat) -> str:
+    return _part(chat.channel.lower())
+
+
+def _key(agent_id: str, *parts: str) -> str:
+    return ":".join(("agent", canonical_agent(agent_id), *parts))
+
+
+def _part(text: str) -> str:
+    """Write an id so that it stays one part of a key: what separates, or cannot be seen, is escaped as in a URL.
+
+    Else the group `a:thread:b` would be the thread `b` of the group `a`.
+    """
+    return "".join(c if c.isprintable() and c not in ": %" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "replace"))
