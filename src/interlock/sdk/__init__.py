@@ -1,0 +1,21 @@
+"""The Python library for those who call a gateway: `Interlock` blocks, `AsyncInterlock` is awaited.
+
+    from interlock.sdk import Interlock
+
+    with Interlock("http://127.0.0.1:7420", key) as gateway:
+        command = gateway.commands.run("ls -l", agent="shell")
+"""
+
+from __future__ import annotations
+
+from interlock.sdk import problems
+from interlock.sdk.awaiting import AsyncInterlock
+from interlock.sdk.blocking import Interlock
+from interlock.sdk.exchange import Manners
+from interlock.sdk.following import Heard, Lost, Reattached, Told
+from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
+
+__all__ = [
+    "AsyncInterlock", "Heard", "Interlock", "InterlockError", "Lost", "Manners", "NotAGateway", "Reattached",
+    "Refused", "StillRunning", "Told", "Unreachable", "problems",
+]

@@ -1,0 +1,201 @@
+"""One request and what becomes of it: sent, lost, asked to wait, sent again under the same key. Nothing here does it.
+
+A *flow* is a generator that yields what it wants done (`Send`, `Rest`, `Now`, …) and is given what came of it. Two thin
+shells do that, one blocking, one awaiting; what is decided is decided here once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 60.0
+"""Longer than any poll waits."""
+STREAM_SILENCE_S = 45.0
+"""A stream that is silent for three keep-alives is dead (S-2)."""
+ATTEMPTS = 8
+"""A request is sent so often at most."""
+PAUSE_S = 0.25
+PAUSE_MAX_S = 5.0
+RETRY_AFTER_MAX_S = 60.0
+"""A gateway that asks for more patience is not waited for: the refusal is raised, with what it asked for."""
+STREAM_GIVE_UP_S = 600.0
+"""A stream whose gateway is away for longer is given up."""
+
+PATIENT_CODES = frozenset({"RateLimited", "Unavailable", "IdempotencyKeyInUse"})
+"""Refusals that say: nothing was changed, send the same again after a while (M-1, K-3)."""
+
+
+@dataclass(frozen=True)
+class Ask(Generic[T_co]):
+    """One request as data. `read` makes the answer of its body."""
+
+    method: str
+    path: str
+    read: Callable[[bytes], T_co]
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | None = None
+    key: str | None = None
+    """The idempotency key; a change without one gets a fresh one, and keeps it over all attempts (M-1)."""
+    keyed: bool = True
+    """Whether the gateway remembers a change by its key; one that it does not is never sent twice."""
+    accept: str = "application/json"
+    last_event_id: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be sent again although nobody knows whether the first was taken."""
+        return not self.changes or (self.keyed and self.key is not None)
+
+    def with_key(self, key: str) -> Ask[T_co]:
+        """The same with a key, where it takes one and has none."""
+        return replace(self, key=key) if self.changes and self.keyed and self.key is None else self
+
+    def with_query(self, **more: str) -> Ask[T_co]:
+        """The same with further query parameters."""
+        return replace(self, query={**self.query, **more})
+
+    def headers(self, bearer: str) -> dict[str, str]:
+        """Its headers, with the credential."""
+        told = {"Authorization": f"Bearer {bearer}", "Accept": self.accept}
+        if self.body is not None:
+            told["Content-Type"] = "application/json"
+        if self.key is not None:
+            told["Idempotency-Key"] = self.key
+        if self.last_event_id is not None:
+            told["Last-Event-ID"] = self.last_event_id
+        return told
+
+
+# --- what a flow wants done, and what it is given ---
+class Send(NamedTuple):
+    """Send it and read the whole answer: a Reply, or Cut."""
+
+    ask: Ask[Any]
+
+
+class Open(NamedTuple):
+    """Send it and leave the body unread: a Reply (whole where it is a refusal), or Cut."""
+
+    ask: Ask[Any]
+
+
+class Read(NamedTuple):
+    """Read on in what is open: bytes, b"" at its end, or Cut."""
+
+
+class Rest(NamedTuple):
+    """Do nothing for so many seconds."""
+
+    seconds: float
+
+
+class Now(NamedTuple):
+    """Tell the monotonic clock, in seconds."""
+
+
+class Give(NamedTuple):
+    """Give this to whoever reads the stream."""
+
+    item: Any
+
+
+Effect: TypeAlias = Send | Open | Read | Rest | Now | Give
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+class Reply(NamedTuple):
+    """An answer."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+class Cut(NamedTuple):
+    """No answer, or no more of it: the connection was refused, lost or silent for too long."""
+
+    why: str
+
+
+class Manners(NamedTuple):
+    """How patient one is."""
+
+    attempts: int = ATTEMPTS
+    stream_give_up_s: float = STREAM_GIVE_UP_S
+    draw: Callable[[], float] = random.random
+    """Gives 0 to 1, so that many who lost one gateway do not all come back at once."""
+
+    def pause(self, attempt: int) -> float:
+        """Seconds before attempt number `attempt` + 1: exponential, bounded, with jitter."""
+        return (0.5 + self.draw() / 2) * min(PAUSE_MAX_S, PAUSE_S * 2 ** min(attempt - 1, 16))
+
+
+def exchange(ask: Ask[T], manners: Manners) -> Flow[T]:
+    """Send until there is an answer. Raises InterlockError."""
+    attempt = 0
+    while True:
+        attempt += 1
+        reply: Reply | Cut = yield Send(ask)
+        wait = patience(ask, reply, attempt, manners)
+        if wait is None:
+            return taken(ask, reply)
+        yield Rest(wait)
+
+
+def patience(ask: Ask[Any], reply: Reply | Cut, attempt: int, manners: Manners) -> float | None:
+    """Seconds after which the same is sent again, or None where this is the answer.
+
+    Only what is safe is repeated: a lost connection where the key (or the method) makes a second one harmless, and
+    refusals that say that nothing was done. Whatever else fails is told at once.
+    """
+    if attempt >= manners.attempts:
+        return None
+    if isinstance(reply, Cut):
+        return manners.pause(attempt) if ask.repeatable else None
+    if reply.status < 400 or not asks_for_patience(reply):
+        return None
+    told = seconds(reply.retry_after)
+    if told is None:
+        return manners.pause(attempt)
+    return told if told <= RETRY_AFTER_MAX_S else None
+
+
+class _Code(msgspec.Struct):
+    code: str = ""
+
+
+def asks_for_patience(reply: Reply) -> bool:
+    try:
+        code = msgspec.json.decode(reply.body, type=_Code).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # A proxy's page: 429 and 503 mean what HTTP says where it names the time.
+        return reply.status in (429, 503) and seconds(reply.retry_after) is not None
+    return code in PATIENT_CODES
+
+
+def taken(ask: Ask[T], reply: Reply | Cut) -> T:
+    """Understand the last answer. Raises InterlockError."""
+    if isinstance(reply, Cut):
+        raise Unreachable(f"No gateway answers {ask.method} {ask.path}: {reply.why}")
+    if not 200 <= reply.status < 300:
+        raise refusal(reply.status, reply.body, reply.retry_after)
+    try:
+        return ask.read(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotAGateway(f"The answer to {ask.method} {ask.path} is not of the form known here: {error}") from None

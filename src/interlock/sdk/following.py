@@ -1,0 +1,192 @@
+"""Streams that take themselves up again, and downloads, as flows (S-1, S-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from interlock.sdk.exchange import Ask, Cut, Flow, Give, Manners, Now, Open, Read, Reply, Rest, asks_for_patience, taken
+from interlock.sdk.problems import NotAGateway, Unreachable, refusal, seconds
+
+T = TypeVar("T")
+
+MAX_EVENT_CHARS = 4 * 1024 * 1024
+"""A stream with a longer event is not a gateway's."""
+SSE = "text/event-stream"
+
+
+@dataclass(frozen=True)
+class Told(Generic[T]):
+    """One event. `cursor` is where to go on behind it; None for what is not kept (heartbeats, deltas)."""
+
+    data: T
+    event: str
+    cursor: str | None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The connection broke; it is being taken up again."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Reattached:
+    """The stream goes on from behind the last durable event, `away_s` seconds after it broke; nothing durable is
+    missing in between."""
+
+    away_s: float
+
+
+Heard: TypeAlias = Told[T] | Lost | Reattached
+
+
+@dataclass(frozen=True)
+class Following(Generic[T]):
+    """A stream as data: where it is, and how its events are read. `read` takes the event's name and its data."""
+
+    path: str
+    read: Callable[[str, bytes], T]
+    query: dict[str, str]
+    since: str | None
+
+
+def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
+    """Give what is heard until the stream is over. Raises InterlockError: a refusal, or nobody there for too long."""
+    ask: Ask[bytes] = Ask("GET", asked.path, bytes, query=asked.query, accept=SSE, last_event_id=asked.since)
+    away = _Away()
+    while True:
+        reply: Reply | Cut = yield Open(ask)
+        if isinstance(reply, Reply) and reply.status == 204:
+            return  # All was said: a stream that has ended has nothing behind its last event (S-2).
+        if away.since is not None and not away.told:
+            yield Give(Lost(away.why))
+            away.told = True
+        if isinstance(reply, Reply) and reply.status < 400:
+            if away.since is not None:
+                now: float = yield Now()
+                yield Give(Reattached(now - away.since))
+                away.back()
+            reader = _Reader(asked.read, ask.last_event_id)
+            why = yield from reader.read()
+            ask = replace(ask, last_event_id=reader.cursor)
+            clean = why is None
+            away.attempts = 0 if reader.heard else away.attempts + 1
+            away.why = why or "the gateway ended the stream"
+        else:
+            if isinstance(reply, Reply) and not asks_for_patience(reply):
+                raise refusal(reply.status, reply.body, reply.retry_after)
+            clean = False
+            away.attempts += 1
+            away.why = reply.why if isinstance(reply, Cut) else "the gateway asks for patience"
+        now = yield Now()
+        away.since = now if away.since is None else away.since
+        if not clean and not away.told:
+            yield Give(Lost(away.why))
+            away.told = True
+        if now - away.since > manners.stream_give_up_s:
+            raise Unreachable(f"The stream {ask.path} could not be taken up again: {away.why}")
+        if away.attempts:
+            asked_for = seconds(reply.retry_after) if isinstance(reply, Reply) else None
+            yield Rest(max(asked_for or 0, manners.pause(away.attempts)))
+
+
+class _Away:
+    """Since when, how often in vain, and whether the reader knows."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.why = ""
+        self.since: float | None = None
+        self.told = False
+
+    def back(self) -> None:
+        self.since = None
+        self.told = False
+
+
+class _Reader:
+    """Reads one connection of a stream to its end; `cursor` is that of the last durable event given out."""
+
+    def __init__(self, read: Callable[[str, bytes], Any], cursor: str | None) -> None:
+        self._read = read
+        self.cursor = cursor
+        self.heard = False
+
+    def read(self) -> Flow[str | None]:
+        """Give its events; return why it broke, None where it was ended. Raises NotAGateway."""
+        lines = Lines()
+        while True:
+            chunk: bytes | Cut = yield Read()
+            if isinstance(chunk, Cut):
+                return chunk.why
+            if not chunk:
+                return None
+            for cursor, event, data in lines.feed(chunk):
+                if event == "behind":
+                    return "this reader was too slow to keep up"
+                self.heard = True
+                self.cursor = cursor or self.cursor
+                yield Give(Told(_decoded(self._read, event, data), event, cursor))
+
+
+def _decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
+    try:
+        return read(event, data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotAGateway(f"An event {event!r} of the stream is not of the form known here: {error}") from None
+
+
+def download(ask: Ask[bytes], _manners: Manners) -> Flow[None]:
+    """Give a long answer piece by piece. Raises InterlockError, also where it broke off: what came is not whole."""
+    reply: Reply | Cut = yield Open(ask)
+    if isinstance(reply, Cut) or reply.status >= 400:
+        taken(ask, reply)
+    while True:
+        chunk: bytes | Cut = yield Read()
+        if isinstance(chunk, Cut):
+            raise Unreachable(f"The answer to GET {ask.path} broke off: {chunk.why}")
+        if not chunk:
+            return
+        yield Give(chunk)
+
+
+class Lines:
+    """Cuts bytes into events by the rules of server-sent events; pure."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._id: str | None = None
+        self._event = "message"
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[str | None, str, bytes]]:
+        """Take bytes; give the finished events as (id, event, data). Raises NotAGateway for one without end."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            found = self._line(line.removesuffix(b"\r"))
+            if found is not None:
+                yield found
+        if self._size + len(self._rest) > MAX_EVENT_CHARS:
+            raise NotAGateway("An event of the stream has no end. Is the URL that of a gateway?")
+
+    def _line(self, line: bytes) -> tuple[str | None, str, bytes] | None:
+        if not line:
+            found = (self._id, self._event, b"\n".join(self._data)) if self._data else None
+            self._data, self._id, self._event, self._size = [], None, "message", 0
+            return found
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value)
+        elif name == b"id":
+            self._id = value.decode("ascii", "replace")
+        elif name == b"event":
+            self._event = value.decode("ascii", "replace")
+        return None

@@ -1,0 +1,45 @@
+"""Where a gateway is, and the key for it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+URL_VARIABLE = "INTERLOCK_URL"
+KEY_VARIABLE = "INTERLOCK_KEY"
+
+
+class Place(NamedTuple):
+    """A checked URL without a trailing slash, and a key."""
+
+    url: str
+    key: str
+    is_local: bool
+
+
+def place(url: str | None, key: str | None, *, in_clear: bool) -> Place:
+    """Take what is given, else what the environment says. Raises ValueError with what to do."""
+    url = url or os.environ.get(URL_VARIABLE)
+    key = key or os.environ.get(KEY_VARIABLE)
+    if not url or not key:
+        missing, variable = ("url", URL_VARIABLE) if not url else ("key", KEY_VARIABLE)
+        raise ValueError(f"no {missing} is given: pass `{missing}`, or set {variable}")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not the URL of a gateway: write it as http://127.0.0.1:7420")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("a gateway's URL carries no name, password, query or fragment; pass the key as `key`")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("the key has characters that no key has")
+    local = parts.hostname in LOOPBACK
+    if parts.scheme == "http" and not local and not in_clear:
+        raise ValueError(f"the key would go to {parts.hostname} in the clear: use https, or pass in_clear=True")
+    return Place(url.rstrip("/"), key, local)
+
+
+def fresh_key() -> str:
+    """Make an idempotency key (M-1)."""
+    return "sdk-" + secrets.token_hex(16)

@@ -1,0 +1,234 @@
+"""What a call can raise: one tree, a class for each code of F-1.
+
+    InterlockError
+    ├── Refused             the gateway said no: code, status, detail, hint, errors
+    │   ├── Unauthorized, Forbidden, NotFound, Conflict, …   one for each code
+    ├── Unreachable         nobody answered, however often it was asked
+    ├── NotAGateway         something answered that is no gateway of this version
+    └── StillRunning        a wait ran out; the command goes on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+
+from interlock.protocol.problems import PROBLEMS, Place
+
+
+class InterlockError(Exception):
+    """Whatever this library raises."""
+
+
+class Unreachable(InterlockError):
+    """Nobody answered. With a change nobody knows whether it was taken: send it again under the same key."""
+
+
+class NotAGateway(InterlockError):
+    """The answer is not that of a gateway: a proxy's page, another program, another version."""
+
+
+class StillRunning(InterlockError):
+    """A wait ran out and the command has not ended. The work goes on."""
+
+    def __init__(self, command_id: str, state: str) -> None:
+        super().__init__(f"{command_id} is {state} still; wait again, or follow its status.")
+        self.command_id = command_id
+        self.state = state
+
+
+class Refused(InterlockError):
+    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for."""
+
+    code: ClassVar[str] = ""
+
+    def __init__(self, told: Told) -> None:
+        places = "; ".join(f"{place.pointer or 'body'}: {place.detail}" for place in told.errors)
+        sentence = told.detail or told.title
+        super().__init__(f"{told.code}: {sentence}" + (f" ({places})" if places and places not in sentence else ""))
+        self.problem = told.code
+        self.status = told.status
+        self.detail = told.detail
+        self.hint = told.hint
+        self.retryable = told.retryable
+        self.errors = told.errors
+        self.retry_after_s = told.retry_after_s
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """problem+json as it came; unknown members are left out (RFC 9457)."""
+
+    code: str
+    status: int = 0
+    title: str = ""
+    detail: str = ""
+    hint: str = ""
+    retryable: bool = False
+    errors: tuple[Place, ...] = ()
+    retry_after_s: float | None = None
+
+
+class Unauthorized(Refused):
+    """The key is missing, wrong, revoked or over."""
+
+    code = "Unauthorized"
+
+
+class Forbidden(Refused):
+    """The role does not allow it, or policy denies it."""
+
+    code = "Forbidden"
+
+
+class ApprovalRequired(Refused):
+    """Policy asks for an approval of something that does not wait for one."""
+
+    code = "ApprovalRequired"
+
+
+class InvalidPayload(Refused):
+    """The request is not of the form asked for; `errors` names the places."""
+
+    code = "InvalidPayload"
+
+
+class UnsupportedCapability(Refused):
+    """The agent cannot do that."""
+
+    code = "UnsupportedCapability"
+
+
+class RateLimited(Refused):
+    """Too many requests, also after the waits that were asked for."""
+
+    code = "RateLimited"
+
+
+class QuotaExceeded(Refused):
+    """A quota is used up."""
+
+    code = "QuotaExceeded"
+
+
+class Timeout(Refused):
+    """A synchronous wait ran out at the gateway; the work goes on."""
+
+    code = "Timeout"
+
+
+class Canceled(Refused):
+    """It was canceled."""
+
+    code = "Canceled"
+
+
+class Conflict(Refused):
+    """It is not in a state that allows this."""
+
+    code = "Conflict"
+
+
+class IdempotencyKeyInUse(Refused):
+    """A request with this key is being answered still."""
+
+    code = "IdempotencyKeyInUse"
+
+
+class IdempotencyKeyReused(Refused):
+    """This key was used with another body."""
+
+    code = "IdempotencyKeyReused"
+
+
+class IdempotencyKeyMissing(Refused):
+    """A change came without a key; this library always sends one."""
+
+    code = "IdempotencyKeyMissing"
+
+
+class InternalError(Refused):
+    """The gateway failed."""
+
+    code = "InternalError"
+
+
+class UpstreamError(Refused):
+    """Something that the gateway asked failed: an issuer, a webhook."""
+
+    code = "UpstreamError"
+
+
+class NotFound(Refused):
+    """There is nothing by that name, or nothing of this tenant."""
+
+    code = "NotFound"
+
+
+class CursorExpired(Refused):
+    """What follows the cursor is no longer kept; begin again without one."""
+
+    code = "CursorExpired"
+
+
+class Unavailable(Refused):
+    """The gateway could not do it now, also after waiting."""
+
+    code = "Unavailable"
+
+
+class MethodNotAllowed(Refused):
+    """The path does not take the method."""
+
+    code = "MethodNotAllowed"
+
+
+class NotAcceptable(Refused):
+    """No form of the answer is accepted."""
+
+    code = "NotAcceptable"
+
+
+class PayloadTooLarge(Refused):
+    """The body is too large."""
+
+    code = "PayloadTooLarge"
+
+
+class UnsupportedMediaType(Refused):
+    """The body is of a type not taken there."""
+
+    code = "UnsupportedMediaType"
+
+
+class MisdirectedRequest(Refused):
+    """The gateway does not answer for that host name."""
+
+    code = "MisdirectedRequest"
+
+
+BY_CODE: Mapping[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
+"""The class of each code."""
+
+_told = msgspec.json.Decoder(Told)
+
+
+def refusal(status: int, body: bytes, retry_after: str | None) -> InterlockError:
+    """Make the exception of an answer that is none of 2xx."""
+    try:
+        told = _told.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return NotAGateway(f"The answer has status {status} and is not a gateway's. Is the URL right?")
+    told = msgspec.structs.replace(told, status=status, retry_after_s=seconds(retry_after))
+    return BY_CODE.get(told.code, Refused)(told)
+
+
+def seconds(retry_after: str | None) -> float | None:
+    """Read `Retry-After` in its form of seconds; None for any other."""
+    return float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+
+
+def known_codes() -> frozenset[str]:
+    """Every code that a gateway of this version answers."""
+    return frozenset(PROBLEMS)

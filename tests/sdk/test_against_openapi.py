@@ -1,0 +1,141 @@
+"""The library against the OpenAPI document: every operation has a method, of its path, parameters, body and answer."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jsonschema
+import msgspec
+import pytest
+
+from interlock.gateway.rest import openapi
+from interlock.gateway.rest.app import OPERATIONS
+from interlock.gateway.rest.routes import Operation, Table, unversioned
+from interlock.protocol.answers import Health
+from interlock.protocol.problems import PROBLEMS
+from interlock.protocol.resources import Actor
+from interlock.sdk import AsyncInterlock, Interlock, awaiting, blocking, problems
+from interlock.sdk.exchange import Ask
+from interlock.sdk.following import SSE, Following
+
+DOCUMENT: dict[str, Any] = openapi.openapi()
+TABLE = Table(OPERATIONS)
+RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
+NO_METHOD: dict[str, str] = {}
+"""Operations that no method reaches, and why."""
+GIVEN: dict[str, Any] = {
+    "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
+    "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
+    "priority": 1, "timeout_ms": 5, "ttl_ms": 5000, "approvals": 2, "on_busy": "reject", "close_session": True,
+    "remember": None, "updated_input": {"a": 1}, "state": "pending", "view": "raw", "scope": "rule",
+}
+
+
+class Method(NamedTuple):
+    room: str
+    name: str
+    verb: Any
+
+    def __str__(self) -> str:
+        return f"{self.room}.{self.name}"
+
+
+def methods(module: Any) -> Iterator[Method]:
+    """Every method that is a request, by the descriptor that makes it."""
+    for room in vars(module).values():
+        if isinstance(room, type) and room.__module__ == module.__name__:
+            for name, verb in vars(room).items():
+                if hasattr(verb, "ask"):
+                    yield Method(room.__name__.removeprefix("Async"), name, verb)
+
+
+METHODS = list(methods(blocking))
+
+
+def asked(method: Method, *, everything: bool) -> Any:
+    """Call the ask with the least that it needs, or with everything that it takes."""
+    given: dict[str, Any] = {}
+    for name, parameter in inspect.signature(method.verb.ask).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= {"door": "tool", "tool": "x"} if everything else {}
+        elif parameter.default is parameter.empty or everything:
+            given[name] = GIVEN.get(name, "x" * 16)
+    return method.verb.ask(**given)
+
+
+def operation_of(ask: Ask[Any] | Following[Any]) -> Operation | str:
+    if ask.path in RAW:
+        return RAW[ask.path]
+    return TABLE.find(ask.method if isinstance(ask, Ask) else "GET", unversioned(ask.path)).operation
+
+
+@pytest.mark.req("F-2")
+def test_every_operation_is_reached_by_a_method_or_says_why_not() -> None:
+    found = [operation_of(asked(method, everything=False)) for method in METHODS]
+    reached = {one if isinstance(one, str) else one.name for one in found}
+    told = {operation["operationId"] for path in DOCUMENT["paths"].values()
+            for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
+    assert reached | set(NO_METHOD) == told
+    assert reached & set(NO_METHOD) == set()
+
+
+@pytest.mark.req("F-2")
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_method_asks_as_the_document_says(method: Method) -> None:
+    for everything in (False, True):
+        ask = asked(method, everything=everything)
+        operation = operation_of(ask)
+        if isinstance(operation, str):
+            assert ask.read(b'{"ok": true}') in ({"ok": True}, Health(ok=True))
+            continue
+        assert set(ask.query) <= set(operation.query)
+        if isinstance(ask, Following):
+            assert SSE in operation.media
+            continue
+        check_body(ask, operation)
+        assert ask.keyed is not operation.public
+        if ask.read is not bytes:
+            assert ask.read.__self__.type == operation.answers  # type: ignore[attr-defined]
+        else:
+            assert "application/json" not in operation.media
+
+
+def check_body(ask: Ask[Any], operation: Operation) -> None:
+    assert (ask.body is None) == (operation.body is None)
+    if ask.body is not None and operation.body is not None:
+        form = {"$ref": f"#/components/schemas/{operation.body.__name__}", "components": DOCUMENT["components"]}
+        jsonschema.Draft202012Validator(form).validate(json.loads(ask.body))
+        msgspec.json.decode(ask.body, type=operation.body)
+
+
+@pytest.mark.req("F-2")
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
+def test_every_parameter_can_be_given(operation: Operation) -> None:
+    of_it = [method for method in METHODS if operation_of(asked(method, everything=False)) == operation]
+    open_ended = {name for method in of_it for name, one in inspect.signature(method.verb.ask).parameters.items()
+                  if one.kind is one.VAR_KEYWORD}
+    given = {name for method in of_it if isinstance(asked(method, everything=True), Ask)
+             for name in asked(method, everything=True).query}
+    assert open_ended or given == set(operation.query)
+
+
+def test_both_shells_have_the_same_methods_with_the_same_arguments() -> None:
+    told = [{str(one): (type(one.verb).__name__, one.verb.ask) for one in methods(module)}
+            for module in (blocking, awaiting)]
+    assert told[0] == told[1]
+    plain = [{name: inspect.signature(getattr(room, name)).parameters.keys() for name in dir(room) if name == "wait"}
+             for room in (blocking.Commands, awaiting.AsyncCommands)]
+    assert plain[0] == plain[1]
+    key = {"url": "http://127.0.0.1:1", "key": "k"}
+    rooms = [{name for name in vars(made) if not name.startswith("_")}
+             for made in (Interlock(**key), AsyncInterlock(**key))]
+    assert rooms[0] == rooms[1]
+
+
+@pytest.mark.req("F-1")
+def test_every_code_has_its_exception_and_no_other_is_there() -> None:
+    assert set(problems.BY_CODE) == set(PROBLEMS)
+    assert all(name == kind.__name__ for name, kind in problems.BY_CODE.items())

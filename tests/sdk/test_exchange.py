@@ -1,0 +1,109 @@
+"""What is sent again, what is not, and how long is waited: conversations with the flow, without any network (M-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.sdk import problems
+from interlock.sdk.asks import commands, gateway
+from interlock.sdk.exchange import Ask, Cut, Manners, Reply, Rest, Send, exchange
+
+STEADY = Manners(draw=lambda: 1.0)
+CUT = Cut("reset by peer")
+OK = Reply(200, b'{"ok": true}')
+
+
+def refused(code: str, status: int, retry_after: str | None = None, **more: Any) -> Reply:
+    import json
+
+    return Reply(status, json.dumps({"code": code, "detail": "so", **more}).encode(), retry_after)
+
+
+def converse(ask: Ask[Any], *replies: Reply | Cut) -> tuple[list[Any], Any]:
+    """Play the gateway: give these replies in order; what was waited, and the result or the exception."""
+    flow, waited, waiting = exchange(ask, STEADY), [], list(replies)
+    came: Any = None
+    try:
+        while True:
+            match flow.send(came):
+                case Send(sent):
+                    assert sent == ask, "the same request, under the same key"
+                    came = waiting.pop(0)
+                case Rest(seconds):
+                    waited.append(seconds)
+                    came = None
+    except StopIteration as over:
+        assert not waiting
+        return waited, over.value
+    except problems.InterlockError as error:
+        assert not waiting
+        return waited, error
+
+
+CHANGE = commands.submit("hello", agent="shell").with_key("sdk-0123456789abcdef")
+
+
+def test_a_lost_connection_is_tried_again_ever_later() -> None:
+    waited, answer = converse(gateway.ready(), CUT, CUT, CUT, OK)
+    assert waited == [0.25, 0.5, 1.0]
+    assert answer.ok
+
+
+@pytest.mark.req("M-1")
+def test_a_change_is_sent_again_under_its_key() -> None:
+    waited, error = converse(CHANGE, CUT, refused("Conflict", 409))
+    assert len(waited) == 1
+    assert isinstance(error, problems.Conflict)
+
+
+def test_a_change_that_no_key_protects_is_sent_once() -> None:
+    waited, error = converse(gateway.pair("ABCD"), CUT)
+    assert waited == []
+    assert isinstance(error, problems.Unreachable)
+    assert "reset by peer" in str(error)
+
+
+@pytest.mark.req("K-3")
+@pytest.mark.parametrize(("code", "status"), [("RateLimited", 429), ("Unavailable", 503),
+                                              ("IdempotencyKeyInUse", 409)])
+def test_patience_is_had_for_as_long_as_was_asked(code: str, status: int) -> None:
+    waited, answer = converse(gateway.ready(), refused(code, status, "7"), OK)
+    assert (waited, answer.ok) == ([7.0], True)
+
+
+def test_more_patience_than_anyone_has_is_told_at_once() -> None:
+    waited, error = converse(gateway.ready(), refused("RateLimited", 429, "3600"))
+    assert waited == []
+    assert isinstance(error, problems.RateLimited)
+    assert error.retry_after_s == 3600
+
+
+@pytest.mark.parametrize(("code", "status"), [
+    ("ApprovalRequired", 409), ("QuotaExceeded", 429), ("InternalError", 500), ("UpstreamError", 502),
+    ("Timeout", 504), ("Conflict", 409), ("NotFound", 404), ("InvalidPayload", 400)])
+def test_other_refusals_are_told_at_once(code: str, status: int) -> None:
+    waited, error = converse(CHANGE, refused(code, status, "1", hint="do this",
+                                             errors=[{"pointer": "/payload", "detail": "is missing"}]))
+    assert waited == []
+    assert type(error).__name__ == code
+    assert (error.problem, error.status, error.hint) == (code, status, "do this")
+    assert "/payload: is missing" in str(error)
+
+
+def test_it_gives_up_after_so_many_attempts() -> None:
+    waited, error = converse(gateway.ready(), *[CUT] * STEADY.attempts)
+    assert len(waited) == STEADY.attempts - 1
+    assert isinstance(error, problems.Unreachable)
+
+
+def test_a_proxys_page_is_no_gateway_and_its_503_with_a_time_is_waited_for() -> None:
+    assert converse(gateway.ready(), Reply(503, b"<html>", "2"), OK)[0] == [2.0]
+    for reply in (Reply(502, b"<html>"), Reply(302, b""), Reply(200, b"<html>"), Reply(200, b'{"other": 1}')):
+        assert isinstance(converse(gateway.ready(), reply)[1], problems.NotAGateway)
+
+
+def test_an_unknown_code_is_a_refusal_all_the_same() -> None:
+    error = converse(gateway.ready(), refused("Teapot", 418))[1]
+    assert (type(error), error.problem) == (problems.Refused, "Teapot")
