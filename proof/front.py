@@ -18,6 +18,7 @@ from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app
+from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import Batch, PutKey, PutTenant
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -56,6 +57,7 @@ class Inside:
             desk=self.engine, clock=self.clock, facts=Facts("gw_proof", "0", "/state", "/state/ledger.db"),
             checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
             access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
+            webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}),
         )
         app: Any = build_app(self.front, self.config.gateway, _no_rawp)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")

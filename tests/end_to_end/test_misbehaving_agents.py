@@ -11,7 +11,7 @@ import pytest
 from proof.house import House
 
 from agents.misbehaving import WRITTEN, flood_chunk
-from end_to_end.errands import Errand, submit, watching
+from end_to_end.errands import Errand, body, new_key, submit, watching
 
 pytestmark = pytest.mark.usefixtures("usable")
 
@@ -33,21 +33,28 @@ def ends(errand: Errand) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.req("A-2", "A-8", "C-8", "W-2")
-@pytest.mark.parametrize("agent", ["dead", "deaf", "penniless", "absent"])
+@pytest.mark.parametrize("agent", ["dead", "deaf", "penniless"])
 def test_an_agent_that_does_not_start(house: House, workspace: Path, agent: str) -> None:
     errand = submit(house, agent, "text", workspace=workspace)
 
     ended = errand.ended()
 
     assert (ended["state"], ended["error"]["code"]) == ("failed", "AGENT_START_FAILED")
-    said = {"dead": "leaving with status 3", "deaf": "leaving with status 3", "penniless": "Authentication required",
-            "absent": "/nowhere/at/all"}
+    said = {"dead": "leaving with status 3", "deaf": "leaving with status 3", "penniless": "Authentication required"}
     assert said[agent] in ended["error"]["message"]
     errand.closed()
     assert errand.sent("session.turn.start") == []
     errors = errand.sent("session.error")
     assert (errors[0]["payload"]["error_code"], errors[0]["payload"]["fatal"]) == ("AGENT_START_FAILED", True)
     assert house.leftovers(workspace) == []
+
+
+@pytest.mark.req("A-8", "C-0")
+def test_an_agent_whose_program_is_not_there_is_refused_before_a_command_is_kept(house: House, workspace: Path) -> None:
+    answer = house.post("/v1/commands", body("absent", "text", workspace=workspace), new_key())
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "Conflict")
+    assert "'/nowhere/at/all' is not on the runner" in answer.json()["detail"]
 
 
 @pytest.mark.req("A-2", "T-2", "T-3", "C-8", "W-2")

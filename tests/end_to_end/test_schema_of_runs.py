@@ -25,11 +25,11 @@ def test_every_frame_of_a_held_a_denied_and_a_canceled_turn_is_valid(house: Hous
     canceled.approval()
     canceled.cancel()
     assert canceled.until("canceled")["state"] == "canceled"
-    absent = submit(house, "absent", "nothing", workspace=workspace)
-    assert absent.ended()["state"] == "failed"
+    dead = submit(house, "dead", "nothing", workspace=workspace)
+    assert dead.ended()["state"] == "failed"
 
     seen: set[str] = set()
-    for errand in (allowed, denied, canceled, absent):
+    for errand in (allowed, denied, canceled, dead):
         for event in errand.frames():
             if event["kind"] in ("C", "M"):
                 SCHEMA.validate(event["frame"])

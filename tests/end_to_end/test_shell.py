@@ -218,7 +218,7 @@ def test_nothing_is_answered_without_a_key_or_for_another_host(house: House) -> 
 
     assert {name: answer.status_code for name, answer in answers.items()} == {
         "no key": 401, "a wrong key": 401, "another host": 421, "a page": 403, "a submission": 401,
-        "the runner's token": 401}
+        "the runner's token": 403}
     for answer in answers.values():
         assert answer.headers["content-type"] == "application/problem+json"
         assert json.loads(answer.content)["hint"]
