@@ -190,6 +190,17 @@ MEANING = {
     "`RING` the "
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
     "policy.rules": "`[[policy.rules]]`, see below",
+    "budget.name": "what people are shown; what is used is kept under it",
+    "budget.tenant": "the tenant; all of them without",
+    "budget.agent": "a glob of agent ids, or several; all of them without",
+    "budget.session": "a glob of session keys, or a session's id",
+    "budget.each": "who has a pot of a day's money: the tenant, each agent, or each session",
+    "budget.tokens_per_turn": "tokens in and out of the model in one turn",
+    "budget.usd_per_day": "US dollars of a day of UTC, as a text such as `\"2.50\"`",
+    "budget.required": "how many people must let the work go on",
+    "budget.groups": "quorums by role, as in a rule of policy",
+    "budget.self": "who asked for the work may let it go on",
+    "budget.ttl": "how long is waited for an answer: `\"15m\"`, `\"24h\"`; without, `limits.approval_ttl_ms`",
     "limits.timeout_ms": "how long a command may run that says nothing itself; stands still while it waits for a yes",
     "limits.approval_ttl_ms": "how long an approval may be answered; at most 30 days",
     "limits.queue_ttl_ms": "how long a command may wait for its start",
@@ -275,18 +286,21 @@ def config_page() -> str:
     """Write config.md; a key without a meaning above is an error."""
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
-        "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]` and",
-        "`[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
+        "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
+        "`[[budgets]]` and `[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "agents", "oidc", "redaction", "webhooks"):
+        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
+    from interlock.command.budget import Budget
     from interlock.command.policy import Rule
 
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
         "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md)."),
-              *_keys("rule", Rule), "", "## [[redaction.rules]]", "", *paragraph(
+              *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
+        "At its limit a session pauses and asks whether to go on. [How to set them](../how-to/budgets.md)."),
+              *_keys("budget", Budget), "", "## [[redaction.rules]]", "", *paragraph(
         "Applied in order to the texts of what leaves for logs, never to ids; credentials are kept out without",
         "any rule."),
               *_keys("redact", config.RedactionRule), "", "## [oidc.NAME]", "", *paragraph(

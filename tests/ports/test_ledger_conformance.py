@@ -22,6 +22,7 @@ from interlock.ports.ledger import (
     DropControls,
     DropDrain,
     DropPairings,
+    DropSpending,
     DropTranscript,
     Fenced,
     Ledger,
@@ -41,6 +42,7 @@ from interlock.ports.ledger import (
     PutTenant,
     PutTranscript,
     SeeRunner,
+    Spend,
     SpendPairing,
     Spent,
     Taken,
@@ -64,6 +66,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    SpendingRecord,
     TenantRecord,
     TranscriptLine,
 )
@@ -634,6 +637,23 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
     assert await ledger.signing_keys("t2") == []
     assert await ledger.signing_key("sgk_1") == SigningKeyRecord(key=key)
     assert await ledger.signing_key("sgk_2") is None
+
+
+@pytest.mark.req("P-7")
+async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Ledger) -> None:
+    def spent(day: int, scope: str, micros: int, raised: int = 0) -> Spend:
+        return Spend(SpendingRecord(tenant_id="t1", budget="b", scope=scope, day=day, spent_micros=micros,
+                                    raised_micros=raised))
+
+    await put(ledger, spent(7, "", 5), spent(7, "claude", 2**50))
+    await put(ledger, spent(7, "", 6, 40), spent(8, "", 1))
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([spent(7, "", 100)], (("nobody", 1),)))
+    assert [(one.scope, one.spent_micros, one.raised_micros) for one in await ledger.spending(7)] == [
+        ("", 11, 40), ("claude", 2**50, 0)]
+    await put(ledger, DropSpending(8))
+    assert await ledger.spending(7) == []
+    assert [one.spent_micros for one in await ledger.spending(8)] == [1]
 
 
 @pytest.mark.req("P-8")

@@ -238,7 +238,7 @@ def _limits(config: Config) -> Limits:
         timeout_ms=config.limits.timeout_ms, approval_ttl_ms=config.limits.approval_ttl_ms,
         queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
         pause_ttl_ms=config.limits.pause_ttl_ms,
-        buffer_policy=config.gateway.buffer_policy,
+        buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
         webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
     )
 

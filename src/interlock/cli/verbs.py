@@ -55,6 +55,8 @@ THING_VERBS: tuple[Verb, ...] = (
          ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
     Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
          ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
+    Verb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
+         ("interlock budgets", "interlock budgets --json")),
     Verb("agents", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
          ("interlock agents",)),
 )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.ports.agent import AgentSpec
@@ -178,4 +179,13 @@ class Config(Section, frozen=True, kw_only=True):
     outgoing: OutgoingSection = OutgoingSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
+    budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
+
+    def __post_init__(self) -> None:
+        if len(self.budgets) > MAX_BUDGETS:
+            raise ValueError(f"budgets: at most {MAX_BUDGETS}")
+        names = [budget.name for budget in self.budgets]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"budgets: two have the name {name!r}; what a budget has used is kept under its name")

@@ -19,6 +19,7 @@ def show(config: Config) -> str:
     lines: list[str] = []
     rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
     agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
+    budgets = cast("list[dict[str, Any]]", data.pop("budgets"))
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
@@ -26,6 +27,8 @@ def show(config: Config) -> str:
         lines += ["", f"[{name}]", *_entries(section)]
     for rule in rules:
         lines += ["", "[[policy.rules]]", *_entries(rule)]
+    for budget in budgets:
+        lines += ["", "[[budgets]]", *_entries(budget)]
     for rule in redactions:
         lines += ["", "[[redaction.rules]]", *_entries(rule)]
     for name, issuer in oidc.items():

@@ -18,10 +18,13 @@ from interlock.engine.bridge import asking_agents, canceling, controlled, pausin
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.raising import review
 from interlock.engine.draining import Drains
+from interlock.engine.jobs import Job
 from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
+from interlock.engine.spending import read_spending, shown
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -31,7 +34,7 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
@@ -88,6 +91,7 @@ class Engine:
         self.lanes.limits = limits
         for shell in self.lanes.live():
             shell.lane.limits = limits
+            shell.push(Job(review))
 
     async def start(self) -> None:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
@@ -95,6 +99,7 @@ class Engine:
             self._writer.start()
         await self.learn_rules()
         await self.drains.learn()
+        self.lanes.spending = await read_spending(self.ledger, self.clock.now_ms())
         await self.lanes.wake_due()
 
     async def learn_rules(self) -> None:
@@ -250,6 +255,10 @@ class Engine:
 
         answer: SessionRecord = await shell.call(decide)
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
+
+    def budgets(self, tenant_id: str) -> list[Budget]:
+        """A tenant's budgets, and what today has used of them (P-7)."""
+        return shown(self.lanes.limits.budgets, self.lanes.spending, tenant_id, self.clock.now_ms())
 
     def heartbeat(self, command_id: str) -> Heartbeat | None:
         """The runner's last word that it still has this command's agent (S-2); None while it has not vouched."""

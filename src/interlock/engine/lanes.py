@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
+from interlock.command.budget import Spending
 from interlock.engine.bridge.canceling import interrupt
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
@@ -17,13 +18,15 @@ from interlock.engine.bridge.lane import Lane, Told
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.output import TurnFold
+from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.transcribing import Transcriber
 from interlock.engine.inbox import Inbox, Run
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.refolding import digests, refold
+from interlock.engine.spending import settle
 from interlock.engine.viewers import Durable, Viewers, durable
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
 from interlock.ports.objects import Objects, ObjectsError
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.identifiers import session_stream
@@ -42,7 +45,7 @@ class LaneShell:
 
     def __init__(self, lane: Lane, recent: RecentIds, epoch: int, lanes: Lanes) -> None:
         self.lane = lane
-        lane.gateway_id = lanes.gateway_id
+        lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
         self.recent = recent
         self.link: RunnerLink | None = None
         self.broken = False
@@ -121,6 +124,8 @@ class LaneShell:
             self._lanes.on_transcript()
         if PutDelivery in written:
             self._lanes.on_delivery()
+        if Spend in written:
+            self._lanes.settle(lane.out.writes, self)
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         self._tell(numbers)
@@ -219,6 +224,8 @@ class Lanes:
         objects: Objects | None = None,
     ) -> None:
         self.limits = limits
+        self.spending = Spending()
+        """What budgets count, as it is durable (P-7)."""
         self.objects = objects
         self.transcripts = transcripts
         self.ledger = ledger
@@ -245,6 +252,13 @@ class Lanes:
     def peek(self, session_id: str) -> LaneShell | None:
         """The lane if it is in memory."""
         return self._shells.get(session_id)
+
+    def settle(self, writes: Iterable[Write], own: LaneShell) -> None:
+        """Count what was committed; where a shared pot is used up now, or was raised, other lanes look again (P-7)."""
+        concerned = settle(self.spending, self.limits.budgets, writes)
+        for shell in self.live() if concerned else ():
+            if shell is not own and shell.lane.state.tenant_id in concerned:
+                shell.push(Job(review))
 
     def live(self) -> list[LaneShell]:
         """Every lane in memory."""

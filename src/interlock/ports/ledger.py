@@ -26,6 +26,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    SpendingRecord,
     TenantRecord,
     TranscriptLine,
 )
@@ -150,6 +151,18 @@ class PutSigningKey(Write, frozen=True):
     """Insert or replace by key_id (P-4)."""
 
     record: SigningKeyRecord
+
+
+class Spend(Write, frozen=True):
+    """Add to a pot's figures (P-7); one that is not there begins with them."""
+
+    record: SpendingRecord
+
+
+class DropSpending(Write, frozen=True):
+    """Forget the pots of the days before this one."""
+
+    before_day: int
 
 
 class UseKey(Write, frozen=True):
@@ -377,6 +390,10 @@ class Ledger(Protocol):
         ...
 
     async def delivery(self, delivery_id: str) -> DeliveryRecord | None: ...
+
+    async def spending(self, day: int) -> list[SpendingRecord]:
+        """Every pot of a day."""
+        ...
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None: ...
 

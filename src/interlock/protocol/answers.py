@@ -10,6 +10,7 @@ from interlock.protocol.access import Key, Tenant
 from interlock.protocol.drains import Drain
 from interlock.protocol.resources import (
     Approval,
+    Budget,
     Command,
     CommandState,
     Delivery,
@@ -192,6 +193,12 @@ class ProposedRule(msgspec.Struct, frozen=True):
     """`GET /v1/approvals/{id}/rule`: what a vote with `remember` would leave behind (A-9)."""
 
     rule: dict[str, Any]
+
+
+class BudgetList(msgspec.Struct, frozen=True):
+    """`GET /v1/budgets`: in the order of the config."""
+
+    budgets: list[Budget]
 
 
 class RuleList(msgspec.Struct, frozen=True):

@@ -13,8 +13,9 @@ from interlock.protocol.resources import Actor, Approval, Command, Delivery, Rem
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
-CancelCause = Literal["cancel", "timeout", "pause_ttl"]
-"""Why a command is to stop: somebody asked, its own clock, or the clock of its pause (C-1)."""
+CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget"]
+"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), or a budget that nobody raised
+(P-7)."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,18 @@ class ApprovalRecord(Record, frozen=True, kw_only=True):
 
     approval: Approval
     expires_ms: int
+
+
+class SpendingRecord(Record, frozen=True, kw_only=True):
+    """What a pot of a budget has of a day, or what is added to it (P-7). `day` counts from 1970-01-01, UTC; `scope` is
+    the agent or session that has the pot for itself, "" where the tenant has."""
+
+    tenant_id: str
+    budget: str
+    scope: str
+    day: int
+    spent_micros: int = 0
+    raised_micros: int = 0
 
 
 class RuleRecord(Record, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from interlock.ports.ledger import (
     DropControls,
     DropDrain,
     DropPairings,
+    DropSpending,
     DropTranscript,
     EraseAudit,
     Fenced,
@@ -43,6 +44,7 @@ from interlock.ports.ledger import (
     PutTranscript,
     Receipt,
     SeeRunner,
+    Spend,
     SpendPairing,
     Spent,
     Taken,
@@ -67,6 +69,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    SpendingRecord,
     TenantRecord,
     TranscriptLine,
 )
@@ -94,6 +97,7 @@ class MemoryLedger(Ledger):
         self._rules: dict[str, RuleRecord] = {}
         self._drains: dict[tuple[str, str, str], DrainRecord] = {}
         self._signing_keys: dict[str, SigningKeyRecord] = {}
+        self._spending: dict[tuple[str, str, str, int], SpendingRecord] = {}
         self._runners: dict[str, RunnerRecord] = {}
         self._pairings: dict[str, PairingRecord] = {}
         self._keys: dict[str, KeyRecord] = {}
@@ -164,6 +168,14 @@ class MemoryLedger(Ledger):
                 _put(self._rules, record.rule.id, record, undo)
             case PutSigningKey(record):
                 _put(self._signing_keys, record.key.key_id, record, undo)
+            case Spend(record):
+                place = (record.tenant_id, record.budget, record.scope, record.day)
+                had = self._spending.get(place)
+                _put(self._spending, place, record if had is None else msgspec.structs.replace(
+                    had, spent_micros=had.spent_micros + record.spent_micros,
+                    raised_micros=had.raised_micros + record.raised_micros), undo)
+            case DropSpending(before_day):
+                _drop(self._spending, [place for place in self._spending if place[3] < before_day], undo)
             case SeeRunner(runner_id, at_ms):
                 if (seen := self._runners.get(runner_id)) is not None:
                     _put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
@@ -342,6 +354,9 @@ class MemoryLedger(Ledger):
 
     async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
         return self._deliveries.get(delivery_id)
+
+    async def spending(self, day: int) -> list[SpendingRecord]:
+        return [self._spending[place] for place in sorted(self._spending) if place[3] == day]
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         record = self._signing_keys.get(key_id)

@@ -32,6 +32,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    SpendingRecord,
     TenantRecord,
     TranscriptLine,
 )
@@ -206,6 +207,9 @@ class SqliteLedger(Ledger):
     async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
         found = await self._readers.row(queries.DELIVERY, (delivery_id,))
         return rows.delivery_of(found) if found else None
+
+    async def spending(self, day: int) -> list[SpendingRecord]:
+        return [rows.spending_of(row) for row in await self._readers.rows(queries.SPENDING, (day,))]
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         found = await self._readers.row(queries.SIGNING_KEY, (key_id, tenant_id))

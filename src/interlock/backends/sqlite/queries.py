@@ -168,6 +168,18 @@ def deliveries(*, by_state: bool) -> str:
     return f"SELECT body FROM delivery WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
 
 
+# --- what budgets count ---
+SPEND = """
+INSERT INTO spending (tenant_id, budget, scope, day, spent_micros, raised_micros) VALUES (?,?,?,?,?,?)
+ON CONFLICT (day, tenant_id, budget, scope) DO UPDATE SET
+    spent_micros = spent_micros + excluded.spent_micros, raised_micros = raised_micros + excluded.raised_micros
+"""
+DROP_SPENDING = "DELETE FROM spending WHERE day < ?"
+SPENDING = """
+SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = ?
+ORDER BY tenant_id, budget, scope
+"""
+
 # --- control frames ---
 PUT_CONTROL = """
 INSERT INTO control (session_id, seq, message_id, body) VALUES (?,?,?,?)

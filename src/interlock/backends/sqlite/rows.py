@@ -23,6 +23,7 @@ from interlock.protocol.records import (
     RunnerRecord,
     SessionRecord,
     SigningKeyRecord,
+    SpendingRecord,
     TenantRecord,
 )
 
@@ -148,6 +149,18 @@ def rule_row(record: RuleRecord) -> Row:
 def rule_of(row: Row) -> RuleRecord:
     """Read a remembered rule's body."""
     return _rule.decode(row[0])
+
+
+def spending_row(record: SpendingRecord) -> Row:
+    """Columns of SPEND."""
+    return (record.tenant_id, record.budget, record.scope, record.day, record.spent_micros, record.raised_micros)
+
+
+def spending_of(row: Row) -> SpendingRecord:
+    """Read a row of SPENDING."""
+    tenant_id, budget, scope, day, spent, raised = row
+    return SpendingRecord(tenant_id=tenant_id, budget=budget, scope=scope, day=day, spent_micros=spent,
+                          raised_micros=raised)
 
 
 def signing_key_row(record: SigningKeyRecord) -> Row:

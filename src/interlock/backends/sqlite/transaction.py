@@ -18,6 +18,7 @@ from interlock.ports.ledger import (
     DropControls,
     DropDrain,
     DropPairings,
+    DropSpending,
     DropTranscript,
     EraseAudit,
     Fenced,
@@ -40,6 +41,7 @@ from interlock.ports.ledger import (
     PutTranscript,
     Receipt,
     SeeRunner,
+    Spend,
     SpendPairing,
     Spent,
     Taken,
@@ -199,6 +201,12 @@ class Transaction:
     def put_signing_key(self, write: PutSigningKey) -> None:
         self._execute(queries.PUT_SIGNING_KEY, rows.signing_key_row(write.record))
 
+    def spend(self, write: Spend) -> None:
+        self._execute(queries.SPEND, rows.spending_row(write.record))
+
+    def drop_spending(self, write: DropSpending) -> None:
+        self._execute(queries.DROP_SPENDING, (write.before_day,))
+
     def put_control(self, write: PutControl) -> None:
         record = write.record
         self._execute(queries.PUT_CONTROL, (record.session_id, record.seq, record.message_id, record.body))
@@ -286,6 +294,8 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     DropControls: Transaction.drop_controls,
     PutIdempotency: Transaction.put_idempotency,
     PutRule: Transaction.put_rule,
+    Spend: Transaction.spend,
+    DropSpending: Transaction.drop_spending,
     PutDelivery: Transaction.put_delivery,
     PutSigningKey: Transaction.put_signing_key,
     PutRunner: Transaction.put_runner,

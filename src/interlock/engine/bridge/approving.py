@@ -58,11 +58,9 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
     allowed = approval.state == "granted"
     if approval.door == "tool" and approval.interaction_id is not None:
         changed = _changed_input(approval) if allowed else None
-        lane.control(
-            "control.interaction.response",
-            p.InteractionResponse(interaction_id=approval.interaction_id, decision="allow" if allowed else "deny",
-                                  by=who["id"], message=approval.comment, updated_input=changed),
-        )
+        hand_answer(lane, p.InteractionResponse(
+            interaction_id=approval.interaction_id, decision="allow" if allowed else "deny", by=who["id"],
+            message=approval.comment, updated_input=changed))
         restart_clock(lane)
         return
     record = lane.commands.get(approval.command_id or "")
@@ -80,6 +78,21 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
 def _changed_input(approval: Approval) -> dict[str, Any] | None:
     """What the agent is to do instead, where the input was changed (P-2)."""
     return msgspec.json.decode(approval.input, type=dict[str, Any]) if approval.supersedes is not None else None
+
+
+def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
+    """Answer the agent's question. A yes waits while a budget is used up whose agent cannot pause (P-7): the runner is
+    told how long at most. The runner of one that can holds it itself."""
+    hold = next((r for r in lane.approvals.values() if r.approval.budget is not None
+                 and r.approval.state == "pending"), None)
+    if answer.decision != "allow" or hold is None or lane.state.budget_pause:
+        lane.control("control.interaction.response", answer)
+        return
+    lane.state.held_answers.append(answer)
+    lane.control("x-interlock.interaction.held", p.InteractionHeld(
+        interaction_id=answer.interaction_id, approval_id=hold.approval.id,
+        expires_in_ms=max(1, hold.expires_ms - lane.now)))
+    stop_clock(lane)
 
 
 def expire(lane: Lane, record: ApprovalRecord) -> None:
@@ -116,6 +129,7 @@ def restart_clock(lane: Lane) -> None:
     """The timeout runs on once nothing is waited for any more (C-1)."""
     record: CommandRecord | None = lane.active
     waiting = any(r.approval.door == "tool" and r.approval.state == "pending" for r in lane.approvals.values())
+    waiting = waiting or bool(lane.state.held_answers)
     if record is None or waiting or record.running_since_ms is not None:
         return
     if record.command.state not in ("running", "pausing"):

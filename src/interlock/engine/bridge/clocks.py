@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from interlock.engine.bridge import raising
 from interlock.engine.bridge.approving import expire
 from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
@@ -15,10 +16,11 @@ def tick(lane: Lane) -> None:
     """Do all that is due at the lane's now."""
     for approval in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
         if approval.expires_ms <= lane.now:
-            expire(lane, approval)
+            (expire if approval.approval.budget is None else raising.expired)(lane, approval)
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
             _tick_command(lane, record)
+    raising.review(lane)
 
 
 def _tick_command(lane: Lane, record: CommandRecord) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bridge.budgets import may_start
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.prompts import prompt_content
@@ -36,6 +37,8 @@ def dispatch_next(lane: Lane) -> None:
     if not waiting:
         return
     record = waiting[0]
+    if not may_start(lane, record):
+        return
     if state.opening == "closed":
         open_session(lane)
     _send_prompt(lane, record)

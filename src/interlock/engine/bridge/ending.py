@@ -85,6 +85,11 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
         return
     by = record.canceled_by or "somebody"
+    if record.cancel_cause == "budget":
+        why = "nobody raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"
+        end_command(lane, record, "canceled", SYSTEM, output=output,
+                    error=("QuotaExceeded", f"a budget is used up, and {why}"))
+        return
     end_command(lane, record, "canceled", SYSTEM, output=output, error=("Canceled", f"canceled by {by}"))
 
 

@@ -7,7 +7,8 @@ import hashlib
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge.approving import open_approval, restart_clock, stop_clock, void_interactions
+from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
+from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
@@ -15,6 +16,7 @@ from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
 from interlock.engine.bridge.observing import control_changed, follow
 from interlock.engine.bridge.pausing import agent_state, pause_refused
+from interlock.engine.bridge.raising import review
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
@@ -105,7 +107,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
                                      frame.metadata.get("unanswered") is True,
                                      frame.metadata.get("timed_out") is True)
         case p.Usage():
-            _used(lane, payload)
+            _used(lane, frame, payload)
         case p.StateChanged():
             agent_state(lane, payload)
         case p.SessionClosed():
@@ -141,6 +143,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.turns = payload.turn_index + 1
     lane.fold.reset()
     lane.state.ended = None
+    lane.state.turn_tokens, lane.state.turn_raised, lane.state.held_answers = 0, {}, []
     record = lane.active
     if lane.state.controller and record is None:
         return  # Another gateway's turn.
@@ -164,6 +167,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     else:  # The next turn of a query that went on after `tool_use`.
         lane.keep(msgspec.structs.replace(record, command=msgspec.structs.replace(record.command,
                                                                                   turn_id=payload.turn_id)))
+    review(lane)
 
 
 def _stage(lane: Lane, stage: str) -> None:
@@ -192,7 +196,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     command_id = record.command.id if record is not None else None
     if asked.interaction_type == "PERMISSION" and verdict.effect != "ask":
         allow = verdict.effect == "allow"
-        lane.control("control.interaction.response", p.InteractionResponse(
+        hand_answer(lane, p.InteractionResponse(
             interaction_id=asked.interaction_id, decision="allow" if allow else "deny", by=who["id"],
             message=verdict.reason))
         lane.audit("tool_call" if allow else "tool_denied", who,
@@ -261,15 +265,18 @@ def _is_prompt(lane: Lane, message_id: object) -> bool:
     return isinstance(message_id, str) and message_id == lane.state.prompt_message_id
 
 
-def _used(lane: Lane, payload: p.Usage) -> None:
+def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
+    """A usage in mid-turn carries running totals of the turn; the one that its end owes finishes it (T-2)."""
+    in_turn = lane.state.machine.phase == "turn"
+    take_usage(lane, frame, payload, in_turn=in_turn or lane.state.ended is not None)
     if lane.state.ended is None:
+        if in_turn:
+            review(lane)
         return
     tokens = payload.token_usage
     lane.state.input_tokens += tokens.input_tokens
     lane.state.output_tokens += tokens.output_tokens
     lane.state.context_tokens = payload.context_window.used or lane.state.context_tokens
-    if payload.cost_usage.unit == "USD":
-        lane.state.cost_usd = max(lane.state.cost_usd, payload.cost_usage.used)
     finish_turn(lane)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
+from interlock.command.budget import Spending
 from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
@@ -27,7 +28,7 @@ from interlock.ports.ledger import (
     PutTranscript,
     Write,
 )
-from interlock.protocol.clock import iso
+from interlock.protocol.clock import iso, parse_iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
@@ -124,6 +125,8 @@ class Lane:
         self.digests: dict[str, Digest] = {}
         """Of each file under way, over what came of it."""
         self.limits = limits
+        self.spending = Spending()
+        """What budgets count, as it is durable; set by the shells, which all share one."""
         self.transcriber = transcriber  # None where no transcripts are kept.
         self.draining = False
         """Whether a drain keeps what waits from starting (C-5); set by the shell before each decision."""
@@ -364,7 +367,8 @@ class Lane:
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""
-        if any(r.approval.state == "pending" and r.approval.door == "tool" for r in self.approvals.values()):
+        if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None)
+               for r in self.approvals.values()):
             return "waiting_approval"
         if self.state.active is not None:
             record = self.active
@@ -386,5 +390,9 @@ class Lane:
                     if at is not None]
             if record.running_since_ms is not None and record.remaining_ms is not None:
                 due.append(record.running_since_ms + record.remaining_ms)
-        due += [r.expires_ms for r in self.approvals.values() if r.approval.state == "pending"]
+        for record in self.approvals.values():
+            if record.approval.state == "pending":
+                due.append(record.expires_ms)
+                if record.approval.budget is not None and record.approval.budget.resets_at is not None:
+                    due.append(parse_iso(record.approval.budget.resets_at))
         return min(due, default=None)

@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from interlock.command.budget import Budget
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
-from interlock.protocol.payloads import FileTransfer, StopReason
+from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.session.turn import TurnMachine
 
 
@@ -21,6 +22,8 @@ class Limits(NamedTuple):
     pause_ttl_ms: int = PAUSE_TTL_MS
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
     """What a runner does where its buffer of a session is full (D-3)."""
+    budgets: tuple[Budget, ...] = ()
+    """Those of the config, in its order (P-7)."""
     webhooks: tuple[tuple[str, str], ...] = ()
     """(tenant, name) of those through which approvers are asked (P-8)."""
 
@@ -110,7 +113,17 @@ class LaneState(msgspec.Struct, kw_only=True):
     output_tokens: int = 0
     context_tokens: int | None = None
     cost_usd: float = 0.0
-    """What the session cost so far, as its agent says: a running total (session.usage)."""
+    """What the session cost so far, as its agent says (session.usage)."""
+    cost_told: float | None = None
+    """The running total that the runner told last: one that lost its outbox begins again. None: told before budgets."""
+    turn_tokens: int = 0
+    """Tokens of the turn so far: a running total."""
+    turn_raised: dict[str, int] = {}
+    """Budget → the tokens that people allowed this turn beyond it (P-7)."""
+    budget_pause: bool = False
+    """The command stands because of a budget, not because somebody asked for a pause."""
+    held_answers: list[InteractionResponse] = []
+    """What was allowed while a budget was used up: told to the agent when it may go on (P-7, C-6)."""
     lost_frames: int = 0
     lost_told: int = 0  # The highest seq that was told lost (D-4).
     transcript_leaf: str | None = None

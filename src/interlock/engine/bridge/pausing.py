@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.engine.bridge.approving import restart_clock, stop_clock
+from interlock.engine.bridge.budgets import asked
 from interlock.engine.bridge.ending import MAX_REASON_CHARS
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import as_decided, begin_order, end_holds, end_order, ordered, who_is
@@ -35,6 +36,9 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     state = target.command.state
     if state not in ("paused", "pausing"):
         raise Problem("Conflict", f"command {target.command.id} is {state}; only a paused one can be resumed")
+    for hold in asked(lane):
+        raise Problem("ApprovalRequired", f"{hold.approval.title} Approval {hold.approval.id} decides it",
+                      hint=f"Vote on it: interlock approve {hold.approval.id}, or deny it to end the command.")
     order = begin_order(lane, principal, body, target)
     if state == "pausing":
         end_holds(lane, target.command.id, ("Conflict", "the command was resumed before its agent stood still"))
@@ -58,7 +62,8 @@ def agent_state(lane: Lane, told: p.StateChanged) -> None:
     runner = {"id": lane.state.runner_id, "role": "runner"}
     if told.state == "paused" and record.command.state == "pausing":
         stop_clock(lane)
-        until_ms = lane.now + lane.limits.pause_ttl_ms
+        # What a budget has paused waits for its question's end, which has a clock of its own.
+        until_ms = None if lane.state.budget_pause else lane.now + lane.limits.pause_ttl_ms
         lane.move(lane.commands[record.command.id], "paused", runner, pause_deadline_ms=until_ms)
         end_holds(lane, record.command.id)
     elif told.state != "paused" and record.command.state == "resuming":
@@ -72,7 +77,7 @@ def pause_refused(lane: Lane, answered: object, code: str, sentence: str) -> boo
     record = lane.active
     if not answered or answered != lane.state.pause_message_id:
         return False
-    lane.state.pause_message_id = ""
+    lane.state.pause_message_id, lane.state.budget_pause = "", False
     if record is not None and record.command.state == "pausing":
         known = {"UNSUPPORTED_CAPABILITY": "UnsupportedCapability", "UNKNOWN_TURN": "Conflict"}
         end_holds(lane, record.command.id, (known.get(code, code), sentence))

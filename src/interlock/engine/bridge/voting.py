@@ -10,6 +10,7 @@ from interlock.command.approval import Ballot, check, count, named, withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
+from interlock.engine.bridge import raising
 from interlock.engine.bridge.approving import open_approval, release
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.judging import quorums, subject_of_approval
@@ -58,6 +59,9 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
     who = _who(principal)
     approval = counted.approval
     if body.remember is not None:
+        if approval.budget is not None:
+            raise Problem("InvalidPayload", "/remember: a yes to a budget holds for this turn or this day alone",
+                          hint="Vote without remember, or raise the budget in the config.")
         if counted.outcome == "counted":
             raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot stand for "
                           "it", hint="Vote without remember.")
@@ -67,7 +71,10 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
                personal={"comment": body.comment})
     if counted.outcome in ("granted", "denied"):
         lane.tell_approval(kept, who)
-        release(lane, approval, who)
+        if approval.budget is not None:
+            raising.decided(lane, approval, who)
+        else:
+            release(lane, approval, who)
     return approval
 
 

@@ -14,6 +14,7 @@ from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest import (
     approvals,
     audit,
+    budgets,
     commands,
     drains,
     files,
@@ -54,7 +55,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *webhooks.OPERATIONS,
+    *tickets.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS,
 )
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})

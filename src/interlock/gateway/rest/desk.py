@@ -16,7 +16,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.ports.objects import Objects
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import Approval, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
@@ -62,6 +62,8 @@ class Desk(Protocol):
 
     def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
                         ) -> Awaitable[SessionRecord]: ...
+
+    def budgets(self, tenant_id: str) -> list[Budget]: ...
 
     def heartbeat(self, command_id: str) -> Heartbeat | None: ...
 

@@ -35,6 +35,22 @@ class Quorum(Resource, frozen=True, kw_only=True):
     min: int
 
 
+class BudgetHold(Resource, frozen=True, kw_only=True):
+    """The budget that is used up (P-7): `limit`, `used` and `raise_by` in tokens or in US dollars, as decimal strings.
+
+    A yes raises the limit to `raise_by` more than is used by then, until `resets_at`, or the turn's end without it.
+    """
+
+    name: str
+    measure: Literal["tokens_per_turn", "usd_per_day"]
+    limit: str
+    used: str
+    raise_by: str
+    scope: str = ""
+    """The agent or session that has the day's money for itself; "" where the tenant shares it."""
+    resets_at: str | None = None
+
+
 class Approval(Resource, frozen=True, kw_only=True):
     """An approval with either door (racp section 3). `input` is the bytes that `digest` (SHA-256, hex) covers."""
 
@@ -75,6 +91,33 @@ class Approval(Resource, frozen=True, kw_only=True):
     superseded_by: str | None = None
     remembered: str | None = None
     """The rule that its decision left behind (A-9)."""
+    budget: BudgetHold | None = None
+    """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
+
+
+class BudgetPot(Resource, frozen=True, kw_only=True):
+    """What a day's money has come to: for the whole tenant (`scope` ""), an agent, or a session."""
+
+    scope: str = ""
+    used_usd: str
+    limit_usd: str
+    raised_usd: str = "0.00"
+
+
+class Budget(Resource, frozen=True, kw_only=True):
+    """A budget in force and where it stands today (P-7). Money is a decimal string."""
+
+    name: str
+    agent: list[str] = []
+    session: str | None = None
+    each: Literal["tenant", "agent", "session"]
+    tokens_per_turn: int | None = None
+    usd_per_day: str | None = None
+    resets_at: str
+    """When the day ends: the next midnight UTC."""
+    pots: list[BudgetPot] = []
+    """Those with the least left first."""
+    pots_left_out: int = 0
 
 
 class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,171 @@
+"""Budgets in a lane (P-7): what its frames add, whether one is used up, and the question whether to go on.
+
+A budget never kills: the command pauses, or, where its agent cannot, its next yes and its next prompt are held. What
+becomes of the question stands in `raising`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.command.budget import DAY_MS, Budget, Measure, Place, Pot, dollars, measured, place_of
+from interlock.command.policy import duration_ms
+from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.ports.ledger import Spend
+from interlock.protocol import payloads as p
+from interlock.protocol.clock import iso
+from interlock.protocol.envelope import Frame
+from interlock.protocol.records import ApprovalRecord, CommandRecord, SpendingRecord
+from interlock.protocol.resources import BudgetHold, Quorum
+
+
+class UsedUp(NamedTuple):
+    """A budget of which nothing is left. Money is in micro-dollars."""
+
+    budget: Budget
+    measure: Measure
+    used: int
+    limit: int
+    amount: int
+    """What the config gives, and a yes gives again."""
+    place: Place
+
+
+def next_day_ms(now_ms: int) -> int:
+    """The next midnight UTC, at which a day's pots begin anew."""
+    return (now_ms // DAY_MS + 1) * DAY_MS
+
+
+def covering(lane: Lane) -> list[Budget]:
+    """The budgets that count this session's work. One that another gateway controls is counted there (D-5)."""
+    state = lane.state
+    if not lane.limits.budgets or state.controller:
+        return []
+    return [budget for budget in lane.limits.budgets
+            if budget.covers(state.tenant_id, state.agent_id, state.session_id, state.session_key)]
+
+
+def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> None:
+    """Count a usage of the agent: the turn's tokens so far, and what the running total of money has grown by; then
+    tell what is left (rawp 7.3). Rows and frame are of one transaction."""
+    state, tokens = lane.state, usage.token_usage
+    if in_turn:
+        state.turn_tokens = max(state.turn_tokens, tokens.input_tokens + tokens.output_tokens)
+    if usage.cost_usage.unit != "USD":
+        return
+    before = state.cost_usd if state.cost_told is None else state.cost_told
+    total = usage.cost_usage.used
+    if total < before and frame.metadata.get("estimated") is True:
+        return  # After a crash 0 stands for what nobody knows.
+    # A total that has shrunk is one that began again, in a runner that lost its outbox.
+    spent = measured(total) - (measured(before) if total >= before else 0)
+    state.cost_told = total
+    if spent <= 0:
+        return
+    state.cost_usd += spent / 1_000_000
+    counted = [budget for budget in covering(lane) if budget.day_micros is not None]
+    for budget in counted:
+        tenant_id, name, scope, day = _place(lane, budget)
+        lane.out.writes.append(Spend(SpendingRecord(tenant_id=tenant_id, budget=name, scope=scope, day=day,
+                                                    spent_micros=spent)))
+    if counted:
+        _tell_totals(lane, counted, usage)
+
+
+def pot(lane: Lane, place: Place) -> Pot:
+    """A pot as this decision leaves it."""
+    found = lane.spending.pot(place)
+    for write in lane.out.writes:
+        if isinstance(write, Spend) and place_of(write.record) == place:
+            found = found.plus(write.record)
+    return found
+
+
+def used_up(lane: Lane, *measures: Measure) -> Iterator[UsedUp]:
+    """The budgets of which nothing is left, in the config's order."""
+    for budget in covering(lane):
+        place = _place(lane, budget)
+        if budget.tokens_per_turn is not None and "tokens_per_turn" in measures:
+            limit = budget.tokens_per_turn + lane.state.turn_raised.get(budget.name, 0)
+            if lane.state.turn_tokens >= limit:
+                yield UsedUp(budget, "tokens_per_turn", lane.state.turn_tokens, limit, budget.tokens_per_turn, place)
+        if budget.day_micros is not None and "usd_per_day" in measures:
+            spent, raised = pot(lane, place)
+            if spent >= budget.day_micros + raised:
+                yield UsedUp(budget, "usd_per_day", spent, budget.day_micros + raised, budget.day_micros, place)
+
+
+def asked(lane: Lane) -> list[ApprovalRecord]:
+    """The questions about budgets that wait for an answer."""
+    return [r for r in lane.approvals.values() if r.approval.budget is not None and r.approval.state == "pending"]
+
+
+def may_start(lane: Lane, record: CommandRecord) -> bool:
+    """Whether the day's money lets a prompt go out; if not, somebody is asked, once."""
+    empty = list(used_up(lane, "usd_per_day"))
+    for one in empty:
+        _ask(lane, record, one)
+    return not empty
+
+
+def hold_turn(lane: Lane) -> None:
+    """Pause the command whose turn has used up a budget, and ask whether it is to go on."""
+    record = lane.active
+    if record is None or lane.state.machine.phase != "turn":
+        return
+    if record.command.state not in ("running", "pausing", "paused", "resuming"):
+        return
+    news = [one for one in used_up(lane, "tokens_per_turn", "usd_per_day") if _ask(lane, record, one)]
+    if news and record.command.state == "running" and lane.state.features.get("pause", "none") != "none":
+        lane.move(lane.commands[record.command.id], "pausing", SYSTEM, {"budget": news[0].budget.name})
+        frame = lane.control("control.turn.pause", p.TurnPause(reason=f"budget {news[0].budget.name} is used up"))
+        lane.state.pause_message_id = frame.message_id
+        lane.state.budget_pause = True
+
+
+def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
+    """Open the question, where it is not open already; True where it is new."""
+    budget = one.budget
+    if any(r.approval.budget is not None and (r.approval.budget.name, r.approval.budget.measure) ==
+           (budget.name, one.measure) and r.approval.command_id == record.command.id for r in asked(lane)):
+        return False
+    words = dollars if one.measure == "usd_per_day" else str
+    by_day = one.measure == "usd_per_day"
+    hold = BudgetHold(
+        name=budget.name, measure=one.measure, limit=words(one.limit), used=words(one.used),
+        raise_by=words(one.amount), scope=one.place.scope, resets_at=iso(next_day_ms(lane.now)) if by_day else None,
+    )
+    unit = "USD of today" if by_day else "tokens of this turn"
+    open_approval(
+        lane, door="command", title=f"budget {budget.name} is used up ({hold.used} of {hold.limit} {unit}): go on with "
+        f"{hold.raise_by} more?", input_bytes=msgspec.json.encode(hold), rule=f"budget:{budget.name}",
+        required=budget.required, ttl_ms=duration_ms(budget.ttl) if budget.ttl else lane.limits.approval_ttl_ms,
+        requested_by=record.command.actor, self_approval=budget.self_approval, command_id=record.command.id,
+        groups=[Quorum(role=group.role, min=group.min) for group in budget.groups], budget=hold,
+    )
+    return True
+
+
+def _place(lane: Lane, budget: Budget) -> Place:
+    state = lane.state
+    return Place(state.tenant_id, budget.name, budget.scope(state.agent_id, state.session_id), lane.now // DAY_MS)
+
+
+def _tell_totals(lane: Lane, counted: list[Budget], usage: p.Usage) -> None:
+    """The gateway's own `session.usage`: the pot with the least left (rawp 7.3). A runner only shows it."""
+    def left(budget: Budget) -> tuple[int, int, int]:
+        spent, raised = pot(lane, _place(lane, budget))
+        limit = (budget.day_micros or 0) + raised
+        return limit - spent, limit, spent
+
+    _, limit, spent = min(map(left, counted))
+    lane.control("session.usage", p.Usage(
+        turn_id=usage.turn_id, token_usage=usage.token_usage,
+        cost_usage=p.Quota(limit=limit / 1_000_000, used=spent / 1_000_000, unit="USD"),
+        message_usage=usage.message_usage, context_window=usage.context_window,
+        time_to_reset=iso(next_day_ms(lane.now)),
+    ))

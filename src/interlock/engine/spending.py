@@ -1,0 +1,68 @@
+"""What budgets count, shared by all lanes of a gateway: kept in step with what is durable, and shown (P-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from interlock.command.budget import DAY_MS, Budget, Pot, Spending, dollars, place_of
+from interlock.engine.bridge.budgets import next_day_ms
+from interlock.ports.ledger import Batch, DropSpending, Ledger, Spend, Write
+from interlock.protocol import resources
+from interlock.protocol.clock import iso
+
+KEPT_DAYS = 400
+"""Pots of the past are kept so long, for who asks what a year has cost."""
+POTS_SHOWN = 100
+"""Pots of a budget that its resource lists; how many more there are is said."""
+
+
+async def read_spending(ledger: Ledger, now_ms: int) -> Spending:
+    """Take up today's pots at a start; what has been kept long enough is forgotten."""
+    day = now_ms // DAY_MS
+    await ledger.commit(Batch([DropSpending(day - KEPT_DAYS)]))
+    return Spending(await ledger.spending(day))
+
+
+def settle(spending: Spending, budgets: Sequence[Budget], writes: Iterable[Write]) -> set[str]:
+    """Take what was committed; gives the tenants of whom other lanes must look again: a pot is used up now, or was
+    raised."""
+    limits = {budget.name: budget.day_micros for budget in budgets}
+    concerned: set[str] = set()
+    for write in writes:
+        if not isinstance(write, Spend):
+            continue
+        before = spending.pot(place_of(write.record))
+        spending.take(write.record)
+        limit = limits.get(write.record.budget)
+        if limit is None:
+            continue
+        limit += before.raised_micros
+        after = before.spent_micros + write.record.spent_micros
+        if write.record.raised_micros or before.spent_micros < limit <= after:
+            concerned.add(write.record.tenant_id)
+    return concerned
+
+
+def shown(budgets: Iterable[Budget], spending: Spending, tenant_id: str, now_ms: int) -> list[resources.Budget]:
+    """A tenant's budgets as they stand."""
+    return [_shown(budget, spending, tenant_id, now_ms) for budget in budgets if budget.tenant in (None, tenant_id)]
+
+
+def _shown(budget: Budget, spending: Spending, tenant_id: str, now_ms: int) -> resources.Budget:
+    pots: list[resources.BudgetPot] = []
+    left_out = 0
+    if budget.day_micros is not None:
+        limit = budget.day_micros
+        found = spending.of(tenant_id, budget.name, now_ms // DAY_MS)
+        if budget.each == "tenant" and not found:
+            found = [("", Pot())]
+        found.sort(key=lambda one: limit + one[1].raised_micros - one[1].spent_micros)
+        left_out = max(0, len(found) - POTS_SHOWN)
+        pots = [resources.BudgetPot(scope=scope, used_usd=dollars(pot.spent_micros), raised_usd=dollars(
+            pot.raised_micros), limit_usd=dollars(limit + pot.raised_micros)) for scope, pot in found[:POTS_SHOWN]]
+    agents = [budget.agent] if isinstance(budget.agent, str) else budget.agent or []
+    return resources.Budget(
+        name=budget.name, agent=agents, session=budget.session, each=budget.each,
+        tokens_per_turn=budget.tokens_per_turn, usd_per_day=budget.usd_per_day,
+        resets_at=iso(next_day_ms(now_ms)), pots=pots, pots_left_out=left_out,
+    )
