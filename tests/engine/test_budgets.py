@@ -113,7 +113,8 @@ async def test_without_a_yes_the_command_is_canceled_and_the_runner_is_told_whic
     assert (table.wire.types()[-1], await table.state(command.id)) == ("control.turn.cancel", "canceling")
     await table.ended(session_id, "cancelled")
     record = await table.ledger.command(command.id)
-    assert record is not None and record.command.error is not None
+    assert record is not None
+    assert record.command.error is not None
     assert (record.command.state, record.command.error.code) == ("canceled", "QuotaExceeded")
     assert await pending(table) == 0
     again = await table.execute(target=Target(session_id=session_id))
@@ -224,7 +225,8 @@ async def test_sessions_that_share_a_pot_stop_and_go_on_together() -> None:
     assert [await table.state(command.id) for command in (one, two)] == ["running", "running"]
     assert await pending(table) == 0
     record = await table.ledger.approval(asked[two.id].id)
-    assert record is not None and record.approval.state == "void"
+    assert record is not None
+    assert record.approval.state == "void"
 
 
 @pytest.mark.req("P-7")
