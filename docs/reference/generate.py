@@ -287,8 +287,8 @@ def config_page() -> str:
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
-        "`[[budgets]]` and `[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start",
-        "anew.")
+        "`[[budgets]]` and `[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to",
+        "start anew.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks"):
             continue
