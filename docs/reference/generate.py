@@ -230,6 +230,11 @@ MEANING = {
     "redact.replacement": "`\\1` is the first group; none: `(redacted: NAME)`",
     "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
     "house; all else is asked over https at public addresses alone",
+    "audit.s3_bucket": "a bucket with Object Lock; each signed checkpoint goes there too, for nobody to take back",
+    "audit.s3_prefix": "what its objects' names begin with",
+    "audit.s3_endpoint": "the store's URL, where it is not AWS",
+    "audit.s3_region": "its region; credentials are those of the environment, as for every S3 program",
+    "audit.lock_days": "days for which the store refuses to delete or overwrite a checkpoint",
     "webhooks.url": "where a signed POST goes for each approval that waits; https, or a network of `outgoing.allow`",
     "webhooks.tenant": "whose approvals",
     "webhooks.secret_file": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",

@@ -14,10 +14,10 @@ import msgspec
 import structlog
 
 from interlock import __version__
+from interlock.app.checkpoints import open_sink
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.steady import STEADY_NAME, SteadyClock
 from interlock.app.webhooks import Ways, open_ways
-from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outgoing.http import HttpOutgoing
@@ -32,7 +32,6 @@ from interlock.engine.engine import Engine
 from interlock.engine.notifier import Notifier
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
-from interlock.gateway.audit_state import CHECKPOINTS_NAME
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.oidc.tokens import OidcIssuers
@@ -81,7 +80,7 @@ async def run_gateway(
         ledger = await open_ledger(state / LEDGER_NAME, clock)
         try:
             gateway_id = await ledger.gateway_id()
-            signer = CheckpointSigner(ledger, key, gateway_id, CheckpointFiles(state / CHECKPOINTS_NAME))
+            signer = CheckpointSigner(ledger, key, gateway_id, open_sink(state, config.audit, clock))
             await note_settings(ledger, clock, OWNER_TENANT, key.public_key(), config.policy.rules)
             gateway = _Gateway(state, config, ledger, signer, gateway_id)
             await gateway.run(ready, local_runner_token, reload, stopping)

@@ -10,6 +10,7 @@ from interlock.config.directory import state_directory
 from interlock.config.reading import ConfigError, check, key_lines, load, parse
 from interlock.config.sections import (
     DEFAULT_PORT,
+    AuditSection,
     Config,
     GatewaySection,
     LimitsSection,
@@ -31,6 +32,7 @@ __all__ = [
     "DEFAULT_PORT",
     "FILE_NAME",
     "AgentSpec",
+    "AuditSection",
     "Config",
     "ConfigError",
     "GatewaySection",

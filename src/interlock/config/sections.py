@@ -152,6 +152,16 @@ class OutgoingSection(Section, frozen=True, kw_only=True):
                 raise ValueError(f"allow: {text!r} is no address and no network like 127.0.0.1/32") from None
 
 
+class AuditSection(Section, frozen=True, kw_only=True):
+    """`[audit]`: a bucket under an object lock that keeps each signed checkpoint, beside the file (U-3)."""
+
+    s3_bucket: str | None = None
+    s3_prefix: str = "interlock"
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    lock_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 365
+
+
 class WebhookSection(Section, frozen=True, kw_only=True):
     """`[webhooks.NAME]`: where approvers of a tenant are asked, and the secret that signs it (P-8)."""
 
@@ -177,6 +187,7 @@ class Config(Section, frozen=True, kw_only=True):
     rates: RatesSection = RatesSection()
     redaction: RedactionSection = RedactionSection()
     outgoing: OutgoingSection = OutgoingSection()
+    audit: AuditSection = AuditSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
     budgets: list[Budget] = []

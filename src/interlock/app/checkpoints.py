@@ -1,0 +1,27 @@
+"""Where the gateway's checkpoints go: a file, and a bucket under an object lock where the config names one (U-3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.config import AuditSection, ConfigError
+from interlock.gateway.audit_state import CHECKPOINTS_NAME
+from interlock.ports.checkpoints import CheckpointSink
+from interlock.ports.clock import Clock
+
+
+def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSink:
+    """Join the sinks. Raises ConfigError where the part that speaks S3 is not installed, or finds no region."""
+    near = CheckpointFiles(state / CHECKPOINTS_NAME)
+    if section.s3_bucket is None:
+        return near
+    try:  # A heavy import that one in a hundred needs.
+        from interlock.backends.checkpoints.locked import Both, LockedCheckpoints, Place
+    except ModuleNotFoundError:
+        raise ConfigError(["[audit]: s3_bucket needs the part that speaks S3: pip install 'interlock[s3]'."]) from None
+    place = Place(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region, section.lock_days)
+    try:
+        return Both(LockedCheckpoints(place, clock), near)
+    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person is told in one sentence
+        raise ConfigError([f"[audit]: the store cannot be asked: {error}."]) from None
