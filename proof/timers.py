@@ -54,10 +54,11 @@ class Jumping(Sources):
 
 
 class Ringing:
-    """A link that notes when each session was told to stop."""
+    """A runner's end of the link: it notes when each session was told to stop, and how far it has what it was sent."""
 
     def __init__(self, rang: dict[str, float], count: int) -> None:
         self._rang = rang
+        self.has: dict[str, int] = {}
         self.all = asyncio.Event()
         self._count = count
 
@@ -65,8 +66,10 @@ class Ringing:
         from interlock.protocol.frames import Direction, decode
 
         frame: Frame = decode(raw, Direction.M)
+        session_id = frame.session_id or ""
+        self.has[session_id] = max(self.has.get(session_id, 0), frame.seq or 0)
         if frame.type == "control.turn.cancel":
-            self._rang.setdefault(frame.session_id or "", time.monotonic())
+            self._rang.setdefault(session_id, time.monotonic())
             if len(self._rang) >= self._count:
                 self.all.set()
 
@@ -75,6 +78,28 @@ class Ringing:
 
     def fail(self, sentence: str) -> None:
         """Nothing here waits for it."""
+
+
+async def return_to(table: Any, ringing: Ringing) -> None:
+    """Come back to a gateway that was started anew, as a runner does: it says how far it has the control frames of each
+    session, and is sent the rest. A cancel that was committed and not yet sent would be lost otherwise (D-7)."""
+    from interlock.engine.bridge.lane import Lane
+    from interlock.engine.bridge.links import attach
+
+    offer = table.hello.agents[0]
+    for session_id, control_seq in list(ringing.has.items()):
+        shell = await table.lane(session_id)
+
+        def decide(lane: Lane, control_seq: int = control_seq) -> None:
+            attach(lane, control_seq, offer, known=True)
+
+        await shell.attach(ringing, decide)
+
+
+async def settled(returning: list[asyncio.Task[None]]) -> None:
+    """Wait until the runner is back everywhere; what went wrong there is raised here."""
+    while returning:
+        await returning.pop()
 
 
 async def timers(place: Path, count: int, seed: int) -> Timed:
@@ -99,6 +124,8 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
         await table.started(session_id, command.id)
         begun[session_id] = (asked, timeout_ms)
         (await table.lane(session_id)).link = ringing
+        ringing.has[session_id] = max(frame.seq for frame in table.wire.sent if frame.session_id == session_id)
+    returning: list[asyncio.Task[None]] = []
     restarts = jumps = 0
     since = time.monotonic()
     for number, at_s in enumerate(TURMOIL_S):
@@ -106,15 +133,18 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
         sources.off_ms = draw.choice((-HOUR_MS, HOUR_MS)) if sources.off_ms == 0 else 0
         jumps += 1
         if number % 2:
+            await settled(returning)
             await table.engine.stop()
             table.clock = SteadyClock(place / "clock", sources)
             table.begin()
             table.engine.presence.get("local").link = ringing
             await table.engine.start()
+            returning.append(asyncio.create_task(return_to(table, ringing)))
             restarts += 1
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             await ringing.all.wait()
+    await settled(returning)
     await table.engine.stop()
     await table.ledger.close()
     late = sorted((rang[session] - at) * 1000 - timeout_ms for session, (at, timeout_ms) in begun.items()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Group, Policy, Rule
+from interlock.engine import lanes
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.links import attach, detach, tell_loss, vouch
@@ -138,7 +141,33 @@ async def test_a_command_whose_runner_never_comes_back_after_a_restart_of_the_ga
 async def test_the_row_of_a_session_with_a_live_command_says_that_it_must_be_read_at_the_next_start() -> None:
     table = Table()
     command = await table.execute()
-    assert [name for name, _ in await table.ledger.due_sessions()] == [command.target.session_id]
+    assert [(due.session_id, due.state) for due in await table.ledger.due_sessions()] == [
+        (command.target.session_id, "running")]
+
+
+@pytest.mark.req("C-4", "C-1")
+async def test_a_gateway_that_starts_reads_the_session_first_whose_time_is_up_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Table()
+    by_time = {}
+    for timeout_ms in (30_000, 10_000, 20_000):
+        command = await table.execute(timeout_ms=timeout_ms)
+        by_time[timeout_ms] = command.target.session_id
+        await table.opened(command.target.session_id)
+        await table.started(command.target.session_id)
+    await table.engine.stop()
+    table.begin()
+    table.clock.advance(10_001)
+    monkeypatch.setattr(lanes, "READ_AT_ONCE", 1)
+    await table.engine.start()
+    with anyio.fail_after(5):
+        while len(table.engine.lanes.live()) < len(by_time) or "control.turn.cancel" not in table.wire.types():
+            await anyio.lowlevel.checkpoint()
+    read = [shell.lane.state.session_id for shell in table.engine.lanes.live()]
+    assert read == [by_time[10_000], by_time[20_000], by_time[30_000]]
+    canceled = [frame.session_id for frame in table.wire.sent if frame.type == "control.turn.cancel"]
+    assert canceled == [by_time[10_000]]
 
 
 @pytest.mark.req("C-7", "D-7")

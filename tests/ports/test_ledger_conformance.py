@@ -24,6 +24,7 @@ from interlock.ports.ledger import (
     DropPairings,
     DropSpending,
     DropTranscript,
+    Due,
     Fenced,
     Ledger,
     LedgerError,
@@ -320,11 +321,11 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S3", "S1", "S2"]
     assert [record.session_id for record in await ledger.sessions("t1", 1, before=(60, ""))] == ["S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
-    assert await ledger.due_sessions() == [("S2", 800), ("S1", 900)]
+    assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1"]
-    assert await ledger.due_sessions() == [("S1", 900)]
+    assert await ledger.due_sessions() == [Due("S1", 900, "open")]
 
 
 async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -36,6 +37,10 @@ from interlock.session.transcript import TranscriptFold
 
 BROKEN_WAIT_S = 5.0
 """A lane whose ledger failed is read again after this, if it has clocks."""
+AT_WORK = ("running", "paused", "waiting_approval")
+"""States of sessions in which something runs."""
+READ_AT_ONCE = 4
+"""Lanes that are read side by side at the start."""
 log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
 
@@ -348,9 +353,22 @@ class Lanes:
             shell.push(Job(_look))
 
     async def wake_due(self) -> None:
-        """At the start: read every lane that has a clock running, so that timers go on (C-4)."""
-        for session_id, due_ms in await self.ledger.due_sessions():
-            self.wake(session_id, max(0.0, (due_ms - self.clock.now_ms()) / 1000))
+        """At the start: read every lane that has a clock running, so that timers go on (C-4).
+
+        Where something runs, at once, since its runner may be gone; the nearest deadline first, and few at a time: to
+        read all of them side by side would let the most urgent wait for the last.
+        """
+        due = await self.ledger.due_sessions()
+        at_once = deque(one.session_id for one in due if one.state in AT_WORK)
+        for one in due:
+            if one.state not in AT_WORK:
+                self.wake(one.session_id, max(0.0, (one.deadline_ms - self.clock.now_ms()) / 1000))
+        for _ in range(min(READ_AT_ONCE, len(at_once))):
+            self._keep(asyncio.create_task(self._read_all(at_once)))
+
+    async def _read_all(self, waiting: deque[str]) -> None:
+        while waiting:
+            await self._tick(waiting.popleft())
 
     def wake(self, session_id: str, delay_s: float) -> None:
         """Read the session's lane after a while and let time decide in it."""
@@ -362,7 +380,9 @@ class Lanes:
 
     def _alarm(self, session_id: str) -> None:
         self._alarms.pop(session_id, None)
-        task = asyncio.create_task(self._tick(session_id))
+        self._keep(asyncio.create_task(self._tick(session_id)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
 
@@ -380,4 +400,7 @@ class Lanes:
         """End all shells."""
         for alarm in self._alarms.values():
             alarm.cancel()
+        for task in self._waking:
+            task.cancel()
+        await asyncio.gather(*self._waking, return_exceptions=True)
         await asyncio.gather(*(shell.stop() for shell in self.live()))

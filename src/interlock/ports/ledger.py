@@ -257,6 +257,14 @@ class Full(LedgerError):
     """The store cannot take more (disk full, input/output error)."""
 
 
+class Due(NamedTuple):
+    """A session that has a deadline; `state` is its word for lists."""
+
+    session_id: str
+    deadline_ms: int
+    state: str
+
+
 class CommandQuery(NamedTuple):
     """Filters of `GET /v1/commands`; newest first; `before` is the id that the last page ended with."""
 
@@ -312,8 +320,8 @@ class Ledger(Protocol):
         """Sessions of a runner whose state is not "closed"."""
         ...
 
-    async def due_sessions(self) -> list[tuple[str, int]]:
-        """(session_id, deadline_ms) of every session that has a deadline, for the start."""
+    async def due_sessions(self) -> list[Due]:
+        """Every session that has a deadline, the nearest first, for the start."""
         ...
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None: ...

@@ -22,6 +22,7 @@ from interlock.ports.ledger import (
     DropPairings,
     DropSpending,
     DropTranscript,
+    Due,
     EraseAudit,
     Fenced,
     Ledger,
@@ -260,10 +261,10 @@ class MemoryLedger(Ledger):
         return [record for record in self._sessions.values()
                 if record.runner_id == runner_id and record.state != "closed"]
 
-    async def due_sessions(self) -> list[tuple[str, int]]:
-        due = [(record.session_id, record.deadline_ms) for record in self._sessions.values()
+    async def due_sessions(self) -> list[Due]:
+        due = [Due(record.session_id, record.deadline_ms, record.state) for record in self._sessions.values()
                if record.deadline_ms is not None]
-        return sorted(due, key=lambda pair: pair[1])
+        return sorted(due, key=lambda one: one.deadline_ms)
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         self._check_open()

@@ -14,7 +14,7 @@ from interlock.backends.sqlite.writer import Writer
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, CommandQuery, Ledger, Receipt, audited
+from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, Receipt, audited
 from interlock.protocol.clock import iso
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -112,8 +112,8 @@ class SqliteLedger(Ledger):
     async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
         return [rows.session_of(row) for row in await self._readers.rows(queries.RUNNER_SESSIONS, (runner_id,))]
 
-    async def due_sessions(self) -> list[tuple[str, int]]:
-        return [(row[0], row[1]) for row in await self._readers.rows(queries.DUE_SESSIONS)]
+    async def due_sessions(self) -> list[Due]:
+        return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, (command_id, tenant_id))

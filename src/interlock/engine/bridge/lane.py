@@ -362,8 +362,9 @@ class Lane:
         )
 
     def _wanted_ms(self) -> int | None:
-        """When a gateway that starts must read the session: at once, where it must see whether the runner is there."""
-        return self.state.created_ms if self.state.attached and self.state.active else self.deadline_ms()
+        """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
+        due_ms = self.deadline_ms()
+        return self.state.created_ms if due_ms is None and self.state.attached and self.state.active else due_ms
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""
