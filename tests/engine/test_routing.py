@@ -158,3 +158,22 @@ async def test_a_cancel_finds_its_session_by_command_session_or_key() -> None:
         with pytest.raises(Problem) as caught:
             await table.engine.submit(OWNER, CommandBody(type="cancel", target=target), remember)
         assert caught.value.code == code
+
+
+@pytest.mark.req("W-1", "A-5")
+async def test_a_session_is_opened_with_the_access_asked_for_and_keeps_it() -> None:
+    table = Table()
+    reading = await table.execute(target=Target(agent_id="shell", session_key="reader", workspace_access="ro"))
+    writing = await table.execute()
+    asked = {frame.session_id: frame.payload.workspace_access for frame in table.wire.sent
+             if frame.type == "control.session.open"}
+    assert asked == {reading.target.session_id: "ro", writing.target.session_id: "rw"}
+    assert (reading.target.workspace_access, writing.target.workspace_access) == ("ro", None)
+
+    again = await table.execute(target=Target(session_key="reader"))
+    assert again.target.workspace_access == "ro"
+    problem = await refused(table, "Conflict", session_key="reader", workspace_access="rw")
+    assert "has workspace_access ro, not rw" in problem.detail
+    table.begin()  # A gateway that was killed and started again still knows.
+    problem = await refused(table, "Conflict", session_key="reader", workspace_access="rw")
+    assert "has workspace_access ro, not rw" in problem.detail

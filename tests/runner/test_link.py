@@ -6,6 +6,7 @@ import asyncio
 import http
 import json
 import socket
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock, PutPolicy
+from interlock.ports.outbox import CloseBlock, OutboxWrite, PutPolicy, StoreControl, Stored
 from interlock.protocol import payloads as p
+from interlock.protocol.batches import BATCH
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import MAX_FRAME_BYTES
@@ -591,3 +593,64 @@ async def test_a_control_that_fails_ends_the_run() -> None:
         await peer.cancel_turn(1)
         with pytest.raises(RuntimeError, match="cannot act on it"):
             await asyncio.wait_for(runner.running, PATIENCE_S)
+
+
+class SlowDisk(MemoryOutbox):
+    """Its control frames are durable before whoever wrote them hears of it, as after a slow fsync."""
+
+    def __init__(self) -> None:
+        super().__init__(limit_bytes=1 << 26)
+        self.hold = asyncio.Event()
+        self.durable = asyncio.Event()
+        self.stores: list[list[int]] = []
+
+    async def write(self, writes: Sequence[OutboxWrite], *, attached: Set[str] | None = None) -> list[Stored]:
+        written = await super().write(writes, attached=attached)
+        if controls := [write.record.seq for write in writes if isinstance(write, StoreControl)]:
+            self.stores.append(controls)
+            self.durable.set()
+            await self.hold.wait()
+        return written
+
+
+@pytest.mark.req("D-7")
+async def test_a_control_frame_whose_link_breaks_while_it_is_stored_is_acted_on_once_all_the_same() -> None:
+    disk = SlowDisk()
+    async with conversation(outbox=disk) as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.cancel_turn(1, "m1")
+        await asyncio.wait_for(disk.durable.wait(), PATIENCE_S)
+        peer.cut()
+        await runner.state("detached")
+        again = await gateway.peer()
+        hello = await again.welcome(s=0)
+        assert hello.payload.sessions[0].control_seq == 1  # So the gateway does not send it again.
+        disk.hold.set()
+        assert (await runner.control()).message_id == "m1"
+        await again.cancel_turn(2, "m2")
+        assert (await runner.control()).message_id == "m2"
+        assert runner.controls.empty()
+
+
+@pytest.mark.req("D-7", "L-2")
+async def test_control_frames_of_one_message_are_stored_by_one_write_and_a_fault_among_them_costs_itself() -> None:
+    disk = SlowDisk()
+    disk.hold.set()
+    async with conversation(outbox=disk, features=[BATCH]) as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.expect("x-interlock.hello")
+        await peer.send("x-interlock.welcome", p.Welcome(
+            version=DPS_VERSION, link_id="l", gateway_id="g1", limits={}, features=[BATCH],
+            sessions=[p.WelcomeSession(session_id=SESSION, last_durable_seq=0)]))
+        frames: list[dict[str, Any]] = [
+            {"type": "control.turn.cancel", "message_id": f"m{seq}", "session_id": SESSION, "seq": seq,
+             "timestamp": "2026-11-21T10:00:00.000Z", "payload": payload}
+            for seq, payload in ((1, {"reason": "user"}), (2, {"reason": "user"}), (3, {"reason": 7}),
+                                 (4, {"reason": "user"}), (4, {"reason": "user"}), (6, {"reason": "user"}))]
+        await peer.socket.send("\n".join(map(json.dumps, frames)), text=True)
+        assert await peer.closed() == CloseCode.GAP  # 5 is missing; what came before it counts.
+        assert [(await runner.control()).message_id for _ in range(3)] == ["m1", "m2", "m4"]
+        assert disk.stores == [[1, 2], [3], [4]]
+        hello = await (await gateway.peer()).welcome(s=0)
+        assert hello.payload.sessions[0].control_seq == 4

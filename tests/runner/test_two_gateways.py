@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http
 import secrets
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,11 @@ async def test_control_is_released_with_its_question_which_is_void_there_and_ask
 
 
 @pytest.mark.req("D-5", "G-4")
-async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path) -> None:
+async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Neither the state directory nor $TMPDIR leaves room for a socket's name: the runner must start all the same.
+    deep = tmp_path / ("tmp" * 40)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
     async with two(tmp_path) as scene:
         (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
         await scene.open(one)

@@ -28,7 +28,7 @@ from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
-from interlock.protocol.resources import Command, Node, OnBusy, Session
+from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess
 from interlock.session.keys import BadKey, canonical_key
 
 MAX_WORDS_BYTES = 4 * MIB
@@ -45,6 +45,8 @@ def run(
     continue_: Annotated[bool, Parameter(
         name="--continue", help="Join this agent's newest session in this directory.")] = False,
     workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
+    access: Annotated[WorkspaceAccess | None, Parameter(
+        help="What the agent may do there: rw, or ro where it asks before its tools.")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use, where several offer the agent.")] = None,
     timeout: Annotated[str | None, Parameter(help="End it after this long: 90s, 15m, 2h.")] = None,
     on_busy: Annotated[OnBusy, Parameter(help="Where the session is at work: wait, be refused, or end what runs.")]
@@ -88,6 +90,8 @@ def run(
     target: dict[str, Any] = {"agent_id": agent}
     if session is not None:
         target["session_key"] = canonical(session, agent)
+    if access is not None:
+        target["workspace_access"] = access
     if runner is not None:
         target["runner_id"] = runner
     asked = {**payload(words, parts), **settings(mode, model, thinking)}

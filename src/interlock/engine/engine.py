@@ -286,7 +286,8 @@ class Engine:
         return Session(
             session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
             agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
-            state=record.state, attached=self.presence.link_of(record.runner_id) is not None,
+            workspace_access=state.workspace_access, state=record.state,
+            attached=self.presence.link_of(record.runner_id) is not None,
             created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,

@@ -70,6 +70,7 @@ class Router:
         fresh = LaneState(
             session_id=session_id, tenant_id=principal.tenant_id, session_key=key, agent_id=agent_id,
             runner_id=present.record.runner_id, workspace=workspace, created_ms=self._clock.now_ms(),
+            workspace_access=target.workspace_access or "rw",
             permission=offer.permission if offer is not None else "never",
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, cast
 
 from websockets.asyncio.client import ClientConnection
@@ -165,25 +165,26 @@ class Attachment:
     async def _receive(self) -> None:
         while True:
             message = await self._socket.recv(decode=False)
-            for raw in split(message) if self._batch else (message,):
-                await self._take(raw)
+            await self._take(split(message) if self._batch else (message,))
 
-    async def _take(self, raw: bytes) -> None:
+    async def _take(self, raws: Iterable[bytes]) -> None:
+        """Take one message's frames: they become durable together (D-7)."""
         try:
-            taken = await self._inbound.take(raw)
+            came = await self._inbound.take(raws)
         except Gap as gap:
             raise Broken(CloseCode.GAP, str(gap)) from None
         except Overrun as overrun:
             raise Broken(TRY_AGAIN_LATER, str(overrun)) from None
-        match taken:
-            case Stored():
-                self._owe_ack(taken)
-            case str():
-                self._note(taken)
-            case Frame(type="x-interlock.ack"):
-                self._take_ack(cast("Ack", taken.payload))
-            case Frame():
-                self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
+        for taken in came:
+            match taken:
+                case Stored():
+                    self._owe_ack(taken)
+                case str():
+                    self._note(taken)
+                case Frame(type="x-interlock.ack"):
+                    self._take_ack(cast("Ack", taken.payload))
+                case Frame():
+                    self._note(f"The gateway sent {taken.type} at a time that it has no meaning; it was ignored.")
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
         """Tell that a control frame of this gateway was stored and refused; hello repeats it until it is confirmed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from interlock.ports.clock import Clock, Entropy
@@ -62,15 +62,28 @@ class Inbound:
         self._entropy = entropy
         self._control = control
         self.gateway_id = ""
+        self._to_store: list[tuple[StoreControl, Frame]] = []
+        """What a message brought so far: stored together, and given on thereafter."""
+        self._reached: dict[str, int] = {}
+        """Up to where `_to_store` brings each session."""
+        self._storing: set[asyncio.Task[None]] = set()
         self._waiting: dict[str, deque[tuple[Frame, bytes]]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._gaps: dict[str, tuple[int, int]] = {}
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception of a control that failed: the runner cannot go on with a frame half acted on."""
 
-    async def take(self, raw: bytes) -> Stored | Frame | str:
-        """Store a durable frame; returns what is to be acknowledged, a link frame as it is, or, for what is refused
-        without being stored, the sentence. Raises Gap and Overrun."""
+    async def take(self, raws: Iterable[bytes]) -> list[Stored | Frame | str]:
+        """Store the durable frames of one message; returns for each frame what is to be acknowledged, a link frame as
+        it is, or, for what is refused without being stored, the sentence. Raises Gap and Overrun; what came before the
+        frame at fault is stored all the same."""
+        await asyncio.gather(*self._storing)  # Of a link before this one.
+        try:
+            return [await self._one(raw) for raw in raws]
+        finally:
+            await self._store()
+
+    async def _one(self, raw: bytes) -> Stored | Frame | str:
         broken: InvalidFrame | None = None
         try:
             wire = decode_wire(raw)
@@ -81,6 +94,7 @@ class Inbound:
         try:
             return await (self._take(wire, raw) if broken is None else self._refuse(wire, raw, broken))
         except _Repeated as repeated:
+            await self._store()
             return await self._give_up(wire, str(repeated))
 
     async def _take(self, wire: Wire, raw: bytes) -> Stored | Frame | str:
@@ -92,16 +106,42 @@ class Inbound:
             return frame
         stored = Stored(frame.session_id, frame.seq)
         if await self._is_next(stored):
-            if len(self._waiting.get(stored.session_id, ())) >= CONTROLS_WAITING:
+            if self._waits(stored.session_id) >= CONTROLS_WAITING:
                 raise Overrun(f"More than {CONTROLS_WAITING} control frames wait in session {stored.session_id}.")
             if isinstance(frame.payload, FileTransfer):
                 frame, raw = await shelve(self._objects, frame, raw)
-            await self._outbox.write([self._record(wire, raw, stored)])
-            self._give(frame, raw, stored.session_id)
+            self._to_store.append((self._record(wire, raw, stored), frame))
+            self._reached[stored.session_id] = stored.seq
         return stored
+
+    async def _store(self) -> None:
+        """Write what came together in one transaction, which is one fsync, and only then give it on (D-7). A link that
+        breaks meanwhile interrupts neither: what is stored is not sent again, so nobody else would give it on."""
+        taken, self._to_store = self._to_store, []
+        self._reached.clear()
+        if taken:
+            storing = asyncio.create_task(self._write_and_give(taken), name="store control frames")
+            self._storing.add(storing)
+            storing.add_done_callback(self._storing.discard)
+            await asyncio.shield(storing)
+
+    async def _write_and_give(self, taken: list[tuple[StoreControl, Frame]]) -> None:
+        try:
+            await self._outbox.write([store for store, _ in taken])
+        except Exception as error:
+            if not self.failed.done():
+                self.failed.set_exception(error)  # The link that brought it may not be there to hear of it.
+            raise
+        for store, frame in taken:
+            self._give(frame, store.record.body, store.record.session_id)
+
+    def _waits(self, session_id: str) -> int:
+        coming = sum(store.record.session_id == session_id for store, _ in self._to_store)
+        return coming + len(self._waiting.get(session_id, ()))
 
     async def close(self) -> None:
         """Stop giving frames on; what is stored stays."""
+        await asyncio.gather(*self._storing, return_exceptions=True)
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -112,11 +152,13 @@ class Inbound:
     async def _is_next(self, came: Stored) -> bool:
         """Tell whether the frame continues its session; False where it is stored already. Raises Gap."""
         row = await self._outbox.session(came.session_id, self.gateway_id)
-        if row is None or (row.control_seq == 0 and row.controller not in ("", self.gateway_id)):
-            # A runner that never knew the session, or lost its outbox, takes it up where the gateway is (D-6).
-            self._gaps.pop(came.session_id, None)
-            return True
-        have = row.control_seq
+        have = self._reached.get(came.session_id)
+        if have is None:
+            if row is None or (row.control_seq == 0 and row.controller not in ("", self.gateway_id)):
+                # A runner that never knew the session, or lost its outbox, takes it up where the gateway is (D-6).
+                self._gaps.pop(came.session_id, None)
+                return True
+            have = row.control_seq
         if came.seq <= have:
             return False
         if came.seq == have + 1:
@@ -137,11 +179,13 @@ class Inbound:
             return sentence
         told = self._error(wire, sentence)
         if not durable or wire.seq is None:
+            await self._store()
             if await self._outbox.session(wire.session_id) is not None:
                 await self._outflow.emit(told)
             return sentence
         stored = Stored(wire.session_id, wire.seq)
         if await self._is_next(stored):
+            await self._store()
             await self._outflow.emit(self._record(wire, raw, stored), told)
             await self._outflow.flushed()
         return stored

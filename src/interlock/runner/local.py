@@ -64,15 +64,16 @@ async def listening(directory: Path, sessions: Sessions) -> AsyncGenerator[None]
         writer.close()
 
     own = directory / SOCKET_FILE
-    apart = Path(tempfile.mkdtemp(prefix="interlock-")) if len(os.fsencode(own)) > SOCKET_PATH_BYTES else None
+    apart = _short_directory() if len(os.fsencode(own)) > SOCKET_PATH_BYTES else None
     path = apart / SOCKET_FILE if apart is not None else own
     path.unlink(missing_ok=True)
+    place = directory / PLACE_FILE
+    _forget_left(place)
     old_mask = os.umask(0o177)
     try:
         server = await asyncio.start_unix_server(serve, path, limit=LINE_BYTES)
     finally:
         os.umask(old_mask)
-    place = directory / PLACE_FILE
     place.write_text(str(path.absolute()), "utf-8")
     try:
         yield
@@ -82,6 +83,25 @@ async def listening(directory: Path, sessions: Sessions) -> AsyncGenerator[None]
         path.unlink(missing_ok=True)
         if apart is not None:
             shutil.rmtree(apart, ignore_errors=True)
+
+
+def _forget_left(place: Path) -> None:
+    """Remove what a runner that was killed has left elsewhere; a directory only where nothing else lies in it."""
+    with contextlib.suppress(OSError, ValueError):
+        left = Path(place.read_text("utf-8"))
+        if left.name == SOCKET_FILE and left.parent != place.parent:
+            left.unlink(missing_ok=True)
+            left.parent.rmdir()
+
+
+def _short_directory() -> Path:
+    """A directory of its owner's alone whose path leaves room for the socket's name: $TMPDIR may be as deep as any."""
+    room = SOCKET_PATH_BYTES - len(SOCKET_FILE) - 1
+    made = Path(tempfile.mkdtemp(prefix="interlock-"))
+    if len(os.fsencode(made)) <= room:
+        return made
+    made.rmdir()
+    return Path(tempfile.mkdtemp(prefix="interlock-", dir="/tmp"))
 
 
 async def _answer(sessions: Sessions, line: bytes) -> Taken:

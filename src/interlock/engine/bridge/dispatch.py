@@ -50,7 +50,7 @@ def open_session(lane: Lane) -> None:
     frame = lane.control(
         "control.session.open",
         p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
-                      workspace_access="rw", resume=state.turn_start_n > 0,
+                      workspace_access=state.workspace_access, resume=state.turn_start_n > 0,
                       buffer_policy=lane.limits.buffer_policy),
         # A runner that lost its outbox numbers on from here: what it says must not look like a repetition (D-6).
         {**({"last_durable_seq": state.last_seq} if state.last_seq else {}),

@@ -9,6 +9,7 @@ import msgspec
 from interlock.command.budget import Budget
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
+from interlock.protocol.resources import WorkspaceAccess
 from interlock.session.turn import TurnMachine
 
 
@@ -60,6 +61,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     agent_id: str
     runner_id: str
     workspace: str
+    workspace_access: WorkspaceAccess = "rw"
     created_ms: int
     opening: Literal["closed", "opening", "open", "closing"] = "closed"
     open_message_id: str = ""

@@ -21,7 +21,8 @@ def target_of(lane: Lane) -> Target:
     """Where a command of this session is aimed at, as its resource shows it."""
     state = lane.state
     return Target(agent_id=state.agent_id, session_id=state.session_id, session_key=state.session_key,
-                  runner_id=state.runner_id, workspace=state.workspace or None)
+                  runner_id=state.runner_id, workspace=state.workspace or None,
+                  workspace_access=None if state.workspace_access == "rw" else state.workspace_access)
 
 
 def ordered(lane: Lane, body: CommandBody) -> CommandRecord:

@@ -26,6 +26,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
     Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
     """
     check_controlled(lane)
+    _check_access(lane, body)
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise Problem("InvalidPayload", "/payload: an execute needs a payload with messages")
@@ -73,6 +74,14 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
     lane.tell_state(kept, None, who_is(principal), {"rule": verdict.rule, "digest": kept.command.payload_sha256 or ""},
                     {"reason": body.reason})
     return kept.command
+
+
+def _check_access(lane: Lane, body: CommandBody) -> None:
+    """A session's agent keeps the access that it was opened with. Raises Problem Conflict."""
+    wanted, found = body.target.workspace_access, lane.state.workspace_access
+    if wanted not in (None, found):
+        raise Problem("Conflict", f"session {lane.state.session_id} has workspace_access {found}, not {wanted}",
+                      hint="Leave it out, or open another session.")
 
 
 def _refuse_busy(lane: Lane) -> None:

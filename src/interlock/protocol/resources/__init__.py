@@ -52,6 +52,7 @@ from interlock.protocol.resources.commands import (
     TokenCount,
     ToolCall,
     UserMessage,
+    WorkspaceAccess,
 )
 from interlock.protocol.resources.places import (
     AuditErasureBody,
@@ -118,4 +119,5 @@ __all__ = [
     "Vote",
     "Webhook",
     "WithdrawalBody",
+    "WorkspaceAccess",
 ]

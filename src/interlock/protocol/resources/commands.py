@@ -18,6 +18,10 @@ CommandState = Literal[
 ]
 
 
+WorkspaceAccess = Literal["rw", "ro", "none"]
+"""What the agent may do with its workspace, held where it asks (`control.session.open`)."""
+
+
 OnBusy = Literal["enqueue", "reject", "interrupt"]
 """What an execute does that finds its session at work: wait, be refused, or end what runs (C-3)."""
 
@@ -30,6 +34,8 @@ class Target(Body, frozen=True, kw_only=True, omit_defaults=True):
     session_key: str | None = None
     runner_id: str | None = None
     workspace: str | None = None
+    workspace_access: WorkspaceAccess | None = None
+    """Absent is rw for a new session, and whatever it was opened with for one that exists."""
     command_id: str | None = None
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from interlock.protocol.resources.base import Body, Resource
+from interlock.protocol.resources.commands import WorkspaceAccess
 
 
 class SessionFile(Resource, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class Session(Resource, frozen=True, kw_only=True):
     agent_id: str
     runner_id: str | None = None
     workspace: str | None = None
+    workspace_access: WorkspaceAccess = "rw"
     state: str
     attached: bool = False
     created_at: str
