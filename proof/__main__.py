@@ -17,6 +17,7 @@ PROOFS = {
     "S2": "proof.tokens",
     "S6": "proof.hostile",
     "S7": "proof.canaries",
+    "S5": "proof.schema",
     "S8": "proof.inside",
     "R1": "proof.idempotency_storm",
     "R8": "proof.cancel_race",

@@ -184,6 +184,13 @@ class SmallDesk:
         await self.commit([PutSession(closed), PutIdempotency(remember(closed))])
         return closed
 
+    async def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
+                              ) -> SessionRecord:
+        record = await self.ledger.session(session_id)
+        assert record is not None
+        await self.commit([PutIdempotency(remember(record))])
+        return record
+
     async def frame(self, frame: Frame, kind: str = "C") -> None:
         await self.commit([Append(session_stream("s1"), kind, NOW, encode(frame))])  # type: ignore[arg-type]
 

@@ -60,6 +60,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
 """Where the API describes itself, to anyone (F-2)."""
+OPEN_PATHS = DOCUMENT_PATHS | {"/healthz", "/readyz"}
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
 """Stands where an operation asks for no key."""
@@ -111,10 +112,8 @@ class RestApp:
 
     async def _answer(self, request: Request) -> ASGIApp:
         path = request.scope["path"]
-        if path in ("/healthz", "/readyz") and request.method in ("GET", "HEAD"):
-            return await self._health(path)
-        if path in DOCUMENT_PATHS and request.method in ("GET", "HEAD"):
-            return raw_answer(_document())
+        if path in OPEN_PATHS:
+            return await self._open_path(path, request.method)
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
         return await self._operate_noted(request, await self._known(request.scope))
@@ -177,7 +176,12 @@ class RestApp:
         ready = call._replace(body=body, memory=memory)
         return await self._once.answer(claim, lambda: found.operation.answer(ready))
 
-    async def _health(self, path: str) -> Response:
+    async def _open_path(self, path: str, method: str) -> Response:
+        """Answer what anyone may read. Raises Problem MethodNotAllowed."""
+        if method not in ("GET", "HEAD"):
+            raise Problem("MethodNotAllowed", f"{path} does not take {method}.", headers={"Allow": "GET, HEAD"})
+        if path in DOCUMENT_PATHS:
+            return raw_answer(_document())
         if path == "/readyz":
             await self._front.desk.ledger.gateway_id()
         return json_answer(Health(ok=True))

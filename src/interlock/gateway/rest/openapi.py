@@ -137,9 +137,9 @@ def _in_query(operation: Operation) -> Iterable[Schema]:
 
 def _in_headers(operation: Operation) -> Iterable[Schema]:
     if operation.body is not None and not operation.public:
-        yield {"name": "Idempotency-Key", "in": "header", "required": True,
-               "description": "New for each thing wanted, the same for each attempt at it. It may stand in the body "
-                              "as `idempotency_key` instead.",
+        yield {"name": "Idempotency-Key", "in": "header",
+               "description": "Needed, here or in the body as `idempotency_key`: new for each thing wanted, the same "
+                              "for each attempt at it.",
                "schema": {"type": "string", "minLength": IDEMPOTENCY_KEY_MIN, "maxLength": IDEMPOTENCY_KEY_MAX,
                           "pattern": "^[\\x21-\\x7e]+$"}}
     if SSE in operation.media:

@@ -1,0 +1,120 @@
+"""S5: schemathesis drives a gateway on loopback from its own OpenAPI document: no 5xx, nothing that the document does
+not say. Good and bad requests of every operation, in all phases: examples, coverage, fuzzing, stateful."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from proof.house import REPOSITORY, House
+from proof.schema_hooks import KNOWN, SEEN
+
+FULL_EXAMPLES = 100
+"""Requests of each operation and phase in the full run."""
+REQUEST_TIMEOUT_S = 20
+CONFIG = """
+[rates]
+principal_a_minute = 0
+tenant_a_minute = 0
+refused_a_minute = 0
+
+[[policy.rules]]
+name = "asked for"
+effect = "ask"
+door = "command"
+type = "execute"
+"""
+CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+          "response_schema_conformance", "negative_data_rejection", "unsupported_method", "allow_header_conformance",
+          "ignored_auth", "use_after_free", "ensure_resource_availability")
+"""All but three. `positive_data_acceptance`: what JSON Schema cannot say (a cursor that was given out, an agent that is
+there, one of two fields) is refused with 400 or 409. `missing_required_header`: the one header that is required is the
+credential, which schemathesis adds to every request again; `ignored_auth` asks without it. And
+`object_level_authorization`, which is S1's."""
+LAST_LINES = 200
+
+
+class Outcome(NamedTuple):
+    """What a run counted."""
+
+    answers: Counter[tuple[str, int, str | None]]
+    failures: list[dict[str, Any]]
+    finished: bool
+    says: str
+
+    @property
+    def server_errors(self) -> int:
+        """Answers of 5xx."""
+        return sum(count for (_, status, _), count in self.answers.items() if status >= 500)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran to its end and found nothing."""
+        return self.finished and not self.failures and not self.server_errors
+
+
+def drive(url: str, key: str, known: dict[str, str], *, seed: int, examples: int, phases: str, place: Path,
+          checks: Sequence[str] = CHECKS) -> Outcome:
+    """Drive a gateway; `key` is the owner's."""
+    seen, report = place / "seen.jsonl", place / "report.json"
+    seen.touch()
+    done = subprocess.run([
+        sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "-H", f"Authorization: Bearer {key}",
+        "--phases", phases, "--checks", ",".join(checks), "--max-examples", str(examples), "--seed", str(seed),
+        "--generation-database", "none", "--continue-on-failure", "--request-timeout", str(REQUEST_TIMEOUT_S),
+        "--warnings", "off", "--no-color", "--report", "json", "--report-json-path", str(report),
+    ], env={**os.environ, "SCHEMATHESIS_HOOKS": "proof.schema_hooks", "PYTHONPATH": str(REPOSITORY),
+            SEEN: str(seen), KNOWN: json.dumps(known)},
+        cwd=place, capture_output=True, text=True, check=False)
+    answers = Counter((label, status, code) for label, status, code in map(json.loads, seen.read_text().splitlines()))
+    told = json.loads(report.read_text()) if report.exists() else {}
+    return Outcome(answers, [*told.get("failures", []), *told.get("errors", [])], bool(told.get("complete")),
+                   "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:]))
+
+
+def furnish(house: House) -> dict[str, str]:
+    """Make something of each kind that can be asked about; give the ids by their place in a path."""
+    body = {"type": "execute", "target": {"agent_id": "shell"},
+            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}}
+    command = house.post("/v1/commands", body, "proof-of-the-schema-first").json()
+    return {"command_id": command["id"], "session_id": command["target"]["session_id"],
+            "approval_id": command["approval_id"]}
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Drive a house of real processes, and print what was counted; `rounds` are the examples of each operation."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        house = House(place, CONFIG)
+        try:
+            house.up()
+            known = furnish(house)
+            found = drive(house.url, house.headers["Authorization"].removeprefix("Bearer "), known, seed=seed,
+                          examples=rounds or FULL_EXAMPLES, phases="examples,coverage,fuzzing,stateful", place=place)
+            tracebacks = house.log("gateway").count("Traceback")
+        finally:
+            house.down()
+    statuses = Counter[int]()
+    for (_, status, _), count in found.answers.items():
+        statuses[status] += count
+    asked = {label for label, _, _ in found.answers}
+    accepted = {label for label, status, _ in found.answers if status < 300}
+    codes = {code for _, _, code in found.answers if code is not None}
+    print(f"requests                        {statuses.total()}")
+    print(f"by status                       {', '.join(f'{n} × {status}' for status, n in sorted(statuses.items()))}")
+    print(f"operations asked, accepted once {len(asked)}, {len(accepted)}")
+    print(f"never accepted                  {', '.join(sorted(asked - accepted)) or 'none'}")
+    print(f"codes seen                      {', '.join(sorted(codes))}")
+    print(f"5xx                             {found.server_errors}")
+    print(f"breaks of the document          {sum(one.get('count', 1) for one in found.failures)}")
+    print(f"tracebacks in the log           {tracebacks}")
+    if not found.passed:
+        print(found.says)
+    return found.passed and not tracebacks

@@ -1,0 +1,28 @@
+"""The short form of proof S5: schemathesis drives a gateway from its own document."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from proof.schema import CHECKS, drive
+
+from small_gateway.running import Gateway
+
+
+@pytest.mark.req("F-1", "F-2")
+@pytest.mark.anyio
+async def test_good_and_bad_requests_of_every_operation_are_answered_as_the_document_says(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    await gateway.desk.add_session("s1")
+    await gateway.desk.add_approval("apr_1")
+    known = {"session_id": "s1", "approval_id": "apr_1", "command_id": await gateway.execute()}
+    # So many refused credentials as that check sends in a second meet the pace of refusals first.
+    checks = [check for check in CHECKS if check != "ignored_auth"]
+    found = await asyncio.to_thread(drive, gateway.base, "ilk_default_owner", known, seed=5, examples=1,
+                                    phases="fuzzing", place=tmp_path, checks=checks)
+    assert found.passed, found.says
+    assert len({label for label, _, _ in found.answers}) > 50
+    assert {200, 400} <= {status for _, status, _ in found.answers}
