@@ -20,6 +20,7 @@ PROOFS = {
     "S5": "proof.schema",
     "S8": "proof.inside",
     "R1": "proof.idempotency_storm",
+    "R2": "proof.kill_many",
     "R8": "proof.cancel_race",
     "R9": "proof.timers",
     "R12": "proof.link_chaos",

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import httpx2
 
+from proof.swift import Forked, Swift
+
 READY_TIMEOUT_S = 20.0
 LOG_TAIL_CHARS = 2_000
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -32,7 +34,7 @@ class NotReady(Exception):
 class House:
     """One gateway, one runner, and the owner's key."""
 
-    def __init__(self, place: Path, config: str = "") -> None:
+    def __init__(self, place: Path, config: str = "", swift: Swift | None = None) -> None:
         self.place = place
         self.state = place / "state"
         self.workspace = place / "workspace"
@@ -40,7 +42,12 @@ class House:
         self.url = f"http://127.0.0.1:{self.port}"
         self.runner_url = self.url
         """Where the runner dials; another one where something stands between the two."""
-        self.processes: dict[Part, subprocess.Popen[bytes]] = {}
+        self.processes: dict[Part, subprocess.Popen[bytes] | Forked] = {}
+        self.entry: dict[Part, list[str]] = {}
+        """Which module a part begins in, and what stands before its arguments; `proof.part` where nothing is said."""
+        self._swift = swift
+        # A connection for each request: one that is kept would be found broken behind each kill.
+        self._http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
         self.state.mkdir(mode=0o700)
         self.workspace.mkdir()
         (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
@@ -51,11 +58,14 @@ class House:
 
     def start(self, part: Part) -> None:
         """Start a part; its output goes to `<place>/<part>.log`."""
-        with (self.place / f"{part}.log").open("ab") as log:
-            self.processes[part] = subprocess.Popen(
-                [sys.executable, "-m", "proof.part", part, str(self.state), self.runner_url, str(self.workspace)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd=REPOSITORY,
-            )
+        arguments = [*self.entry.get(part, ["proof.part"]), part, str(self.state), self.runner_url, str(self.workspace)]
+        place = self.place / f"{part}.log"
+        if self._swift is not None:
+            self.processes[part] = self._swift.start(arguments, place)
+            return
+        with place.open("ab") as log:
+            self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
+                                                    stdin=subprocess.DEVNULL, start_new_session=True, cwd=REPOSITORY)
 
     def up(self) -> None:
         """Start both and wait until the runner is attached."""
@@ -79,7 +89,7 @@ class House:
         began = time.monotonic()
         while time.monotonic() - began < READY_TIMEOUT_S:
             with contextlib.suppress(httpx2.TransportError):
-                if httpx2.get(self.url + "/healthz").status_code == 200:
+                if self._http.get(self.url + "/healthz").status_code == 200:
                     return
             time.sleep(0.02)
         raise NotReady(self.log("gateway"))
@@ -110,14 +120,14 @@ class House:
 
     def get(self, path: str, **params: Any) -> Any:
         """GET as the owner. Raises KeyError for a refusal, with its body."""
-        answer = httpx2.get(self.url + path, headers=self.headers, params=params, timeout=30)
+        answer = self._http.get(self.url + path, headers=self.headers, params=params)
         if answer.status_code != 200:
             raise KeyError(answer.text)
         return answer.json()
 
     def post(self, path: str, body: dict[str, Any], key: str) -> httpx2.Response:
         """POST as the owner under an idempotency key."""
-        return httpx2.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body, timeout=30)
+        return self._http.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body)
 
     def pages(self, path: str, item: str, **params: Any) -> list[Any]:
         """Read every page of a stream."""

@@ -10,6 +10,7 @@ from proof.cancel_race import races
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
+from proof.kill_many import quick as kill_many
 from proof.link_chaos import Storm as Chaotic
 from proof.orphans import orphans
 from proof.timers import timers
@@ -18,6 +19,7 @@ from agents.third_party import ThirdParty
 
 KILLS = 3
 WRITERS = 2
+MANY_KILLS = 6
 HOLD_S = 2.0
 CHAOTIC_TURNS = 40
 FORKERS = 5
@@ -41,6 +43,20 @@ def test_nothing_is_lost_by_kill_9_of_either_side(tmp_path: Path) -> None:
     assert findings.commands > 0
     assert findings.kills == {"gateway": KILLS, "runner": KILLS}
     assert findings.in_turn * 3 >= 2 * KILLS
+
+
+@pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "S-3")
+def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_and_viewers(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R2 --rounds {MANY_KILLS} --seed {seed}")
+    seen = kill_many(tmp_path, seed, MANY_KILLS)
+
+    print(seen.table())
+    assert seen.reckoned.passed
+    assert seen.kills.total() == MANY_KILLS
+    assert seen.reckoned.votes > 0
+    assert seen.reckoned.frames > 0
+    assert seen.reckoned.files > 0
 
 
 @pytest.mark.req("A-5", "P-6", "A-7")

@@ -1,0 +1,173 @@
+"""Writers, a voter and viewers around one house, each with a file of its own for what it was acknowledged or shown.
+
+A line is noted and synced before its writer goes on, so that what stands in a file was acknowledged, whoever died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+
+from proof import speaker
+from proof.house import House
+from proof.watching import Watcher
+
+TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
+CONFIG = f"""
+[agents.speaker]
+adapter = "dps"
+command = "{sys.executable}"
+args = ["-I", "-S", "{speaker.__file__}"]
+
+[rates]
+principal_a_minute = 0
+tenant_a_minute = 0
+"""
+DENIED = 0.1
+"""How likely a vote is a no."""
+
+
+class Note:
+    """An append-only file that is on disk when `write` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.path = path
+
+    def write(self, *lines: str) -> None:
+        """Append lines and sync them."""
+        os.write(self._file, "".join(f"{line}\n" for line in lines).encode())
+        os.fsync(self._file)
+
+    def lines(self) -> list[str]:
+        """All lines."""
+        return self.path.read_text().splitlines()
+
+
+class Pace(NamedTuple):
+    """How the writers work: how many there are, over how many lasting sessions, and what a prompt may take."""
+
+    writers: int = 20
+    sessions: int = 6
+    pieces: int = 6
+    pause_ms: int = 40
+    rest_s: float = 3.0
+
+
+class Crew:
+    """Whoever works on a house while it is killed. `start`, then any mischief, then `stop` and `settle`."""
+
+    def __init__(self, house: House, seed: int, pace: Pace) -> None:
+        self.house = house
+        self.pace = pace
+        self.seed = seed
+        self.written = [Note(house.place / f"writer-{n}") for n in range(pace.writers)]
+        self.votes = Note(house.place / "votes")
+        self.shown = Note(house.place / "viewers")
+        self.watcher = Watcher(house, self.shown.write)
+        self.refused: set[str] = set()
+        """What a writer was answered besides 202, 409 and 5xx."""
+        self._stopping = threading.Event()
+        self._voting_over = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(pace.writers)]
+        self._voter = threading.Thread(target=self._vote, daemon=True)
+
+    def start(self) -> None:
+        """Let everybody begin."""
+        for thread in (*self._threads, self._voter):
+            thread.start()
+
+    def stop(self) -> None:
+        """Let the writers end; whoever votes and views goes on."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until every acknowledged command has ended, then let voter and viewers end."""
+        deadline = time.monotonic() + timeout_s
+        waiting = [line.split()[1] for note in self.written for line in note.lines()]
+        while waiting and time.monotonic() < deadline:
+            with contextlib.suppress(httpx2.TransportError, KeyError):
+                if self.house.get(f"/v1/commands/{waiting[-1]}")["state"] in TERMINAL:
+                    waiting.pop()
+                    continue
+            time.sleep(0.05)
+        self._voting_over.set()
+        self._voter.join(30)
+        self.watcher.stop()
+
+    def commands(self) -> list[tuple[str, str, str]]:
+        """(name, command id, session id) of every acknowledged command."""
+        split = (line.split() for note in self.written for line in note.lines())
+        return [(name, command_id, session_id) for name, command_id, session_id in split]
+
+    # --- writers ---
+    def _write(self, number: int) -> None:
+        draw = random.Random(self.seed * 31 + number)
+        count = 0
+        while not self._stopping.is_set():
+            count += 1
+            name = f"w{number}-{count}"
+            text = f"{name} {draw.randrange(1, self.pace.pieces)} {draw.randrange(self.pace.pause_ms)}"
+            command_id = self._submit(name, text, number)
+            rest = time.monotonic() + draw.random() * self.pace.rest_s
+            # What a writer waits for is its own command; now and then it lets one wait behind another.
+            while not self._stopping.wait(max(0.0, rest - time.monotonic()) or 0.2):
+                if command_id is None or draw.random() < 0.1 or self._ended(command_id):
+                    break
+
+    def _ended(self, command_id: str) -> bool:
+        try:
+            return self.house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
+        except (httpx2.TransportError, KeyError):
+            return False
+
+    def _submit(self, name: str, text: str, number: int) -> str | None:
+        target = {"agent_id": "speaker", "workspace": str(self.house.workspace)}
+        lasting = number >= self.pace.writers // 10  # A tenth of the writers opens a session for each command.
+        if lasting:
+            target["session_key"] = f"agent:speaker:crew-{number % self.pace.sessions}"
+        body: dict[str, Any] = {
+            "type": "execute", "target": target,
+            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
+        if not lasting:
+            body["close_session"] = True
+        while not self._stopping.is_set():
+            try:
+                answer = self.house.post("/v1/commands", body, f"proof-crew-{self.seed}-{name}")
+            except (httpx2.TransportError, FileNotFoundError):
+                self._stopping.wait(0.05)
+                continue
+            if answer.status_code == 202:
+                command = answer.json()
+                session_id = command["target"]["session_id"]
+                self.written[number].write(f"{name} {command['id']} {session_id}")
+                self.watcher.watch(session_id, one_opening=not lasting)
+                return str(command["id"])
+            if answer.status_code < 500 and answer.json()["code"] != "Conflict":  # No runner is there just now.
+                self.refused.add(f"{answer.status_code} {answer.text}")
+            self._stopping.wait(0.1)  # The lane is being read again: ask again.
+        return None
+
+    # --- the voter ---
+    def _vote(self) -> None:
+        draw = random.Random(self.seed * 37)
+        said: dict[str, str] = {}
+        while not self._voting_over.wait(0.03):
+            with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
+                for approval in self.house.get("/v1/approvals", state="pending")["items"]:
+                    decision = said.setdefault(approval["id"], "deny" if draw.random() < DENIED else "grant")
+                    answer = self.house.post(f"/v1/approvals/{approval['id']}/grants",
+                                             {"decision": decision, "digest": approval["digest"]},
+                                             f"proof-vote-{approval['id']}")
+                    if answer.status_code in (200, 201):
+                        self.votes.write(f"{approval['id']} {decision}")

@@ -1,0 +1,62 @@
+"""A ledger that has seen much: one command that really ran, again and again under new ids, with all that it left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import msgspec
+
+from interlock.app.place import SystemClock
+from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.ports.ledger import Append, Audit, Batch, PutCommand, PutIdempotency, PutSession, Write
+from interlock.protocol.identifiers import command_stream
+from interlock.protocol.records import AuditDraft, IdempotencyRecord
+
+A_BATCH = 500
+A_SESSION = 100
+"""Commands of one session."""
+
+
+def fill(state: Path, command_id: str, count: int) -> float:
+    """Copy a command of a state directory whose gateway is down; returns the seconds it took."""
+    began = time.monotonic()
+    asyncio.run(_fill(state, command_id, count))
+    return time.monotonic() - began
+
+
+async def _fill(state: Path, command_id: str, count: int) -> None:
+    ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
+    try:
+        original = await ledger.command(command_id)
+        assert original is not None, f"there is no command {command_id}"
+        session = await ledger.session(original.session_id)
+        assert session is not None
+        events = await ledger.events(command_stream(command_id), 0, 1_000)
+        log = await ledger.audit(original.command.tenant_id, 0, 10_000)
+        bodies = [msgspec.json.decode(one.body) for one in log]
+        drafts = [AuditDraft(tenant_id=session.tenant_id, action=body["action"], who=body["who"], at=body["at"],
+                             session_id=body.get("session_id"), meta=body.get("meta") or {})
+                  for body in bodies if body.get("command_id") == command_id and not body.get("approval_id")]
+        for first in range(0, count, A_BATCH):
+            writes: list[Write] = []
+            for number in range(first, min(first + A_BATCH, count)):
+                new_id, session_id = f"cmd_filled{number:016}", f"filled-{number // A_SESSION}"
+                if number % A_SESSION == 0:
+                    writes.append(PutSession(msgspec.structs.replace(
+                        session, session_id=session_id, session_key=f"agent:filled:{number}", state="closed",
+                        deadline_ms=None)))
+                target = msgspec.structs.replace(original.command.target, session_id=session_id)
+                command = msgspec.structs.replace(original.command, id=new_id, target=target,
+                                                  idempotency_key=f"filled-{number}")
+                writes.append(PutCommand(msgspec.structs.replace(original, command=command, session_id=session_id)))
+                writes += [Append(command_stream(new_id), one.kind, one.at_ms, one.body) for one in events]
+                writes += [Audit(msgspec.structs.replace(draft, command_id=new_id, session_id=session_id))
+                           for draft in drafts]
+                writes.append(PutIdempotency(IdempotencyRecord(
+                    scope=f"filled-{number}", fingerprint="0" * 64, status=202, headers={}, body=b"{}" * 200,
+                    created_ms=original.created_ms, command_id=new_id)))
+            await ledger.commit(Batch(writes))
+    finally:
+        await ledger.close()

@@ -1,0 +1,214 @@
+"""What became of everything that a crew was acknowledged: read over REST, and from the transcript files (R2 to R4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
+
+import httpx2
+
+from proof.crew import TERMINAL, Crew
+from proof.kill import history_texts
+from proof.speaker import file_of
+
+
+class Reckoning(NamedTuple):
+    """What was compared, and what is wrong."""
+
+    commands: int
+    states: Counter[str]
+    votes: int
+    frames: int
+    entries: int
+    files: int
+    lost: list[str]
+    doubled: list[str]
+    broken: list[str]
+    """Invariants of the design that do not hold."""
+    audit: str
+    audit_ok: bool
+    orphans: int
+
+    @property
+    def passed(self) -> bool:
+        """Nothing lost, nothing twice, every invariant held, the log verifies, nothing left running."""
+        return not (self.lost or self.doubled or self.broken or self.orphans) and self.audit_ok and self.commands > 0
+
+    def table(self) -> str:
+        """Print form."""
+        rows = [("acknowledged commands", self.commands),
+                ("their states", ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))),
+                ("acknowledged votes", self.votes), ("events that viewers were shown", self.frames),
+                ("transcript entries", self.entries), ("files", self.files),
+                ("acknowledged and lost", len(self.lost)), ("doubled", len(self.doubled)),
+                ("invariants broken", len(self.broken)), ("processes left", self.orphans), ("audit", self.audit)]
+        wrong = [f"  ! {sentence}" for sentence in [*self.lost, *self.doubled, *self.broken][:20]]
+        return "\n".join([f"{name:<50} {value}" for name, value in rows] + wrong)
+
+
+def reckon(crew: Crew, *, deltas: bool = True) -> Reckoning:
+    """Compare; the house is up before, and down after it. Without `deltas` the text that viewers were shown of blocks
+    that were open may be gone: after a power cut (delivery.md)."""
+    return _Reckoner(crew, deltas).run()
+
+
+class _Reckoner:
+    def __init__(self, crew: Crew, deltas: bool) -> None:
+        self._crew = crew
+        self._house = crew.house
+        self._deltas = deltas
+        self._lost: list[str] = []
+        self._doubled: list[str] = []
+        self._broken: list[str] = [f"a writer was answered {text}" for text in sorted(crew.refused)]
+        self._entries = self._files = self._frames = 0
+
+    def run(self) -> Reckoning:
+        """Read and compare everything."""
+        house, names = self._house, self._crew.commands()
+        ran = Counter((house.workspace / "ran.txt").read_text().split()) if names else Counter()
+        given = Counter(command_id for _, command_id, _ in names)
+        self._doubled += [f"{name} ran {count} times" for name, count in ran.items() if count > 1]
+        self._doubled += [f"command {id_} was given out {count} times" for id_, count in given.items() if count > 1]
+        states = Counter(self._command(name, command_id, ran[name]) for name, command_id, _ in names)
+        approvals = {one["id"]: one for one in self._items("/v1/approvals")}
+        votes = self._votes(approvals, ran)
+        self._audited([command_id for _, command_id, _ in names], approvals)
+        for session_id in sorted({session_id for _, _, session_id in names}):
+            self._session(session_id)
+        house.down()
+        for session_id in sorted({session_id for _, _, session_id in names}):
+            self._transcript(session_id)
+        audit_ok, records, says = house.audit_ok()
+        return Reckoning(len(names), states, votes, self._frames, self._entries, self._files, self._lost, self._doubled,
+                         self._broken, f"{says} ({records} records)", audit_ok, len(house.leftovers()))
+
+    def _command(self, name: str, command_id: str, ran: int) -> str:
+        try:
+            command = self._house.get(f"/v1/commands/{command_id}")
+        except KeyError:
+            self._lost.append(f"command {command_id} of {name}")
+            return "lost"
+        if command["state"] not in TERMINAL:
+            self._lost.append(f"command {command_id} never ended: {command['state']}")
+        return f"{command['state']} ({command['error']['code']})" if command.get("error") else command["state"]
+
+    def _votes(self, approvals: dict[str, Any], ran: Counter[str]) -> int:
+        """Every acknowledged vote is there once; what ran had a yes, and what was denied did not run."""
+        noted = [line.split() for line in self._crew.votes.lines()]
+        for approval_id, decision in noted:
+            kept = [vote["decision"] for vote in approvals.get(approval_id, {}).get("votes", [])]
+            if kept != [decision]:
+                self._lost.append(f"vote {decision} on {approval_id}: {kept} is kept")
+        agreed: set[str] = set()
+        for one in approvals.values():
+            if [vote for vote in one.get("votes", []) if vote["decision"] == "grant"]:
+                agreed.add(one["input"]["text"])
+        self._broken += [f"{name} ran without a yes" for name in ran if name not in agreed]
+        return len(noted)
+
+    def _audited(self, command_ids: list[str], approvals: dict[str, Any]) -> None:
+        """Each transition has exactly one record: what the status stream told, and what each approval is."""
+        recorded: dict[str, list[str]] = defaultdict(list)
+        for item in self._house.pages("/v1/audit", "items"):
+            record = item["record"]
+            if "to" in (record.get("meta") or {}):
+                recorded[record.get("approval_id") or record.get("command_id") or ""].append(record["meta"]["to"])
+        for command_id in command_ids:
+            told: list[str] = []
+            for event in self._house.pages(f"/v1/commands/{command_id}/status", "events"):
+                if event.get("state") and event["state"] != (told[-1] if told else None):
+                    told.append(event["state"])
+            if told != recorded[command_id]:
+                self._broken.append(f"command {command_id} went {told}, and the log has {recorded[command_id]}")
+        for approval_id, approval in approvals.items():
+            steps = recorded[approval_id]
+            if not steps or steps[-1] != approval["state"] or len(set(steps)) != len(steps):
+                self._broken.append(f"approval {approval_id} is {approval['state']}, and the log has {steps}")
+
+    def _session(self, session_id: str) -> None:
+        events = self._house.pages(f"/v1/sessions/{session_id}/frames", "events", view="raw")
+        if [event["n"] for event in events] != list(range(1, len(events) + 1)):
+            self._lost.append(f"session {session_id}: its numbers have a gap or a repetition")
+        of_runner = [event for event in events if event["kind"] in ("C", "refused") and "seq" in event.get("frame", {})]
+        seqs = [event["frame"]["seq"] for event in of_runner]
+        if seqs != list(range(1, len(seqs) + 1)):
+            self._lost.append(f"session {session_id}: frames {[s for s, c in Counter(seqs).items() if c > 1]} twice, "
+                              f"{sorted(set(range(1, max(seqs) + 1)) - set(seqs))} missing")
+        self._shown(session_id, events)
+        self._turns(session_id, events)
+        self._sent_files(session_id, events)
+        if self._deltas:
+            said = history_texts(events)
+            for block, seen in self._crew.watcher.texts(session_id).items():
+                if not said.get(block, "").startswith(seen):
+                    self._lost.append(f"session {session_id} block {block}: a viewer saw {seen[-60:]!r}, history has "
+                                      f"{said.get(block, '')[-60:]!r}")
+
+    def _shown(self, session_id: str, events: list[dict[str, Any]]) -> None:
+        ids = [event.get("frame", {}).get("message_id", "-") for event in events]
+        seen = Counter[str]()
+        for line in self._crew.shown.lines():
+            of, n, message_id = line.split()
+            if of == session_id:
+                seen[n] += 1
+                if int(n) > len(ids) or ids[int(n) - 1] != message_id:
+                    self._lost.append(f"session {session_id}: a viewer was shown {message_id} as event {n}")
+        self._doubled += [f"session {session_id}: a viewer was shown event {n} {count} times"
+                          for n, count in seen.items() if count > 1]
+        self._frames += len(seen)
+
+    def _turns(self, session_id: str, events: list[dict[str, Any]]) -> None:
+        started: list[str] = []
+        ended: list[str] = []
+        prompts: Counter[str] = Counter()
+        for event in events:
+            frame = event.get("frame", {})
+            if frame.get("type") == "session.turn.start":
+                started.append(frame["payload"]["turn_id"])
+                prompts[frame["metadata"].get("prompt_id")] += 1
+            elif frame.get("type") == "session.turn.end":
+                ended.append(frame["payload"]["turn_id"])
+        if sorted(started) != sorted(ended):
+            self._broken.append(f"session {session_id}: turns {started} began, and {ended} ended")
+        self._doubled += [f"prompt {prompt} started {count} times" for prompt, count in prompts.items() if count > 1]
+
+    def _sent_files(self, session_id: str, events: list[dict[str, Any]]) -> None:
+        sent = {event["frame"]["payload"]["transfer_id"]: event["frame"]["payload"] for event in events
+                if event["kind"] == "C" and event.get("frame", {}).get("type") == "agent.file.transfer"}
+        for transfer_id, payload in sent.items():
+            answer = httpx2.get(f"{self._house.url}/v1/sessions/{session_id}/files/{transfer_id}",
+                                headers=self._house.headers)
+            wanted = file_of(payload["name"].removesuffix(".txt"))
+            if answer.status_code != 200 or hashlib.sha256(answer.content).digest() != hashlib.sha256(wanted).digest():
+                self._lost.append(f"session {session_id}: the file {transfer_id} is {answer.status_code}")
+            self._files += 1
+
+    def _transcript(self, session_id: str) -> None:
+        """The file has an entry once for each prompt that began and each text that was said, each below a parent."""
+        path = self._house.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
+        if not path.exists():
+            return
+        header, *entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+        ids = [entry["id"] for entry in entries]
+        self._doubled += [f"entry {id_} of {session_id} stands {count} times"
+                          for id_, count in Counter(ids).items() if count > 1]
+        known: set[str] = set()
+        for entry in entries:
+            if entry.get("parentId") is not None and entry["parentId"] not in known:
+                self._lost.append(f"the parent {entry['parentId']} of an entry of {session_id}")
+            known.add(entry["id"])
+        self._entries += len(entries)
+        if header.get("type") != "session":
+            self._lost.append(f"the header of {session_id}")
+
+    def _items(self, path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            page = self._house.get(path, limit=500, **({"cursor": cursor} if cursor else {}))
+            found += page["items"]
+            cursor = page["next_cursor"]
+            if not cursor:
+                return found
