@@ -26,6 +26,9 @@ from interlock.protocol.codes import MEANINGS
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
+from interlock.sdk import blocking, problems
+from interlock.sdk.blocking_link import Every, Pieces, Stream
+from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
 from interlock.session import turn
 
 HERE = Path(__file__).parent
@@ -256,7 +259,8 @@ MEANING = {
     "rule.effect": "what happens when every match field that is set holds",
     "rule.tenant": "the tenant; there is one yet, `default`",
     "rule.door": "`command`: before an agent starts; `tool`: inside its turn",
-    "rule.type": "the command's type; only `execute` is decided on yet",
+    "rule.type": "the command's type, `execute`, or a verb that does not wait: `close`, `compact`, `release`, `drain`, "
+    "`undrain`; `ask` then answers ApprovalRequired",
     "rule.agent": "glob over the agent's id",
     "rule.origin": "who gave the command",
     "rule.tool": "glob over the tool's name, as the agent gives it",
@@ -414,6 +418,53 @@ def _fields(payload: type[msgspec.Struct]) -> str:
                      for field in msgspec.structs.fields(payload)) or "nothing"
 
 
+# --- the Python library ---
+def sdk() -> str:
+    """Write sdk.md."""
+    lines = paragraph(
+        "`interlock.sdk` holds `Interlock`, which blocks, and `AsyncInterlock`, whose methods are awaited and whose",
+        "streams are read with `async for`. Both have these rooms and methods; the arguments and the types of the",
+        "answers are the same. Every change takes `idempotency_key` too, and makes one where none is given; the key",
+        "stays the same however often the request must be sent. [Tutorial](../sdk-tutorial.md).")
+    for name, room in vars(blocking).items():
+        if not (isinstance(room, type) and room.__module__ == blocking.__name__):
+            continue
+        path = "gateway" if room is blocking.Interlock else f"gateway.{name.lower()}"
+        rows = [(f"`{path}.{method}({_arguments(verb.ask)})`", _given(verb), _first(verb.ask))
+                for method, verb in vars(room).items() if hasattr(verb, "ask")]
+        if room is blocking.Commands:
+            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(blocking.Commands.wait)))
+        lines += [f"## {name}", "", _first(room), "", *table(("method", "gives", "what it does"), rows), ""]
+    lines += ["## Exceptions", "", *paragraph(
+        "`InterlockError` is the root. `Unreachable`: nobody answered. `NotAGateway`: what answered is none.",
+        "`StillRunning`: a wait ran out. `Refused`: the gateway said no, with `problem`, `status`, `detail`, `hint`,",
+        "`retryable`, `errors` and `retry_after_s`; each code has a class of its own in `interlock.sdk.problems`:",
+        ", ".join(f"`{code}`" for code in problems.BY_CODE) + ". [Each by its code](../how-to/errors.md).")]
+    lines += ["## What is sent again", "", *paragraph(
+        "A read, or a change under its key, whose connection was lost; and what was answered",
+        ", ".join(f"`{code}`" for code in sorted(PATIENT_CODES)) + f", after `Retry-After` (up to "
+        f"{RETRY_AFTER_MAX_S:.0f} s). At most {ATTEMPTS} times, with growing pauses up to {PAUSE_MAX_S:.0f} s. Pairing",
+        "a runner is sent once. Streams go on behind their last durable event, for as long as a gateway is away, up",
+        f"to {STREAM_GIVE_UP_S:.0f} s, and say `Lost` and `Reattached`.")]
+    return page("The Python library", *lines[:-1])
+
+
+def _arguments(ask: Callable[..., Any]) -> str:
+    found = inspect.signature(ask).parameters.values()
+    return ", ".join(f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name
+                     for one in found if one.name != "idempotency_key")
+
+
+def _given(verb: Any) -> str:
+    told = str(inspect.signature(verb.ask).return_annotation)
+    kind = told.partition("[")[2].rpartition("]")[0].replace("dict[str, Any]", "dict")
+    if isinstance(verb, Every):
+        return f"the items of every {kind}, one by one"
+    if isinstance(verb, Pieces):
+        return "bytes, piece by piece"
+    return f"a stream of {kind}" if isinstance(verb, Stream) else kind
+
+
 # --- types ---
 def _type(kind: Any) -> str:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -457,8 +508,8 @@ def _first(thing: object) -> str:
     return inspect.cleandoc(thing.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "rest.md": rest, "config.md": config_page, "frames.md": frames,
-                                   "protocol.md": protocol}
+PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "rest.md": rest, "sdk.md": sdk, "config.md": config_page,
+                                   "frames.md": frames, "protocol.md": protocol}
 
 
 def main() -> None:

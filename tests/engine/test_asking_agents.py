@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
+from interlock.command.policy import Policy, Rule
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
@@ -192,3 +193,27 @@ async def test_an_agent_whose_program_is_missing_is_refused_before_anything_is_k
     with pytest.raises(Problem, match="its program 'x' is not on the runner"):
         await table.execute(target=Target(agent_id="shell", runner_id="local"))
     assert await table.ledger.sessions("default", 10, None) == []
+
+
+# --- verbs that policy holds ---
+HOLDING = Policy([Rule(name="two pairs of eyes", effect="ask", door="command", type=["close", "compact"]),
+                  Rule(name="nobody", effect="deny", door="command", type="release", reason="It stays here.")])
+
+
+@pytest.mark.req("F-1", "P-1")
+async def test_a_verb_that_does_not_wait_is_refused_where_policy_wants_a_yes_and_nothing_is_done() -> None:
+    table = Table()
+    session_id = await rested(table, context_compaction=True)
+    sent = len(table.wire.sent)
+    table.engine.policy = HOLDING
+    for refused, code in ((table.engine.close_session(OWNER, session_id, "over", remember), "ApprovalRequired"),
+                          (table.engine.compact(OWNER, session_id, None, remember), "ApprovalRequired"),
+                          (table.engine.release_session(OWNER, session_id, "gw_2", remember), "Forbidden")):
+        with pytest.raises(Problem) as problem:
+            await refused
+        assert problem.value.code == code
+        assert "rule" in problem.value.detail
+    assert len(table.wire.sent) == sent
+    table.engine.policy = Policy()
+    await table.engine.compact(OWNER, session_id, None, remember)
+    assert len(table.wire.sent) == sent + 1

@@ -30,8 +30,11 @@ GIVEN: dict[str, Any] = {
     "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
     "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
     "priority": 1, "timeout_ms": 5, "ttl_ms": 5000, "approvals": 2, "on_busy": "reject", "close_session": True,
-    "remember": None, "updated_input": {"a": 1}, "state": "pending", "view": "raw", "scope": "rule",
+    "remember": None, "updated_input": {"a": 1}, "state": "pending", "view": "raw", "scope": "rule", "kind": "cancel",
 }
+
+
+SPECIAL = {("drain", "scope"): "agent", ("undrain", "scope"): "agent"}
 
 
 class Method(NamedTuple):
@@ -61,6 +64,8 @@ def asked(method: Method, *, everything: bool) -> Any:
     for name, parameter in inspect.signature(method.verb.ask).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             given |= {"door": "tool", "tool": "x"} if everything else {}
+        elif (method.name, name) in SPECIAL:
+            given[name] = SPECIAL[method.name, name]
         elif parameter.default is parameter.empty or everything:
             given[name] = GIVEN.get(name, "x" * 16)
     return method.verb.ask(**given)

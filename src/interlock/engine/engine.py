@@ -15,6 +15,7 @@ from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge import asking_agents, canceling, controlled, pausing, submitting, voting
+from interlock.engine.bridge.judging import check_lane_verb
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
@@ -221,6 +222,7 @@ class Engine:
         shell = await self._shell(session_id)
 
         def decide(lane: Lane) -> asking_agents.Asked:
+            check_lane_verb(self.policy, lane, principal, "compact")
             asked = asking_agents.compact(lane, principal, instructions)
             lane.out.writes.append(PutIdempotency(remember(asked)))
             return asked
@@ -231,23 +233,24 @@ class Engine:
         self, principal: Principal, session_id: str, reason: str, remember: Remember
     ) -> SessionRecord:
         """Close a session's agent; the record stays."""
-        return await self._change_session(principal, session_id, remember, lambda lane: canceling.close_session(
-            lane, who_is(principal), reason))
+        return await self._change_session(principal, session_id, "close", remember,
+                                          lambda lane: canceling.close_session(lane, who_is(principal), reason))
 
     async def release_session(
         self, principal: Principal, session_id: str, to: str, remember: Remember
     ) -> SessionRecord:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
-        return await self._change_session(principal, session_id, remember, lambda lane: controlled.release_session(
-            lane, who_is(principal), to))
+        return await self._change_session(principal, session_id, "release", remember,
+                                          lambda lane: controlled.release_session(lane, who_is(principal), to))
 
     async def _change_session(
-        self, principal: Principal, session_id: str, remember: Remember, change: Callable[[Lane], None]
+        self, principal: Principal, session_id: str, verb: str, remember: Remember, change: Callable[[Lane], None]
     ) -> SessionRecord:
         record = await self._session(principal, session_id)
         shell = await self._shell(session_id)
 
         def decide(lane: Lane) -> SessionRecord:
+            check_lane_verb(self.policy, lane, principal, verb)
             change(lane)
             changed = lane.snapshot().record
             lane.out.writes.append(PutIdempotency(remember(changed)))

@@ -20,7 +20,7 @@ PROBLEMS: dict[str, ProblemKind] = {
     "Unauthorized": ProblemKind(401, "Credentials are missing or not accepted", False,
                                 "Send `Authorization: Bearer <key>`; the owner key is in the state directory."),
     "Forbidden": ProblemKind(403, "These credentials do not allow it", False, "Use a key whose role allows it."),
-    "ApprovalRequired": ProblemKind(409, "An approval is needed first", True, "See `interlock approvals`."),
+    "ApprovalRequired": ProblemKind(409, "An approval is needed first", False, "See `interlock approvals`."),
     "InvalidPayload": ProblemKind(400, "The request is not of the form asked for", False,
                                   "Correct the places that `errors` names."),
     "UnsupportedCapability": ProblemKind(400, "The agent cannot do that", False,

@@ -150,6 +150,9 @@ class Interlock(Room):
     ready = Once(gateway.ready)
     description = Once(gateway.description)
     whoami = Once(access.whoami)
+    drain = Once(gateway.drain)
+    undrain = Once(gateway.undrain)
+    budgets = Once(gateway.budgets)
 
     def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,

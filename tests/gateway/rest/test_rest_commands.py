@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from interlock.gateway.rest.commands import preferred_wait_s
 from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
@@ -218,3 +219,39 @@ async def test_a_cursor_of_another_stream_or_past_the_end_is_400(gateway: Gatewa
     cursor = (await gateway.http.get(f"/v1/commands/{one}/status")).json()["next_cursor"]
     answer = await gateway.http.get(f"/v1/commands/{two}/status?since={cursor}")
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "since")
+
+
+# --- Prefer: wait=N ---
+EXECUTE = {"type": "execute", "target": {"agent_id": "shell"}}
+
+
+@pytest.mark.req("F-1")
+async def test_who_prefers_to_wait_gets_the_ended_command(gateway: Gateway) -> None:
+    asking = asyncio.ensure_future(gateway.post("/v1/commands", EXECUTE, headers={"Prefer": "wait=20"}))
+    async with gateway.desk.viewers.join("c/cmd_00000000000000000000000001", 0) as viewer:
+        await viewer.next(10)
+    await gateway.desk.finish("cmd_00000000000000000000000001")
+    answer = await asking
+    assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
+    assert answer.headers["preference-applied"] == "wait=20"
+    assert answer.headers["location"] == f"/v1/commands/{answer.json()['id']}"
+
+
+@pytest.mark.req("F-1", "M-1")
+async def test_a_wait_that_runs_out_is_504_and_the_same_again_goes_on_waiting(gateway: Gateway) -> None:
+    key, headers = "the-key-of-a-waiting-one", {"Prefer": "respond-async, wait=0"}
+    ran_out = await gateway.post("/v1/commands", EXECUTE, key=key, headers=headers)
+    problem = ran_out.json()
+    assert (ran_out.status_code, problem["code"], problem["retryable"]) == (504, "Timeout", True)
+    command_id = ran_out.headers["location"].rpartition("/")[2]
+    await gateway.desk.finish(command_id)
+    again = await gateway.post("/v1/commands", EXECUTE, key=key, headers=headers)
+    assert (again.status_code, again.json()["id"], again.json()["state"]) == (200, command_id, "succeeded")
+    assert gateway.desk.made == 1
+
+
+@pytest.mark.parametrize(("said", "meant"), [
+    (["wait=5"], 5), (['wait="5"'], 5), (["respond-async", "wait=7;x=1"], 7), (["WAIT=900"], 30), (["wait=soon"], None),
+    (["wait=-1"], None), (["wait"], None), ([], None)])
+def test_only_a_number_of_seconds_is_a_wish_to_wait(said: list[str], meant: int | None) -> None:
+    assert preferred_wait_s(said) == meant

@@ -174,7 +174,8 @@ class RestApp:
             body = msgspec.structs.replace(body, idempotency_key=key)
         memory = Memory(claim, self._front.clock.now_ms())
         ready = call._replace(body=body, memory=memory)
-        return await self._once.answer(claim, lambda: found.operation.answer(ready))
+        answer = await self._once.answer(claim, lambda: found.operation.answer(ready))
+        return answer if found.operation.then is None else await found.operation.then(ready, answer)
 
     async def _open_path(self, path: str, method: str) -> Response:
         """Answer what anyone may read. Raises Problem MethodNotAllowed."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import re
 from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from interlock.command.machine import TERMINAL
@@ -17,12 +21,14 @@ from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
 from interlock.protocol.identifiers import command_stream
-from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, IdempotencyRecord
 from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState, CommandType
 
 LIST = "list/commands"
+PREFER = ("Prefer", {"type": "string", "pattern": r"^wait=[0-9]{1,9}$"},
+          f"`wait=N`: answer once it has ended, or with 504 after N seconds, {WAIT_MAX_S} at most.")
 
 
 async def find(call: Call) -> CommandRecord:
@@ -50,6 +56,37 @@ async def submit(call: Call) -> ASGIApp:
         command = await call.front.desk.submit(call.principal, call.body, remember)
     answer = memory.record or remember(command)
     return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
+    """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
+    wait_s = preferred_wait_s(call.request.headers.getlist("prefer"))
+    if wait_s is None or not isinstance(answer, Response) or answer.status_code != 202:
+        return answer
+    location = answer.headers["Location"]
+    command_id = location.rpartition("/")[2]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(wait_s), call.front.desk.viewers.join(command_stream(command_id), 0) as viewer:
+            async for burst in viewer:
+                last = max((item.n for item in burst if isinstance(item, Durable)), default=0)
+                if await _is_over(call, command_id, last):
+                    break
+    record = await call.front.desk.ledger.command(command_id)
+    assert record is not None
+    if record.command.state not in TERMINAL:
+        raise Problem("Timeout", f"The command {command_id} has not ended within {wait_s} s; it goes on.",
+                      hint=f"Send the same again to go on waiting, or follow {location}/status.",
+                      headers={"Location": location})
+    return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}"})
+
+
+def preferred_wait_s(values: Sequence[str]) -> int | None:
+    """Read `wait` of `Prefer`, at most WAIT_MAX_S; None where it is not there, or is no number: then it is no wish."""
+    for wish in ",".join(values).split(","):
+        name, _, value = wish.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait" and re.fullmatch(r"[0-9]{1,9}", value.strip().strip('"')):
+            return min(WAIT_MAX_S, int(value.strip().strip('"')))
+    return None
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -152,7 +189,9 @@ def _name(body: bytes) -> str:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
-              answers=Command, status=202, codes=("Conflict", "NotFound", "QuotaExceeded", "UnsupportedCapability")),
+              answers=Command, status=202, codes=("Conflict", "NotFound", "QuotaExceeded", "Timeout",
+                                                    "UnsupportedCapability"), then=waited,
+              headers=(PREFER,), also=((200, "It has ended within the time that was waited."),)),
     Operation("GET", "/commands", "listCommands", listing, READERS,
               ("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage),
     Operation("GET", "/commands/{command_id}", "getCommand", show, READERS, answers=Command),

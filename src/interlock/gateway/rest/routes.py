@@ -75,6 +75,8 @@ class Operation(NamedTuple):
     """Codes of F-1 that it answers beside those that its form brings with it (`problem_forms.codes_of`)."""
     headers: tuple[tuple[str, dict[str, Any], str], ...] = ()
     """Headers that it reads beside those that its form brings with it: name, JSON Schema, what it says."""
+    then: Callable[[Call, ASGIApp], Awaitable[ASGIApp]] | None = None
+    """What is done with the answer of a change, also with one that is given again (M-1)."""
 
 
 class Found(NamedTuple):

@@ -91,11 +91,11 @@ def show(command_id: str) -> Ask[Command]:
 
 def listing(
     *, state: CommandState | None = None, agent: str | None = None, session: str | None = None,
-    actor: str | None = None, cursor: str | None = None, limit: int | None = None,
+    actor: str | None = None, kind: CommandType | None = None, cursor: str | None = None, limit: int | None = None,
 ) -> Ask[CommandPage]:
-    """A page of commands, newest first."""
-    return get("/v1/commands", CommandPage, state=state, agent=agent, session=session, actor=actor, cursor=cursor,
-               limit=limit)
+    """A page of commands, newest first; `kind` is their type."""
+    return get("/v1/commands", CommandPage, state=state, agent=agent, session=session, actor=actor, type=kind,
+               cursor=cursor, limit=limit)
 
 
 def approval(command_id: str) -> Ask[CommandApproval]:

@@ -8,8 +8,10 @@ from typing import Any
 from interlock.protocol.answers import (
     Arrived,
     AuditPage,
+    BudgetList,
     ConsistencyProof,
     DeliveryList,
+    DrainList,
     Erased,
     Explanation,
     Health,
@@ -22,6 +24,7 @@ from interlock.protocol.answers import (
     WebhookList,
 )
 from interlock.protocol.bodies import PairBody, PairingBody, RevokeRuleBody, RunnerBody, WebhookBody
+from interlock.protocol.drains import DrainBody, DrainScope
 from interlock.protocol.resources import (
     AuditErasureBody,
     Delivery,
@@ -53,6 +56,23 @@ def ready() -> Ask[Health]:
 def description() -> Ask[dict[str, Any]]:
     """The OpenAPI document."""
     return get("/openapi.json", dict[str, Any])
+
+
+def drain(scope: DrainScope, *, id: str | None = None, reason: str | None = None,  # noqa: A002 - the API's name
+          idempotency_key: str | None = None) -> Ask[DrainList]:
+    """Let what runs finish and start nothing new, in the tenant, a runner, an agent or a session (C-5)."""
+    return post("/v1/drain", DrainList, DrainBody(scope=scope, id=id, reason=reason), idempotency_key)
+
+
+def undrain(scope: DrainScope, *, id: str | None = None,  # noqa: A002 - the API's name
+            idempotency_key: str | None = None) -> Ask[DrainList]:
+    """Have what waits start."""
+    return post("/v1/undrain", DrainList, DrainBody(scope=scope, id=id), idempotency_key)
+
+
+def budgets() -> Ask[BudgetList]:
+    """The budgets, and what today has used of them (P-7)."""
+    return get("/v1/budgets", BudgetList)
 
 
 # --- runners ---
