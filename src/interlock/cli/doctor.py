@@ -18,6 +18,7 @@ from interlock import config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
+from interlock.cli.pairings import pairings
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.trouble import Trouble
@@ -75,6 +76,7 @@ def examine(where: Where) -> Iterator[Finding]:
     yield _config(state)
     yield _key(state)
     yield from asyncio.run(_gateway(where))
+    yield from _pairings(state)
     yield from _agents(state)
 
 
@@ -129,6 +131,24 @@ async def _gateway(where: Where) -> list[Finding]:
 
 class _Drains(msgspec.Struct):
     drains: list[Drain] = []
+
+
+def _pairings(state: Path) -> Iterator[Finding]:
+    """The gateways that a runner on this host serves beside the one here, if any (L-3, D-5)."""
+    try:
+        found = pairings(state)
+    except Trouble as trouble:
+        yield Finding("pairings", False, trouble.sentence, trouble.remedy)
+        return
+    for one in found:
+        token = one.token_file
+        mode = stat.S_IMODE(token.stat().st_mode) if token.exists() else None
+        name = f"paired with {one.paired.url}"
+        if mode is None:
+            yield Finding(name, False, f"{token} does not exist.", "Pair it anew: interlock runner pair CODE")
+        else:
+            yield Finding(name, not mode & 0o077, f"as {one.paired.runner_id} ({token}, {mode:04o}).",
+                          f"Close it: chmod 600 {token}")
 
 
 def _agents(state: Path) -> Iterator[Finding]:

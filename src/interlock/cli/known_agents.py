@@ -19,8 +19,7 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("claude", "claude", "exec", ("-p", "{prompt}"), False,
-          "each command is held for a yes, since `claude -p` never asks; claude-agent-acp over `acp` asks"),
+    Known("claude", "claude", "claude", (), True, "driven by the Claude Agent SDK: pip install 'interlock[agents]'"),
     Known("claude-acp", "claude-agent-acp", "acp", (), True),
     Known("codex", "codex", "exec", ("exec", "{prompt}"), False,
           "each command is held for a yes; codex-acp over `acp` asks"),

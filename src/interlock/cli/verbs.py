@@ -111,6 +111,8 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
     Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
          ("interlock sessions compact agent:claude:main",
           'interlock sessions compact 3f2a "keep the open questions"')),
+    Verb("release", "interlock.cli.releasing:release", "Hand control of a session to another gateway.",
+         ("interlock sessions release @last --to GATEWAY_ID",)),
     Verb("files", "interlock.cli.session_files:files", "List the files that travelled in a session.",
          ("interlock sessions files @last",)),
     Verb("save", "interlock.cli.session_files:save", "Save a file of a session.",

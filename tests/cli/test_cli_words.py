@@ -1,0 +1,191 @@
+"""Verbs that answer, compact, hand over and look around, against a gateway that answers from a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.scripted import URL, Script, answer, link_to, problem
+from cli.test_cli_following import AT, approval
+from interlock.cli import compacting, decide, releasing, run
+from interlock.cli.doctor import examine
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.known_agents import KNOWN, snippet
+from interlock.cli.pairings import Paired, keep
+from interlock.cli.place import Where
+from interlock.cli.trouble import Trouble
+
+SESSION = {"session_id": "s-1", "session_key": "agent:claude:main", "tenant_id": "t", "agent_id": "claude",
+           "state": "idle", "created_at": AT, "updated_at": AT, "controller": "gw_a"}
+LISTED = answer({"sessions": [SESSION], "next_cursor": "x", "has_more": False})
+ASKED = {"session_id": "s-1", "request_id": "r", "message_id": "m-1", "cursor": "c0"}
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[Any]]], Script]:
+    """The verbs' gateway answers from this script."""
+    def begin(answers: dict[str, list[Any]]) -> Script:
+        script = Script(answers)
+
+        def link(_: Where) -> GatewayLink:
+            return link_to(script, tmp_path)
+        for verb in (decide, compacting, releasing):
+            monkeypatch.setattr(verb, "GatewayLink", link)
+        return script
+    return begin
+
+
+def listed(**more: Any) -> Any:
+    return answer({"approvals": [approval(kind="question", input={"question": "which?"}, **more)], "next_cursor": "x",
+                   "has_more": False})
+
+
+@pytest.mark.req("C-8", "G-4")
+def test_a_question_is_answered_in_words_or_declined(
+    scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    after = answer(approval("granted", kind="question", answer="the left one", decided_by="user:me"))
+    script = scripted({"GET /v1/approvals": [listed()], "POST /v1/approvals/apr_a/answers": [after]})
+    assert decide.answer("@last", "the", "left", "one") == Exit.DONE
+    assert json.loads(script.asked[-1].content) == {"text": "the left one"}
+    assert capsys.readouterr().out == "question apr_a was answered by user:me: the left one\n"
+    assert decide.answer("apr_a", none=True) == Exit.DONE
+    assert json.loads(script.asked[-1].content) == {"text": None}
+    for words, none in (((), False), (("x",), True)):
+        with pytest.raises(Trouble, match="either words or --none"):
+            decide.answer("@last", *words, none=none)
+
+
+@pytest.mark.req("C-8", "G-7")
+def test_what_is_no_question_or_decided_already_takes_no_answer(scripted: Callable[..., Script]) -> None:
+    vote = answer({"approvals": [approval()], "next_cursor": "x", "has_more": False})
+    scripted({"GET /v1/approvals": [vote]})
+    with pytest.raises(Trouble, match="asks for a yes or no") as caught:
+        decide.answer("apr_a", "yes")
+    assert "interlock approve apr_a" in caught.value.remedy
+    scripted({"GET /v1/approvals": [listed(state="denied", decided_by="user:ann")]})
+    with pytest.raises(Trouble, match="too late"):
+        decide.answer("apr_a", "yes")
+
+
+def page(*frames: dict[str, Any]) -> Any:
+    return answer({"events": [{"n": 1, "kind": "C", "frame": frame} for frame in frames], "next_cursor": "c1",
+                   "has_more": False})
+
+
+@pytest.mark.req("T-6", "G-4")
+def test_a_compaction_is_waited_for_until_its_own_report(
+    scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = {"summary": "kept the open questions", "previous_token_count": 900, "current_token_count": 90,
+              "preserved_elements": {}, "trigger": "requested"}
+    script = scripted({
+        "GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer(ASKED, 202)],
+        "GET /v1/sessions/s-1/frames": [
+            page({"type": "session.compacted", "payload": {**report, "trigger": "auto"}}),
+            page({"type": "session.compacted", "payload": report, "metadata": {"in_reply_to": "m-1"}}),
+        ],
+    })
+    assert compacting.compact("agent:claude:main", "keep", "the", "open", "questions") == Exit.DONE
+    assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [
+        {"instructions": "keep the open questions"}]
+    assert [one.url.params.get("since") for one in script.asked if "frames" in one.url.path] == ["c0", "c1"]
+    assert capsys.readouterr().out == "compacted: 900 tokens before, 90 now\nkept the open questions\n"
+
+
+@pytest.mark.req("T-6", "A-6")
+@pytest.mark.parametrize(("frame", "sentence"), [
+    ({"type": "session.error", "metadata": {"in_reply_to": "m-1"},
+      "payload": {"error_code": "COMPACTION_FAILED", "message": "It is too short.", "fatal": False}}, "too short"),
+    ({"type": "session.closed", "payload": {"reason": "its program ended"}}, "its program ended"),
+])
+def test_a_compaction_that_fails_says_why(
+    scripted: Callable[..., Script], frame: dict[str, Any], sentence: str
+) -> None:
+    scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/compact": [answer(ASKED, 202)],
+              "GET /v1/sessions/s-1/frames": [page(frame)]})
+    with pytest.raises(Trouble, match=sentence):
+        compacting.compact("s-1")
+
+
+@pytest.mark.req("D-5", "G-4")
+def test_control_is_handed_over_and_said_when_the_runner_has_done_it(
+    scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
+                       "GET /v1/sessions/s-1": [answer(SESSION), answer({**SESSION, "controller": "gw_b"})]})
+    assert releasing.release("@last", to="gw_b") == Exit.DONE
+    assert [json.loads(one.content) for one in script.asked if one.method == "POST"] == [{"to": "gw_b"}]
+    assert capsys.readouterr().out == "s-1\n"
+
+
+@pytest.mark.req("D-5", "G-7")
+def test_control_that_is_not_handed_over_is_an_error(
+    scripted: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(releasing, "PATIENCE_S", 0.0)
+    scripted({"GET /v1/sessions": [LISTED], "POST /v1/sessions/s-1/release": [answer(SESSION)],
+              "GET /v1/sessions/s-1": [answer(SESSION)]})
+    with pytest.raises(Trouble, match="has not handed s-1 to gateway gw_nowhere"):
+        releasing.release("s-1", to="gw_nowhere")
+    scripted({"GET /v1/sessions": [LISTED],
+              "POST /v1/sessions/s-1/release": [problem(409, "Conflict", "gateway gw_a is this one")]})
+    with pytest.raises(Trouble, match="is this one"):
+        releasing.release("s-1", to="gw_a")
+
+
+@pytest.mark.req("D-5", "L-3", "G-4")
+def test_doctor_tells_with_whom_this_host_is_paired_and_what_is_wrong_with_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    for number in (1, 2):
+        keep(state, Paired(url=f"https://gate{number}.example.org", runner_id=f"rnr_{number}"), "token")
+    found = {one.check: one for one in examine(Where(state=state, url=URL)) if one.check.startswith("paired")}
+    assert [(name, one.ok) for name, one in found.items()] == [
+        ("paired with https://gate1.example.org", True), ("paired with https://gate2.example.org", True)]
+    (state / "runner" / "paired.token").chmod(0o644)
+    found = {one.check: one for one in examine(Where(state=state, url=URL)) if one.check.startswith("paired")}
+    assert not found["paired with https://gate1.example.org"].ok
+    assert "chmod 600" in found["paired with https://gate1.example.org"].remedy
+
+
+@pytest.mark.req("A-7", "A-10")
+def test_claude_is_suggested_in_the_form_that_is_held_at_each_tool_call() -> None:
+    (claude,) = [one for one in KNOWN if one.agent_id == "claude"]
+    assert claude.asks
+    assert snippet(claude) == '[agents.claude]\nadapter = "claude"\ncommand = "claude"\n'
+
+
+@pytest.mark.req("A-1", "G-7")
+def test_a_directory_outside_the_roots_is_told_before_anything_is_submitted(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    (inside / "deep").mkdir(parents=True)
+    outside.mkdir()
+    (inside / "link").symlink_to(outside)
+    assert run.lies_within(str(inside / "deep"), [str(inside)])
+    assert not run.lies_within(str(inside / "link"), [str(inside)])
+    assert not run.lies_within(str(tmp_path / "inner"), [str(inside)])
+
+
+@pytest.mark.req("A-1", "G-7")
+@pytest.mark.anyio
+async def test_the_roots_of_the_runner_that_is_meant_are_looked_at(tmp_path: Path) -> None:
+    node = {"node_id": "local", "device_name": "h", "status": "online", "last_seen": AT, "roots": [str(tmp_path)],
+            "agents": [{"agent_id": "shell"}, {"agent_id": "own", "roots": ["/srv"]}], "capabilities": [],
+            "active_sessions_count": 0}
+    script = Script({"GET /v1/edge/nodes": [answer({"nodes": [node]})]})
+    async with link_to(script, tmp_path) as link:
+        await run.check_roots(link, {"agent_id": "shell"}, "/elsewhere")  # Of another machine nothing is known here.
+        link.address = link.address._replace(pid=1)
+        await run.check_roots(link, {"agent_id": "shell"}, str(tmp_path / "a"))
+        await run.check_roots(link, {"agent_id": "own"}, "/srv/x")
+        await run.check_roots(link, {"agent_id": "shell", "runner_id": "another"}, "/elsewhere")
+        for agent_id, here in (("shell", "/elsewhere"), ("own", str(tmp_path))):
+            with pytest.raises(Trouble, match="outside the runner's roots") as caught:
+                await run.check_roots(link, {"agent_id": agent_id}, here)
+            assert caught.value.code == "WORKSPACE_REFUSED"
