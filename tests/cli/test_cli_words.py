@@ -177,7 +177,7 @@ def test_a_directory_outside_the_roots_is_told_before_anything_is_submitted(tmp_
 async def test_the_roots_of_the_runner_that_is_meant_are_looked_at(tmp_path: Path) -> None:
     node = {"node_id": "local", "device_name": "h", "status": "online", "last_seen": AT, "roots": [str(tmp_path)],
             "agents": [{"agent_id": "shell"}, {"agent_id": "own", "roots": ["/srv"]}], "capabilities": [],
-            "active_sessions_count": 0, "config_versions": {"limits": 1, "capabilities": 1}}
+            "active_sessions_count": 0, "config_versions": {"limits": "1", "capabilities": "1"}}
     script = Script({"GET /v1/edge/nodes": [answer({"nodes": [node]})]})
     async with link_to(script, tmp_path) as link:
         await run.check_roots(link, {"agent_id": "shell"}, "/elsewhere")  # Of another machine nothing is known here.
