@@ -428,7 +428,7 @@ async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_t
         shell = await house.lane(session_id)
         groups: list[int] = []
         begin = shell.lane.begin
-        shell.lane.begin = lambda now_ms: (groups.append(shell.lane.state.last_seq), begin(now_ms))[1]  # type: ignore[method-assign]
+        shell.lane.begin = lambda *at: (groups.append(shell.lane.state.last_seq), begin(*at))[1]  # type: ignore[method-assign]
         runner.text("\n".join(
             json.dumps({"type": "agent.error", "message_id": f"m{seq}", "session_id": session_id, "seq": seq,
                         "payload": msgspec.to_builtins(warning())}) for seq in range(1, RUN_FRAMES + 11)))
