@@ -138,6 +138,18 @@ def test_the_other_gateway_watches_then_takes_over_with_what_waits(three: Three)
     assert [one["state"] for one in a.document("approvals", "--all")["approvals"]] == ["void"]
     again = b.call("run", "shell", "echo mine", "--session", seen["session_key"], "--yes")
     assert (again.returncode, again.stdout) == (0, "mine\n")
+
+    # And back by the word of the one in control, over REST (`control.session.release`).
+    back = b.call("sessions", "release", session_id, "--to", a.id)
+    assert (back.returncode, back.stdout.strip()) == (0, session_id)
+    deadline = time.monotonic() + PATIENCE_S
+    while a.session(session_id)["controller"] != a.id:
+        assert time.monotonic() < deadline, "the gateway was not told that it is in control again"
+        time.sleep(0.05)
+    once_more = a.call("run", "shell", "echo back", "--session", "handed", "--yes")
+    assert (once_more.returncode, once_more.stdout) == (0, "back\n")
+    late = b.call("sessions", "release", session_id, "--to", b.id)
+    assert (late.returncode, f"gateway {a.id} controls session {session_id}" in late.stderr) == (9, True)
     assert a.call("audit", "verify").returncode == b.call("audit", "verify").returncode == 0
 
 
