@@ -98,6 +98,9 @@ class Recorder:
     async def usage(self, usage: TurnUsage) -> None:
         self.told = usage
 
+    async def progress(self, percent: float) -> None:
+        self.said.append(("progress", percent))
+
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
         self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
 
@@ -130,6 +133,8 @@ CLAUDE = [
                toolCallId="c1", rawInput=COMMAND, title="echo", kind="execute", content=[]),
     None,
     update(sessionUpdate="usage_update", used=120, size=1_000_000),
+    update(sessionUpdate="plan", entries=[{"content": "a", "priority": "high", "status": "completed"},
+                                          {"content": "b", "priority": "low", "status": "pending"}]),
     update(sessionUpdate="tool_call_update", toolCallId="c1",
            _meta={"claudeCode": {"toolResponse": {"stdout": "hi"}, "toolName": "Bash"}}),
     update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", rawOutput="hi",
@@ -179,7 +184,8 @@ async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, foreve
 @pytest.mark.req("A-7", "A-9")
 async def test_claude_code() -> None:
     recorder, process, outcome = await play(CLAUDE)
-    assert recorder.said == [("request", "Bash", COMMAND), ("ask", "Bash"), ("result", "ok", "text", "hi"),
+    assert recorder.said == [("request", "Bash", COMMAND), ("ask", "Bash"), ("progress", 50),
+                             ("result", "ok", "text", "hi"),
                              ("text", "done")]
     assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "allow"}}
     assert outcome.usage.input_tokens == 200

@@ -52,7 +52,10 @@ class Ear:
         raise AssertionError(question)
 
     async def usage(self, usage: TurnUsage) -> None:
-        raise AssertionError(usage)
+        self.heard.append(("usage", usage.input_tokens, usage.output_tokens))
+
+    async def progress(self, percent: float) -> None:
+        self.heard.append(("progress", percent))
 
     async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
         self.heard.append(("file", *file, invocation_id))
@@ -97,6 +100,27 @@ async def test_what_was_streamed_is_not_told_again_and_what_was_not_is_told() ->
         assistant(TextBlock(text="API Error: 500"), message_id="m3", error="server_error"),
     )
     assert heard == [("thinking", "hm"), ("text", "one "), ("text", "two"), ("thinking", "so"), ("text", "three")]
+
+
+@pytest.mark.req("T-2", "P-7")
+async def test_each_messages_own_figures_add_up_to_the_turns_so_far() -> None:
+    heard = await hear(
+        start("m1"), piece({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 40}}),
+        start("m2", "t1"), piece({"type": "message_delta", "usage": {"output_tokens": "many"}}, "t1"),
+        start("m3"), piece({"type": "message_delta", "usage": {"input_tokens": 9, "output_tokens": 60}}),
+    )
+    assert heard == [("usage", 7, 40), ("usage", 14, 41), ("usage", 23, 101)]
+
+
+@pytest.mark.req("S-5")
+async def test_its_list_of_what_is_to_do_tells_how_far_it_is() -> None:
+    def todos(given: Any, parent: str | None = None) -> AssistantMessage:
+        return assistant(ToolUseBlock(id=f"t{id(given)}", name="TodoWrite", input={"todos": given}), parent=parent)
+
+    done, open_ = {"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}
+    told = await hear(todos([open_, open_]), todos([done, open_, open_, 7]), todos([done, done]), todos("none"),
+                      todos([]), todos([done, open_], parent="t1"))
+    assert [heard[1] for heard in told if heard[0] == "progress"] == [0, 100 / 3, 100]
 
 
 @pytest.mark.req("A-7")

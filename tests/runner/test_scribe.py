@@ -6,9 +6,11 @@ import secrets
 
 import pytest
 
+from interlock.ports.agent import TurnUsage
 from interlock.ports.outbox import OutboxWrite, Piece
 from interlock.protocol.envelope import Frame
 from interlock.runner.asking import Interactions, Presence
+from interlock.runner.endings import usage
 from interlock.runner.journal import Journal
 from interlock.runner.scribe import TurnScribe
 from interlock.runner.state import SessionState, TurnState
@@ -31,6 +33,43 @@ class Kept:
 
     async def flushed(self) -> None:
         return
+
+
+def beginning(kept: Kept) -> tuple[Journal, TurnScribe]:
+    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
+    return journal, TurnScribe(journal, turn, Interactions(journal, Presence(), PATIENT))
+
+
+@pytest.mark.req("T-2", "P-7")
+async def test_running_totals_go_with_a_finished_block_where_they_are_news_and_no_cost_is_counted_twice() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    journal.state.cost_usd = 1.0
+    await scribe.text("one")
+    await scribe.usage(TurnUsage(input_tokens=10, output_tokens=5, cost_usd=0.25))
+    await scribe.tool_request("t1", "shell", b"{}")
+    await scribe.tool_result("t1", "ok", "text", "")  # Nothing new was told.
+    await scribe.usage(TurnUsage(context_used=7))  # That alone is not worth a frame.
+    await scribe.usage(TurnUsage(output_tokens=9, cost_usd=0.5))
+    await scribe.text("two")
+    await scribe.tool_request("t2", "shell", b"{}")
+    turn = journal.state.turn
+    assert turn is not None
+    last = usage(journal, turn.turn_id, TurnUsage(input_tokens=10, output_tokens=9, cost_usd=0.75), crashed=False)
+    told = [frame.payload for frame in [*kept.frames, last] if frame.type == "session.usage"]
+    assert [(one.token_usage.output_tokens, one.cost_usage.used) for one in told] == [(5, 1.25), (9, 1.5), (9, 1.75)]
+    kinds = [frame.type for frame in kept.frames if not frame.type.endswith("delta")]
+    assert kinds[:3] == ["agent.text.done", "session.usage", "tool.invoke.request"]
+
+
+@pytest.mark.req("S-5")
+async def test_progress_is_told_by_whole_percents() -> None:
+    kept = Kept()
+    _, scribe = beginning(kept)
+    for percent in (0.0, 0.4, 33.4, 33.3, 120.0, 100.0, -5.0):
+        await scribe.progress(percent)
+    assert [frame.payload.percent for frame in kept.frames] == [0, 33, 100, 0]
 
 
 @pytest.mark.req("A-7")

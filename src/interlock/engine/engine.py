@@ -100,7 +100,7 @@ class Engine:
             self._writer.start()
         await self.learn_rules()
         await self.drains.learn()
-        self.lanes.spending = await read_spending(self.ledger, self.clock.now_ms())
+        self.lanes.spending = await read_spending(self.ledger, self.lanes.clock.now_ms())
         await self.lanes.wake_due()
 
     async def learn_rules(self) -> None:
@@ -261,7 +261,7 @@ class Engine:
 
     def budgets(self, tenant_id: str) -> list[Budget]:
         """A tenant's budgets, and what today has used of them (P-7)."""
-        return shown(self.lanes.limits.budgets, self.lanes.spending, tenant_id, self.clock.now_ms())
+        return shown(self.lanes.limits.budgets, self.lanes.spending, tenant_id, self.lanes.clock.now_ms())
 
     def heartbeat(self, command_id: str) -> Heartbeat | None:
         """The runner's last word that it still has this command's agent (S-2); None while it has not vouched."""

@@ -182,6 +182,10 @@ class Scribe(Protocol):
         """A figure the agent told in mid-turn; the last one of each field counts."""
         ...
 
+    async def progress(self, percent: float) -> None:
+        """How much of the turn's work is done, 0 to 100: by a plan, or the agent's own figure (S-5)."""
+        ...
+
     async def warn(self, code: str, message: str) -> None:
         """`agent.error` with severity warning."""
         ...

@@ -68,9 +68,22 @@ def turn_end(journal: Journal, turn: TurnState, outcome: TurnOutcome, *, timed_o
 
 def usage(journal: Journal, turn_id: str, told: TurnUsage, *, crashed: bool) -> Frame:
     """The usage that the turn owes (T-2). What the agent did not say counts 0, marked where a crash is the reason."""
-    state = journal.state
+    estimated = crashed and told.input_tokens is None
+    return _usage(journal, turn_id, told, {"estimated": True} if estimated else None)
+
+
+def running_usage(journal: Journal, turn_id: str, told: TurnUsage) -> Frame:
+    """What the turn took so far (T-2): running totals."""
+    return _usage(journal, turn_id, told, None)
+
+
+def _usage(journal: Journal, turn_id: str, told: TurnUsage, metadata: dict[str, Any] | None) -> Frame:
+    state, turn = journal.state, journal.state.turn
     if told.cost_usd is not None:
-        state.cost_usd += told.cost_usd
+        before = turn.cost_usd if turn is not None else 0.0
+        state.cost_usd += max(told.cost_usd - before, 0.0)
+        if turn is not None:
+            turn.cost_usd = max(told.cost_usd, before)
     payload = p.Usage(
         turn_id=turn_id,
         token_usage=p.TokenUsage(
@@ -83,8 +96,7 @@ def usage(journal: Journal, turn_id: str, told: TurnUsage, *, crashed: bool) -> 
         context_window=_window(told),
         time_to_reset=month_end(journal.now_ms),
     )
-    estimated = crashed and told.input_tokens is None
-    return journal.frame("session.usage", payload, {"estimated": True} if estimated else None)
+    return journal.frame("session.usage", payload, metadata)
 
 
 def _window(told: TurnUsage) -> p.ContextWindow:

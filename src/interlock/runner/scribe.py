@@ -16,6 +16,7 @@ from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES
 from interlock.protocol.sizes import split_text
 from interlock.runner.asking import Interactions, once
 from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
+from interlock.runner.endings import running_usage
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
@@ -49,6 +50,9 @@ class TurnScribe:
         self._finished = False
         self.told = TurnUsage()
         """What the agent told in mid-turn; the last figure of each field."""
+        self._written = TurnUsage()
+        """What of it stands in a frame already."""
+        self._percent: int | None = None
 
     async def text(self, text: str) -> None:
         """Text to the user (E-4)."""
@@ -66,7 +70,7 @@ class TurnScribe:
     async def _tell(self, steps: list[Delta | Done]) -> None:
         for step in steps:
             if isinstance(step, Done):
-                await self._journal.write(*self._done(step))
+                await self._journal.write(*self._done(step), *self._running())
             else:
                 payload = p.TextDelta(
                     turn_id=self._turn.turn_id, block_id=step.block_id, offset=step.offset, text=step.text
@@ -141,7 +145,7 @@ class TurnScribe:
                 await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
                                 f"session that may only read its workspace ({call.kind}).")
             await self._tell(self._blocks.close())
-            await self._journal.write(*self._result(call, status, output_type, clean(output)))
+            await self._journal.write(*self._result(call, status, output_type, clean(output)), *self._running())
 
     def _result(self, call: ToolCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
                 ) -> list[Frame | CloseBlock]:
@@ -212,6 +216,25 @@ class TurnScribe:
     async def usage(self, usage: TurnUsage) -> None:
         """Keep a figure for the usage that the turn owes (T-2)."""
         self.told = merge_usage(self.told, usage)
+
+    def _running(self) -> list[Frame]:
+        """A usage with the turn's running totals, where tokens or cost are others than were told (T-2)."""
+        known = (self.told.input_tokens, self.told.output_tokens, self.told.cost_usd)
+        written = (self._written.input_tokens, self._written.output_tokens, self._written.cost_usd)
+        if known == written:
+            return []
+        self._written = self.told
+        return [running_usage(self._journal, self._turn.turn_id, self.told)]
+
+    async def progress(self, percent: float) -> None:
+        """`x-interlock.progress` where the figure has changed by a whole percent."""
+        async with self._order:
+            whole = round(min(max(percent, 0.0), 100.0))
+            if self._finished or whole == self._percent:
+                return
+            self._percent = whole
+            payload = p.Progress(turn_id=self._turn.turn_id, percent=whole)
+            await self._journal.write(self._journal.frame("x-interlock.progress", payload))
 
     async def warn(self, code: str, message: str) -> None:
         """`agent.error` with severity warning."""

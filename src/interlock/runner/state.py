@@ -20,6 +20,8 @@ class TurnState(msgspec.Struct):
     """invocation_id → when it was announced, in milliseconds since the epoch."""
     interactions: list[str] = []
     tool_count: int = 0
+    cost_usd: float = 0.0
+    """What of the turn's cost stands in the running total already."""
     usage_owed: bool = False
     """The turn has ended and its usage has not been written."""
 

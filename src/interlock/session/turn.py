@@ -34,6 +34,7 @@ MOVES: dict[Phase, dict[str, Phase]] = {
         "tool.invoke.request": "turn",
         "tool.invoke.result": "turn",
         "x-interlock.interaction.resolved": "turn",
+        "x-interlock.progress": "turn",
         "session.usage": "turn",
         "session.turn.end": "usage",
         "session.closed": "closed",

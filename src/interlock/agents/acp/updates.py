@@ -49,6 +49,8 @@ class Updates:
                 await self._chunk(update.update, "thinking")
             case "tool_call" | "tool_call_update":
                 await self._tool(wire.TOOL_CALL.decode(update.update))
+            case "plan":
+                await self._plan(wire.PLAN.decode(update.update))
             case "usage_update":
                 await self._usage(wire.USAGE_UPDATE.decode(update.update))
             case "current_mode_update":
@@ -99,6 +101,12 @@ class Updates:
         if self._scribe is not None and ungated(mode_id):
             await self._scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent has switched itself to its mode "
                                     f"{mode_id!r}: from now on it may use tools without asking.")
+
+    async def _plan(self, plan: wire.Plan) -> None:
+        """A plan comes whole each time: how many of its entries are done (S-5)."""
+        if self._scribe is not None and plan.entries:
+            done = sum(entry.status == "completed" for entry in plan.entries)
+            await self._scribe.progress(100 * done / len(plan.entries))
 
     async def _usage(self, update: wire.UsageUpdate) -> None:
         if update.cost is not None and update.cost.currency == "USD":

@@ -133,6 +133,18 @@ class Chunk(msgspec.Struct):
     content: dict[str, Any]
 
 
+class PlanEntry(msgspec.Struct):
+    """One step of a plan."""
+
+    status: str = "pending"
+
+
+class Plan(msgspec.Struct):
+    """`plan`: the whole plan as it stands."""
+
+    entries: list[PlanEntry] = []
+
+
 class UsageUpdate(msgspec.Struct):
     used: int | None = None
     size: int | None = None
@@ -185,6 +197,7 @@ UPDATE = msgspec.json.Decoder(Update)
 KIND = msgspec.json.Decoder(_Kind)
 CHUNK = msgspec.json.Decoder(Chunk)
 TOOL_CALL = msgspec.json.Decoder(ToolCall)
+PLAN = msgspec.json.Decoder(Plan)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
 PERMISSION = msgspec.json.Decoder(Permission)
 CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)

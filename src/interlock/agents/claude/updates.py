@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from claude_agent_sdk import (
@@ -20,7 +20,7 @@ from claude_agent_sdk import (
 
 from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
-from interlock.ports.agent import Relay, Scribe
+from interlock.ports.agent import Relay, Scribe, TurnUsage
 from interlock.protocol.payloads import Compacted
 
 _STDOUT = "<local-command-stdout>"
@@ -43,6 +43,8 @@ class Updates:
         self._told: dict[str, asyncio.Event] = {}
         self._current: dict[str | None, str] = {}
         self._streamed: set[str] = set()
+        self._tokens: dict[str, tuple[int, int]] = {}
+        """message → its tokens in and out, of this turn."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
@@ -57,7 +59,7 @@ class Updates:
     def _forget(self) -> None:
         for told in self._told.values():
             told.set()
-        for kept in (self._told, self._calls, self._current, self._streamed):
+        for kept in (self._told, self._calls, self._current, self._streamed, self._tokens):
             kept.clear()
 
     async def announced(self, tool_use_id: str, within_s: float) -> str:
@@ -92,6 +94,8 @@ class Updates:
         match event.get("type"):
             case "message_start":
                 self._begin_message(event.get("message") or {}, parent)
+            case "message_delta":
+                await self._count(self._current.get(parent, ""), event.get("usage"))
             case "content_block_delta":
                 delta: dict[str, Any] = event.get("delta") or {}
                 text, thought = delta.get("text"), delta.get("thinking")
@@ -104,10 +108,22 @@ class Updates:
     def _begin_message(self, message: dict[str, Any], parent: str | None) -> None:
         self._current[parent] = str(message.get("id", ""))
         usage: dict[str, Any] = message.get("usage") or {}
+        self._tokens[self._current[parent]] = (usage.get("input_tokens") or 0, usage.get("output_tokens") or 0)
         if parent is None:
             names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
             self.context_used = sum(usage.get(name) or 0 for name in names)
             self.model = message.get("model") or self.model
+
+    async def _count(self, message_id: str, usage: object) -> None:
+        """Add a message's own figures to the turn's running totals; the turn's result says the last ones."""
+        told: dict[str, Any] = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+        before = self._tokens.get(message_id, (0, 0))
+        given = (told.get("input_tokens"), told.get("output_tokens"))
+        now = [new if type(new) is int and new >= 0 else old for new, old in zip(given, before, strict=True)]
+        self._tokens[message_id] = (now[0], now[1])
+        if self.scribe is not None:
+            await self.scribe.usage(TurnUsage(input_tokens=sum(one for one, _ in self._tokens.values()),
+                                              output_tokens=sum(one for _, one in self._tokens.values())))
 
     async def _say(self, parent: str | None, text: str | None, thought: str | None) -> None:
         if self.scribe is None:
@@ -141,11 +157,20 @@ class Updates:
         if self.scribe is None:
             return
         self._calls[block.id] = Called(block.name, block.input)
+        if block.name == "TodoWrite" and parent is None:
+            await self._todos(block.input.get("todos"))
         await self.scribe.tool_request(
             block.id, block.name, msgspec.json.encode(block.input), title_of(block.name, block.input), parent,
             KINDS.get(block.name),
         )
         self._told.setdefault(block.id, asyncio.Event()).set()
+
+    async def _todos(self, todos: Any) -> None:
+        """Its list of what is to do comes whole each time: how much of it is done (S-5)."""
+        listed = cast("list[Any]", todos) if isinstance(todos, list) else []
+        states = [cast("dict[str, Any]", one).get("status") for one in listed if isinstance(one, dict)]
+        if states and self.scribe is not None:
+            await self.scribe.progress(100 * states.count("completed") / len(states))
 
     async def _user(self, message: UserMessage) -> None:
         if isinstance(message.content, str):

@@ -101,6 +101,8 @@ class Telling:
                 self._exit_code = code if type(code) is int and 0 <= code <= 255 else None
                 self.ended.set()
                 self.over.set()
+            case p.Progress():
+                await self.scribe.progress(payload.percent)
             case p.Usage():
                 await self._use(payload)
             case _:

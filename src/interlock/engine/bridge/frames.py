@@ -27,6 +27,8 @@ SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 """Refusals that say nothing against the prompt: it crossed a turn, a restart, or an idle agent's close (C-8)."""
 
 
+PROGRESS_MS = 1_000
+"""Progress within a stage is told this often at most (S-5)."""
 MAX_SENTENCE_CHARS = 1_000
 """What is said of a refused frame is cut here."""
 
@@ -90,6 +92,8 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             _started(lane, frame, payload)
         case p.ToolRequest():
             _stage(lane, "retrieval" if frame.metadata.get("kind") in ("read", "search", "fetch") else "tool")
+        case p.Progress():
+            _progress(lane, payload.percent)
         case p.InteractionRequest():
             _asked(lane, payload, policy)
         case p.InteractionResolved():
@@ -152,7 +156,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
         lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
         return
-    lane.state.stage = ""
+    lane.state.stage, lane.state.percent = "", None
     if record.command.state == "dispatched":
         record = lane.move(record, "running", SYSTEM, {"attempt": record.command.attempt}, started_at=lane.at,
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
@@ -174,8 +178,22 @@ def _stage(lane: Lane, stage: str) -> None:
     record = lane.active
     if record is None or lane.state.stage == stage:
         return
-    lane.state.stage = stage
-    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=stage))  # pyright: ignore[reportArgumentType]
+    lane.state.stage, lane.state.percent_told_ms = stage, lane.now
+    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=stage,  # pyright: ignore[reportArgumentType]
+                            percent=lane.state.percent))
+
+
+def _progress(lane: Lane, percent: float) -> None:
+    """A figure that has changed is told at once where none was for a second; else the next stage carries it (S-5)."""
+    state, record, percent = lane.state, lane.active, min(max(percent, 0.0), 100.0)
+    if percent == state.percent:
+        return
+    state.percent = percent
+    if record is None or not state.stage or lane.now - state.percent_told_ms < PROGRESS_MS:
+        return
+    state.percent_told_ms = lane.now
+    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=state.stage,  # pyright: ignore[reportArgumentType]
+                            percent=percent))
 
 
 def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:

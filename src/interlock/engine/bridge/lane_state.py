@@ -111,6 +111,9 @@ class LaneState(msgspec.Struct, kw_only=True):
     silent_heartbeats: int = 0
     """Heartbeats in a row that did not vouch for the agent (C-7)."""
     stage: str = ""
+    percent: float | None = None
+    """How much of the turn is done, as its agent says; None where it does not."""
+    percent_told_ms: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None

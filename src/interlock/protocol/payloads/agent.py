@@ -88,3 +88,11 @@ class StateChanged(Payload, frozen=True, kw_only=True):
 
     state: AgentState
     previous: AgentState
+
+
+class Progress(Payload, frozen=True, kw_only=True):
+    """`x-interlock.progress` (S-5): how much of the turn's work is done, by the agent's plan or its own figure."""
+
+    turn_id: str
+    percent: float
+    """0 to 100; what lies outside is cut."""
