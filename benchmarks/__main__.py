@@ -18,6 +18,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
                         help="which rows of control (default: all)")
+    parser.add_argument("--most", type=int, default=1_000_000,
+                        help="how far the rows of control that grow go (default: %(default)s)")
     asked = parser.parse_args()
     if asked.what == "frames":
         report = frames.run(asked.seconds)
@@ -26,7 +28,7 @@ def main() -> None:
         report = link.run(asked.seconds)
         text = link.table(report)
     elif asked.what == "control":
-        report = control.run(asked.seconds, asked.rows)
+        report = control.run(control_report.Scale(asked.seconds, asked.most), asked.rows)
         text = control_report.table(report)
     else:
         report = limits.run(asked.seconds)

@@ -1,6 +1,6 @@
 """The control plane beside its limits: one section a row of the performance table (`python -m benchmarks control`).
 
-A section is a function from about how many seconds it may take to the lines it measured;
+A section is a function from its scale to the lines it measured;
 a new row is a line of SECTIONS.
 """
 
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import audit
-from benchmarks.control_report import Line
+from benchmarks import audit, ledger, posting
+from benchmarks.control_report import Line, Scale
 
-Section = Callable[[float], list[Line]]
+Section = Callable[[Scale], list[Line]]
 
 SECTIONS: dict[str, Section] = {
+    "3": ledger.transactions,
+    "4": posting.posts,
+    "6": ledger.replay,
     "8": audit.speed,
     "11-audit": audit.growth,
+    "11-commands": ledger.commands,
 }
 
 
-def run(seconds: float, rows: Sequence[str] = ()) -> list[Line]:
-    """Measure the rows that are named, all where none is, each for a fair part of `seconds`."""
+def run(scale: Scale, rows: Sequence[str] = ()) -> list[Line]:
+    """Measure the rows that are named, all where none is, each for a fair part of the time."""
     chosen = [section for name, section in SECTIONS.items() if not rows or name in rows]
-    return [line for section in chosen for line in section(seconds / len(chosen))]
+    return [line for section in chosen for line in section(scale._replace(seconds=scale.seconds / len(chosen)))]

@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
+class Scale(NamedTuple):
+    """How much a section may do: for about how many seconds, and how many rows at the most where something grows."""
+
+    seconds: float
+    most: int = 1_000_000
+
+
 class Line(NamedTuple):
     """One figure of a row of the performance table: its value, and its ratio to the row's limit."""
 

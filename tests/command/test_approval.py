@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.command.approval import AUDIT_ACTION, MOVES, TERMINAL, Ballot, count, moved, withdraw
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Actor, Approval
+from interlock.protocol.resources import Actor, Approval, Quorum
 
 INPUT = b'{"command": "rm  -r build"}'
 DIGEST = hashlib.sha256(INPUT).hexdigest()
@@ -186,3 +186,19 @@ def test_however_votes_come_the_first_to_reach_its_number_decides(required: int,
     assert now.state == expected
     assert len(now.votes) == len(voted)
     assert sum(voted.values()) <= required
+
+
+@pytest.mark.req("P-1", "P-3", "K-1")
+def test_a_person_of_several_roles_counts_in_the_group_of_each_and_as_one_person() -> None:
+    groups = [Quorum(role="approver", min=1), Quorum(role="operator", min=1)]
+    both, other = Actor(type="user", id="kim"), Actor(type="user", id="lee")
+    asked = approval(required=2, groups=groups)
+    first = count(asked, Ballot(by=both, decision="grant", at="t1", role="approver+operator"))
+    assert first.outcome == "counted"  # Both groups are content, but one person is not two.
+    assert first.approval.votes[0].role == "approver+operator"
+    second = Ballot(by=other, decision="grant", at="t2", role="viewer+auditor")
+    assert count(first.approval, second).outcome == "granted"
+    alone = msgspec.structs.replace(asked, required=1)
+    assert count(alone, Ballot(by=both, decision="grant", at="t1", role="approver+operator")).outcome == "granted"
+    for role in ("approver", "approver+admin", "operator+viewer", "approvers+operators", None):
+        assert count(alone, Ballot(by=both, decision="grant", at="t1", role=role)).outcome == "counted", role

@@ -42,6 +42,7 @@ SAMPLES: dict[str, p.Payload] = {
     "session.turn.end": p.TurnEnd(turn_id="t1", stop_reason="end_turn"),
     "session.closed": p.SessionClosed(reason=""),
     "x-interlock.control.changed": p.ControlChanged(gateway_id="g"),
+    "x-interlock.progress": p.Progress(turn_id="t1", percent=5.0),
     "x-interlock.interaction.resolved": p.InteractionResolved(interaction_id="q1", outcome="allowed", decided_at=""),
 }
 """One frame of each type that a runner sends within a session, fit for the open turn of `machine`."""

@@ -1,0 +1,112 @@
+"""`python -m benchmarks.post_process bare|memory|durable STATE`: what takes a POST, as the gateway is served.
+
+`bare` answers 202 with the body it was sent; `memory` and `durable` are the gateway's own API with a policy of twenty
+rules, over a ledger in memory or on disk. Prints the URL once it listens, and for the API a key on the next line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from pathlib import Path
+
+import uvloop
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from interlock.app.place import SystemClock
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.command.policy import Policy, Rule
+from interlock.config import Config, RatesSection
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
+from interlock.gateway.credentials import digest
+from interlock.gateway.pairing import Pairings
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.server import build_app, serve
+from interlock.gateway.webhooks import Webhooks
+from interlock.ports.ledger import Batch, Ledger, PutKey, PutTenant
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
+from interlock.protocol.resources import Actor
+
+RULES = [Rule(name=f"rule {number}", effect="ask", door="command", agent=f"other-{number}*") for number in range(20)]
+RATES = RatesSection(principal_a_minute=0, tenant_a_minute=0, refused_a_minute=0)
+
+
+class _Far:
+    """A link to a runner that takes everything."""
+
+    def send(self, raw: bytes) -> None:
+        pass
+
+    def ack(self, session_id: str, seq: int) -> None:
+        pass
+
+    def fail(self, sentence: str) -> None:
+        pass
+
+
+async def bare(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the body and give it back: the limit."""
+    if scope["type"] != "http":
+        return
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 202, "headers": [
+        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _api(ledger: Ledger, key: str) -> ASGIApp:
+    clock = SystemClock()
+    engine = Engine(ledger, Viewers(ledger), clock, secrets.token_bytes, Policy(RULES), Limits())
+    await ledger.commit(Batch([
+        PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
+        PutKey(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
+                         principal=Actor(type="user", id="owner"), origin="made"))]))
+    await engine.start()
+    offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
+                         context_owner="agent")
+    hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
+    engine.presence.arrive(RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="h",
+                                        created_ms=0, last_seen_ms=0), hello, 0).link = _Far()
+    front = Front(
+        desk=engine, clock=clock, facts=Facts("gw_bench", "0", "/state", "/state/ledger.db"), checkpoint=_no_head,
+        heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),
+        access=make_access(ledger, clock, secrets.token_bytes, None, RATES),
+        webhooks=Webhooks(ledger, clock, secrets.token_bytes, {}),
+    )
+    return build_app(front, Config().gateway, bare)
+
+
+async def _no_head(_tenant: str) -> bytes | None:
+    return None
+
+
+async def _run(kind: str, state: Path) -> None:
+    key = "ilk_" + secrets.token_urlsafe(32)
+    (state / f"{kind}.key").write_text(key, "ascii")
+    app: ASGIApp = bare
+    if kind != "bare":
+        ledger: Ledger = MemoryLedger() if kind == "memory" else await open_ledger(state / LEDGER_NAME, SystemClock())
+        app = await _api(ledger, key)
+    await serve(app, "127.0.0.1", 0, on_stop=lambda: None,
+                ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True))
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(sys.argv[1], Path(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()
