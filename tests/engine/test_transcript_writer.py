@@ -28,6 +28,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.records import SessionRecord, TranscriptLine
 from interlock.protocol.resources import Notice, Target
 from interlock.session.context import context, read_entries
+from interlock.session.tree import read_tree
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +100,7 @@ async def test_a_conversation_becomes_its_file() -> None:
     assert msgspec.json.decode(lines[0]) == {"type": "session", "version": 3, "id": session_id, "cwd": "/w",
                                              "timestamp": "2027-01-15T08:00:00.000Z"}
     assert chain(lines)
-    assert [message["role"] for message in context(read_entries(lines)).messages] == [
+    assert [message["role"] for message in context(read_tree(lines)).messages] == [
         "user", "assistant", "toolResult", "assistant"]
     assert await pending(table) == []
 
@@ -145,8 +146,8 @@ async def test_a_gateway_that_dies_at_any_point_of_a_turn_writes_the_same_file()
         lines = await pending(table)
         assert shape([line for line in lines if b"interlock.notice" not in line]) == expected, frames[cut]
         assert chain(lines)
-        assert [m["content"] for m in context(read_entries(lines)).messages] == [
-            m["content"] for m in context(read_entries(await pending(whole))).messages]
+        assert [m["content"] for m in context(read_tree(lines)).messages] == [
+            m["content"] for m in context(read_tree(await pending(whole))).messages]
         assert session_id
 
 

@@ -13,7 +13,7 @@ from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.ports.transcripts import TranscriptHeader, Transcripts
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import BadLine
+from interlock.session.entries import BadLine, header_line
 
 pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
@@ -101,3 +101,46 @@ async def test_many_appends_at_once_keep_their_order(transcripts: Transcripts) -
     await asyncio.gather(*(transcripts.append(HEADER, [line(name)]) for name in names))
     written = (await transcripts.read("S1", "shell"))[1:]
     assert [msgspec.json.decode(one)["id"] for one in written] == names
+
+
+@pytest.mark.req("X-1", "X-7")
+async def test_tree_page_and_context_are_those_of_the_file(transcripts: Transcripts) -> None:
+    assert (await transcripts.tree("S1", "shell")).nodes == []
+    assert await transcripts.page("S1", "shell", 0, 5) == ([], 0)
+    assert (await transcripts.context("S1", "shell")).messages == []
+    told = [said("a", None), said("b", "a"), said("c", "a")]
+    await transcripts.append(HEADER, told)
+    assert (await transcripts.tree("S1", "shell")).children() == {None: [0], 0: [1, 2]}
+    assert await transcripts.page("S1", "shell", 1, 1) == ([told[1].line], 3)
+    assert await transcripts.page("S1", "shell", 3, 1) == ([], 3)
+    assert [one["content"] for one in (await transcripts.context("S1", "shell")).messages] == ["a", "c"]
+
+
+@pytest.mark.req("X-6")
+async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcripts: Transcripts) -> None:
+    lines = [header_line("S1", HEADER.timestamp, "/w"), said("a", None).line]
+    await transcripts.publish("S1", "shell", lines)
+    assert await transcripts.read("S1", "shell") == lines
+    with pytest.raises(FileExistsError):
+        await transcripts.publish("S1", "shell", [])
+    await transcripts.append(HEADER, [said("b", "a")])
+    assert await transcripts.read("S1", "shell") == [*lines, said("b", "a").line]
+
+
+@pytest.mark.req("X-4")
+async def test_a_transcript_written_anew_is_gone_on_in(transcripts: Transcripts) -> None:
+    await transcripts.append(HEADER, [said("a", None), said("b", "a")])
+    assert await transcripts.rewrite("S1", "shell", lambda _: None) is None
+    old = await transcripts.read("S1", "shell")
+    kept = await transcripts.rewrite("S1", "shell", lambda data: data.split(b"\n")[:2])
+    assert kept is not None
+    assert await transcripts.read("S1", "shell") == old[:2]
+    assert (await transcripts.leaf("S1", "shell"), await transcripts.ids("S1", "shell")) == ("a", {"a"})
+    await transcripts.append(HEADER, [said("b", "a")])
+    assert await transcripts.read("S1", "shell") == old
+
+
+def said(entry_id: str, parent: str | None) -> TranscriptLine:
+    body = {"type": "message", "id": entry_id, "parentId": parent, "timestamp": "",
+            "message": {"role": "user", "content": entry_id, "timestamp": 1}}
+    return TranscriptLine(session_id="S1", entry_id=entry_id, line=msgspec.json.encode(body))

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.session.context import context, read_entries
+from interlock.session.context import Context, context, read_entries
+from interlock.session.tree import read_tree
 
 AT = "2026-01-01T00:00:00.500Z"
 AT_MS = 1_767_225_600_500
@@ -21,8 +22,12 @@ def user(entry_id: str, parent: str | None) -> dict[str, Any]:
     return entry("message", entry_id, parent, message={"role": "user", "content": entry_id, "timestamp": 1})
 
 
+def context_of(entries: list[dict[str, Any]]) -> Context:
+    return context(read_tree(list(map(msgspec.json.encode, entries))))
+
+
 def said(entries: list[dict[str, Any]]) -> list[str]:
-    return [message.get("content") or message["summary"] for message in context(entries).messages]
+    return [message.get("content") or message["summary"] for message in context_of(entries).messages]
 
 
 @pytest.mark.req("X-1")
@@ -30,7 +35,7 @@ def test_the_leaf_is_the_last_entry_and_its_branch_is_the_context() -> None:
     tree = [user("a", None), user("b", "a"), user("c", "a"), entry("custom", "d", "c", customType="x", data={})]
     assert said(tree) == ["a", "c"]
     assert said(tree[:2]) == ["a", "b"]
-    assert context([]).messages == []
+    assert context_of([]).messages == []
 
 
 @pytest.mark.req("X-1")
@@ -43,7 +48,7 @@ def test_the_last_compaction_on_the_path_wins() -> None:
     assert said(path) == ["sum k2", "d", "e"]
     assert said(path[:4]) == ["sum k1", "b", "c"]
     assert said([*path[:5], compaction("k2", "d", "nowhere"), path[6]]) == ["sum k2", "e"]
-    assert context(path).messages[0] == {"role": "compactionSummary", "summary": "sum k2", "tokensBefore": 9,
+    assert context_of(path).messages[0] == {"role": "compactionSummary", "summary": "sum k2", "tokensBefore": 9,
                                          "timestamp": AT_MS}
 
 
@@ -57,11 +62,11 @@ def test_messages_custom_messages_and_branch_summaries_contribute() -> None:
         entry("branch_summary", "s2", "s", summary=""),
         entry("label", "l", "s2", targetId="a", label="x"), entry("unheard_of", "u", "l", anything=1),
     ]  # fmt: skip
-    found = context(path)
+    found = context_of(path)
     assert [message["role"] for message in found.messages] == ["user", "custom", "branchSummary"]
     assert (found.model, found.thinking_level) == (("p", "m1"), "high")
     answer = entry("message", "z", "u", message={"role": "assistant", "content": [], "provider": "q", "model": "m2"})
-    assert context([*path, answer]).model == ("q", "m2")
+    assert context_of([*path, answer]).model == ("q", "m2")
 
 
 @pytest.mark.req("X-4")

@@ -14,6 +14,7 @@ from interlock.command.policy import Policy
 from interlock.command.remembering import read
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.draining import Drains
+from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.rest.desk import Remember
 from interlock.gateway.webhooks import Hook
@@ -73,6 +74,7 @@ class SmallDesk:
         self.made = 0
         self.at_ms = NOW
         self.shut_out: list[tuple[str, str]] = []
+        self.transcripts: TranscriptDesk | None = None
 
     def now_ms(self) -> int:
         return self.at_ms

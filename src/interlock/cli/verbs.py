@@ -105,8 +105,8 @@ RUNNER_VERBS: tuple[Verb, ...] = (
     Verb("install", "interlock.cli.install:install", "Have this host start its paired runner (systemd, launchd).",
          ("interlock runner install --root ~/work", "interlock runner install --print --for systemd")),
 )
-SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, show or compact one, save its files.",
-                ("interlock sessions", "interlock sessions files @last"))
+SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, or show one and its transcript.",
+                ("interlock sessions", "interlock sessions show @last"))
 SESSIONS_VERBS: tuple[Verb, ...] = (
     Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
          ("interlock sessions compact agent:claude:main",
@@ -117,6 +117,27 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
          ("interlock sessions files @last",)),
     Verb("save", "interlock.cli.session_files:save", "Save a file of a session.",
          ("interlock sessions save @last 4f6a", "interlock sessions save @last 4f6a --output plot.png")),
+    Verb("show", "interlock.cli.transcripts:show", "Show a session's transcript, from the root to the leaf.",
+         ("interlock sessions show @last", "interlock sessions show old.jsonl")),
+    Verb("tail", "interlock.cli.transcripts:tail", "Show the last entries of a transcript.",
+         ("interlock sessions tail @last -n 5",)),
+    Verb("tree", "interlock.cli.transcripts:tree", "Show a transcript's branches and labels.",
+         ("interlock sessions tree @last", "interlock sessions tree old.jsonl --all")),
+    Verb("export", "interlock.cli.transcripts:export", "Write a transcript to a file: JSONL, Markdown or HTML.",
+         ("interlock sessions export @last talk.jsonl", "interlock sessions export @last talk.md")),
+    Verb("import", "interlock.cli.transcript_changes:import_", "Begin a session with a transcript from elsewhere.",
+         ("interlock sessions import talk.jsonl --agent shell",)),
+    Verb("doctor", "interlock.cli.transcripts:doctor", "Say what is wrong with a transcript; repair it.",
+         ("interlock sessions doctor @last", "interlock sessions doctor old.jsonl",
+          "interlock sessions doctor old.jsonl --repair --output mended.jsonl")),
+    Verb("fork", "interlock.cli.transcript_changes:fork", "Begin a session with a copy of the path to an entry.",
+         ("interlock sessions fork @last", "interlock sessions fork @last --at 1a2b3c4d")),
+    Verb("label", "interlock.cli.transcript_changes:label", "Label an entry, or take its label away.",
+         ('interlock sessions label @last 1a2b3c4d "before the rewrite"',
+          "interlock sessions label @last 1a2b3c4d --none")),
+    Verb("branch", "interlock.cli.transcript_changes:branch", "Go on from an earlier entry of a transcript.",
+         ("interlock sessions branch @last 1a2b3c4d",
+          'interlock sessions branch @last 1a2b3c4d --summary "tried caching; too slow"')),
 )
 RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
                ("interlock runners", "interlock runners code"))

@@ -26,6 +26,7 @@ from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
 from interlock.engine.spending import read_spending, shown
+from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -83,6 +84,9 @@ class Engine:
         if self._writer is not None:
             self.lanes.on_transcript = self._writer.nudge
         self._router = Router(ledger, self.presence, clock, entropy)
+        self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
+            ledger, transcripts, self._writer, self.lanes, self._router)
+        """What people do with transcripts (X-6); None where none are kept."""
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 

@@ -59,6 +59,13 @@ class Router:
         if named_key is not None and agent_of(named_key) != agent_id:
             raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
+        fresh = self.begin(principal, target, agent_id, named_key)
+        return Route(fresh.session_id, fresh)
+
+    def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
+              ) -> LaneState:
+        """What a new session begins with, on a runner that is online and offers the agent."""
+        agent_id = agent_id or self._agent(target)
         present = self._runner(principal, agent_id, target)
         session_id = uuid4(self._entropy(16))
         key = named_key or run_key(agent_id, session_id)
@@ -67,14 +74,13 @@ class Router:
             raise Problem("InvalidPayload", "/target/workspace: must be an absolute path on the runner",
                           errors=(Place("/target/workspace", "is not absolute"),))
         offer = present.offer(agent_id)
-        fresh = LaneState(
+        return LaneState(
             session_id=session_id, tenant_id=principal.tenant_id, session_key=key, agent_id=agent_id,
             runner_id=present.record.runner_id, workspace=workspace, created_ms=self._clock.now_ms(),
             workspace_access=target.workspace_access or "rw",
             permission=offer.permission if offer is not None else "never",
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
         )
-        return Route(session_id, fresh)
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | None:
         if target.session_id is not None:

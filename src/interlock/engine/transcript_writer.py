@@ -52,6 +52,13 @@ class TranscriptWriter:
         """Say that a commit left lines in the ledger. Never blocks."""
         self._wake.set()
 
+    async def settle(self, session_id: str) -> None:
+        """Return when the file has all that the ledger holds for it by now. A line is never written twice, so that it
+        does not matter that the writer is about to. Raises OSError and ValueError: the lines wait on in the ledger."""
+        lines = await self._ledger.transcript_pending(session_id)
+        if lines:
+            await self._transcripts.append(await self._header(session_id), lines)
+
     def start(self) -> None:
         """Begin with what an earlier gateway left."""
         self._wake.set()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.protocol.records import TranscriptLine
+from interlock.session.context import Context
+from interlock.session.tree import Tree
 
 
 class TranscriptHeader(NamedTuple):
@@ -15,6 +17,17 @@ class TranscriptHeader(NamedTuple):
     agent_id: str
     cwd: str
     timestamp: str
+
+
+class TranscriptPage(NamedTuple):
+    """Entries in file order, each as its line, and how many there are in all."""
+
+    lines: list[bytes]
+    entries: int
+
+
+Rewrite = Callable[[bytes], Sequence[bytes] | None]
+"""Makes a transcript's lines anew from its bytes, the header first; None leaves it as it is."""
 
 
 class Transcripts(Protocol):
@@ -39,6 +52,28 @@ class Transcripts(Protocol):
 
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
         """Every line, the header first; [] when there is no file."""
+        ...
+
+    async def tree(self, session_id: str, agent_id: str) -> Tree:
+        """The whole transcript as a tree; without header and entries when there is no file (X-1)."""
+        ...
+
+    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+        """Entries behind the first `after` ones, `limit` at the most."""
+        ...
+
+    async def context(self, session_id: str, agent_id: str) -> Context:
+        """What the transcript puts before a model (X-1)."""
+        ...
+
+    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+        """Make a new transcript of whole lines, the header first: all of it survives power loss, or there is none.
+        Raises FileExistsError where the session has one."""
+        ...
+
+    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+        """Put a whole transcript in the place of the one that is there, atomically and among the appends; the old one
+        is kept. Gives the name under which it is kept, None where nothing was to change."""
         ...
 
     async def close(self) -> None: ...

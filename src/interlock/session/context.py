@@ -8,93 +8,89 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from interlock.protocol.clock import parse_iso
-
-_decode = msgspec.json.Decoder().decode
+from interlock.session.tree import Tree, read_object
 
 
 class Context(NamedTuple):
-    """The messages in order, and the model and thinking level that the path ends with."""
+    """The messages in order, each as the JSON that the file has of it or that stands for its entry; and the model and
+    thinking level that the path ends with."""
 
-    messages: list[dict[str, Any]]
+    raw: list[msgspec.Raw]
     model: tuple[str, str] | None = None
     """(provider, model)."""
     thinking_level: str = "off"
 
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages as objects."""
+        return [read_object(bytes(raw)) or {} for raw in self.raw]
+
+
+def context(tree: Tree, leaf: int | None = None) -> Context:
+    """Build the context of the leaf, or of the entry at the place `leaf` (X-1)."""
+    path = tree.path(tree.leaf if leaf is None else leaf)
+    nodes = tree.nodes
+    kinds = {nodes[place].type for place in path}
+    messages: list[msgspec.Raw] = []
+    contributing: Sequence[int] = path
+    if "compaction" in kinds:
+        compacted = max(at for at, place in enumerate(path) if nodes[place].type == "compaction")
+        compaction = tree.entry(path[compacted])
+        messages.append(_raw({"role": "compactionSummary", "summary": compaction.get("summary", ""),
+                              "tokensBefore": compaction.get("tokensBefore", 0), "timestamp": _ms(compaction)}))
+        first = compaction.get("firstKeptEntryId")
+        kept_from = next((at for at, place in enumerate(path[:compacted]) if nodes[place].id == first), compacted)
+        contributing = [*path[kept_from:compacted], *path[compacted + 1:]]
+    if kinds == {"message"}:
+        messages += [message for place in contributing if len(message := nodes[place].message)]
+    else:
+        messages += [message for place in contributing if (message := _message(tree, place))]
+    level = "off"
+    if "thinking_level_change" in kinds:
+        level = next(str(tree.entry(place).get("thinkingLevel")) for place in reversed(path)
+                     if nodes[place].type == "thinking_level_change")
+    return Context(messages, _model(tree, path), level)
+
 
 def read_entries(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Read a transcript's lines into entries, the header left out; a line that is no entry is passed over (X-4)."""
-    entries: list[dict[str, Any]] = []
-    for line in lines:
-        try:
-            entry = _object(_decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
-        kind = entry.get("type")
-        if isinstance(kind, str) and kind != "session" and isinstance(entry.get("id"), str):
-            entries.append(entry)
-    return entries
+    """Read lines into entries as they are, the header left out; a line that is no entry is passed over (X-4)."""
+    found = (read_object(line) for line in lines)
+    return [entry for entry in found if entry is not None and isinstance(entry.get("type"), str)
+            and entry["type"] != "session" and isinstance(entry.get("id"), str)]
 
 
-def context(entries: Sequence[dict[str, Any]]) -> Context:
-    """Build the context of the last entry in file order, which is the leaf (X-1). A cycle or an unresolved parent ends
-    the walk (X-4)."""
-    path = _path(entries)
-    compacted = max((at for at, entry in enumerate(path) if entry["type"] == "compaction"), default=None)
-    messages: list[dict[str, Any]] = []
-    if compacted is None:
-        contributing = path
-    else:
-        compaction = path[compacted]
-        messages.append({"role": "compactionSummary", "summary": compaction.get("summary", ""),
-                         "tokensBefore": compaction.get("tokensBefore", 0), "timestamp": _ms(compaction)})
-        first = compaction.get("firstKeptEntryId")
-        kept_from = next((at for at, entry in enumerate(path[:compacted]) if entry["id"] == first), compacted)
-        contributing = [*path[kept_from:compacted], *path[compacted + 1:]]
-    messages += [message for entry in contributing if (message := _message(entry)) is not None]
-    return Context(messages, _model(path), _thinking(path))
-
-
-def _path(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    known = {entry["id"]: entry for entry in entries}
-    path: list[dict[str, Any]] = []
-    walked: set[str] = set()
-    at: dict[str, Any] | None = entries[-1] if entries else None
-    while at is not None and at["id"] not in walked:
-        walked.add(at["id"])
-        path.append(at)
-        parent = at.get("parentId")
-        at = known.get(parent) if isinstance(parent, str) else None
-    path.reverse()
-    return path
-
-
-def _message(entry: dict[str, Any]) -> dict[str, Any] | None:
-    match entry["type"]:
-        case "message":
-            return _object(entry.get("message")) or None
-        case "custom_message":
-            return {"role": "custom", "customType": entry.get("customType"), "content": entry.get("content"),
-                    "display": entry.get("display"), "details": entry.get("details"), "timestamp": _ms(entry)}
-        case "branch_summary" if entry.get("summary"):
-            return {"role": "branchSummary", "summary": entry["summary"], "fromId": entry.get("fromId"),
-                    "timestamp": _ms(entry)}
-        case _:
-            return None
-
-
-def _model(path: Sequence[dict[str, Any]]) -> tuple[str, str] | None:
-    for entry in reversed(path):
-        if entry["type"] == "model_change":
-            return str(entry.get("provider", "")), str(entry.get("modelId", ""))
-        message = _object(entry.get("message"))
-        if entry["type"] == "message" and message.get("role") == "assistant":
-            return str(message.get("provider", "")), str(message.get("model", ""))
+def _message(tree: Tree, place: int) -> msgspec.Raw | None:
+    node = tree.nodes[place]
+    if node.type == "message":
+        return node.message if node.message and bytes(node.message).lstrip()[:1] == b"{" else None
+    if node.type == "custom_message":
+        entry = tree.entry(place)
+        shown = {"role": "custom", **{name: entry[name] for name in ("customType", "content", "display", "details")
+                                      if name in entry}}
+        return _raw({**shown, "timestamp": _ms(entry)})
+    if node.type == "branch_summary":
+        entry = tree.entry(place)
+        if entry.get("summary"):
+            return _raw({"role": "branchSummary", "summary": entry["summary"], "fromId": entry.get("fromId"),
+                         "timestamp": _ms(entry)})
     return None
 
 
-def _thinking(path: Sequence[dict[str, Any]]) -> str:
-    changes = [str(entry.get("thinkingLevel")) for entry in path if entry["type"] == "thinking_level_change"]
-    return changes[-1] if changes else "off"
+def _model(tree: Tree, path: Sequence[int]) -> tuple[str, str] | None:
+    for place in reversed(path):
+        node = tree.nodes[place]
+        if node.type == "model_change":
+            entry = tree.entry(place)
+            return str(entry.get("provider", "")), str(entry.get("modelId", ""))
+        if node.type == "message" and b'"assistant"' in bytes(node.message):
+            message = _object(tree.entry(place).get("message"))
+            if message.get("role") == "assistant":
+                return str(message.get("provider", "")), str(message.get("model", ""))
+    return None
+
+
+def _raw(value: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -103,7 +99,10 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _ms(entry: dict[str, Any]) -> int | None:
+    at = entry.get("timestamp")
+    if isinstance(at, int | float) and not isinstance(at, bool):
+        return int(at)
     try:
-        return parse_iso(str(entry.get("timestamp", "")))
+        return parse_iso(str(at))
     except ValueError:
         return None

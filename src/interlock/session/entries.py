@@ -1,6 +1,6 @@
 """The words of a transcript, version 3 (sessions.md section 4): a header line, then entries that form a tree.
 
-These structs are what this program writes. What others wrote is read as plain objects (`session.context`), so that an
+These structs are what this program writes. What others wrote is read as plain objects (`session.tree`), so that an
 entry type that is not known here keeps every field.
 """
 
@@ -105,7 +105,21 @@ class Custom(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-Draft = Message | Custom
+class Label(msgspec.Struct, frozen=True):
+    """What stands in a `label` entry; without a label it takes the target's away (X-6)."""
+
+    target_id: str
+    label: str | None
+
+
+class BranchSummary(msgspec.Struct, frozen=True):
+    """What stands in a `branch_summary` entry: what was left when the conversation went back to `from_id` (X-6)."""
+
+    from_id: str
+    summary: str
+
+
+Draft = Message | Custom | Label | BranchSummary
 """An entry that has no id and no place in the tree yet."""
 
 
@@ -126,13 +140,25 @@ class CustomEntry(Entry, frozen=True, kw_only=True, tag="custom"):
     data: dict[str, Any]
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session", rename="camel"):
-    """Line 1."""
+class LabelEntry(Entry, frozen=True, kw_only=True, tag="label", omit_defaults=True):
+    target_id: str
+    label: str | None = None
 
-    version: int = VERSION
+
+class BranchSummaryEntry(Entry, frozen=True, kw_only=True, tag="branch_summary"):
+    from_id: str
+    summary: str
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session", rename="camel",
+             omit_defaults=True):
+    """Line 1. `parent_session` names the file that a fork came from."""
+
+    version: int
     id: str
     timestamp: str
     cwd: str
+    parent_session: str | None = None
 
 
 class Stub(msgspec.Struct, frozen=True, rename="camel"):
@@ -153,7 +179,7 @@ _stub_decoder = msgspec.json.Decoder(Stub)
 
 def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
     """Write line 1, without its line feed."""
-    return _encode(Header(id=session_id, timestamp=timestamp, cwd=cwd))
+    return _encode(Header(version=VERSION, id=session_id, timestamp=timestamp, cwd=cwd))
 
 
 def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str) -> bytes:
@@ -161,6 +187,12 @@ def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: st
     if isinstance(draft, Custom):
         return _encode(CustomEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                    custom_type=draft.custom_type, data=draft.data))
+    if isinstance(draft, Label):
+        return _encode(LabelEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp, target_id=draft.target_id,
+                                  label=draft.label))
+    if isinstance(draft, BranchSummary):
+        return _encode(BranchSummaryEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
+                                          from_id=draft.from_id, summary=draft.summary))
     return _encode(MessageEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp, message=draft))
 
 

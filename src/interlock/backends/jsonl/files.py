@@ -8,23 +8,30 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import structlog
 
+from interlock.backends.jsonl.publishing import publish_new, publish_over, sync_directory
 from interlock.ports.clock import Clock
-from interlock.ports.transcripts import TranscriptHeader
+from interlock.ports.transcripts import Rewrite, TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import header_line, read_stub
+from interlock.session.entries import VERSION, header_line, read_stub
+from interlock.session.tree import read_object
+from interlock.session.versions import BOM, upgraded, version_of
 
 KNOWN_FILES = 256
 """Files whose ids are remembered; one that is forgotten is read again before the next append to it."""
 ASIDE_NAMES = 100
-"""Torn tails of one file that may be set aside in the same millisecond."""
+"""Torn tails and old versions of one file that may be set aside in the same millisecond."""
+PIECE_BYTES = 1024 * 1024
+"""A file is read in pieces of this size."""
+MAX_HEADER_BYTES = 1024 * 1024
+"""A first line that is longer is no header."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -75,13 +82,57 @@ class TranscriptFiles:
     def lines(self, path: Path) -> list[bytes]:
         """Every line of a file, [] where there is none. A torn last line is a line too."""
         try:
-            return [line for line in path.read_bytes().split(b"\n") if line]
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             return []
+        try:
+            return [line for line in read_lines(fd) if line]
+        finally:
+            os.close(fd)
+
+    def publish(self, path: Path, lines: Sequence[bytes]) -> None:
+        """Make a new file of whole lines. Raises FileExistsError and OSError: then there is none."""
+        _make_directories(path.parent, self._root)
+        publish_new(path, lines)
+        _sync_directories(path.parent, self._root)
+
+    def rewrite(self, path: Path, change: Rewrite) -> str | None:
+        """Put what `change` makes of a file in its place; give the name under which the old one is kept. Raises
+        FileNotFoundError and OSError: then all is as it was."""
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            self._cut_back(fd, path)
+        finally:
+            os.close(fd)
+        made = change(path.read_bytes())
+        if made is None:
+            return None
+        for kept in self._aside(path, "kept"):
+            with suppress(FileExistsError):
+                publish_over(path, kept, made)
+                self._known.pop(path, None)
+                return kept.name
+        raise FileExistsError(f"every name to keep {path} under is taken")
+
+    def modernise(self, path: Path) -> None:
+        """Write a file of version 1 or 2 anew in version 3, before anything is appended to it; the old one is kept
+        (X-2). A file of version 3, and one that is not there, stay as they are."""
+        if path in self._known:
+            return
+        try:
+            with path.open("rb") as file:
+                first = read_object(file.readline(MAX_HEADER_BYTES).removeprefix(BOM))
+        except FileNotFoundError:
+            return
+        if first is None or first.get("type") != "session" or version_of(first) >= VERSION:
+            return
+        kept = self.rewrite(path, lambda data: [line for line in upgraded(data.split(b"\n")) if line])
+        log.info("a transcript of an older version was written anew; the old file is kept", file=str(path), kept=kept)
 
     def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         """Append what the file does not have, and make it survive power loss. Raises OSError: nothing was added."""
         path = self.path(header.session_id, header.agent_id)
+        self.modernise(path)
         made = _make_directories(path.parent, self._root)
         fd = os.open(path, _OPEN_FLAGS, 0o600)
         try:
@@ -191,9 +242,7 @@ class TranscriptFiles:
         return mended
 
     def _write_aside(self, path: Path, torn: bytes) -> Path:
-        stamp = iso(self._clock.now_ms()).replace(":", "").replace("-", "").replace(".", "")
-        for number in range(ASIDE_NAMES):
-            aside = path.with_name(f"{path.name}.torn-{stamp}" + (f"-{number}" if number else ""))
+        for aside in self._aside(path, "torn"):
             try:
                 fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             except FileExistsError:
@@ -203,9 +252,26 @@ class TranscriptFiles:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
             return aside
-        raise FileExistsError(f"{path}.torn-{stamp}")
+        raise FileExistsError(f"every name to set the end of {path} aside under is taken")
+
+    def _aside(self, path: Path, why: str) -> Iterator[Path]:
+        """Names beside a file for what is taken out of it, by the instant."""
+        stamp = iso(self._clock.now_ms()).replace(":", "").replace("-", "").replace(".", "")
+        for number in range(ASIDE_NAMES):
+            yield path.with_name(f"{path.name}.{why}-{stamp}" + (f"-{number}" if number else ""))
+
+
+def read_lines(fd: int) -> list[bytes]:
+    """Read a file's lines piece by piece, so that it is never in memory twice."""
+    lines: list[bytes] = []
+    rest = b""
+    while piece := os.read(fd, PIECE_BYTES):
+        *whole, rest = (rest + piece).split(b"\n")
+        lines += whole
+    lines.append(rest)
+    return lines
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -227,12 +293,4 @@ def _make_directories(directory: Path, root: Path) -> bool:
 def _sync_directories(directory: Path, root: Path) -> None:
     for parent in (directory, *directory.parents):
         if parent.is_relative_to(root):
-            _sync_directory(parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+            sync_directory(parent)

@@ -9,11 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from interlock.backends.jsonl.files import TranscriptFiles
+from interlock.backends.jsonl.files import Known, TranscriptFiles
+from interlock.backends.jsonl.indexed import Indexed
 from interlock.ports.clock import Clock
-from interlock.ports.transcripts import TranscriptHeader, Transcripts
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
 from interlock.protocol.records import TranscriptLine
+from interlock.session.context import Context
 from interlock.session.entries import check_line
+from interlock.session.tree import Tree, read_tree
 
 T = TypeVar("T")
 
@@ -45,12 +48,12 @@ class JsonlTranscripts(Transcripts):
         await asyncio.wrap_future(job.answer)
 
     async def leaf(self, session_id: str, agent_id: str) -> str | None:
-        known = await self._on_thread(lambda: self._files.look(self._files.path(session_id, agent_id)))
+        known = await self._on_thread(lambda: self._known(session_id, agent_id))
         return known.leaf if known is not None else None
 
     async def ids(self, session_id: str, agent_id: str) -> set[str]:
         def copy() -> set[str]:
-            known = self._files.look(self._files.path(session_id, agent_id))
+            known = self._known(session_id, agent_id)
             return set(known.ids) if known is not None else set()
 
         return await self._on_thread(copy)
@@ -58,9 +61,37 @@ class JsonlTranscripts(Transcripts):
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
         return await self._on_thread(lambda: self._files.lines(self._files.path(session_id, agent_id)))
 
+    async def tree(self, session_id: str, agent_id: str) -> Tree:
+        return await self._on_thread(lambda: read_tree(self._files.lines(self._files.path(session_id, agent_id))))
+
+    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+        def look() -> TranscriptPage:
+            with Indexed(self._files.path(session_id, agent_id)) as file:
+                return TranscriptPage(file.page(after, limit), file.entries)
+
+        return await self._on_thread(look)
+
+    async def context(self, session_id: str, agent_id: str) -> Context:
+        def build() -> Context:
+            with Indexed(self._files.path(session_id, agent_id)) as file:
+                return file.context()
+
+        return await self._on_thread(build)
+
+    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+        await self._on_thread(lambda: self._files.publish(self._files.path(session_id, agent_id), lines))
+
+    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+        return await self._on_thread(lambda: self._files.rewrite(self._files.path(session_id, agent_id), change))
+
     async def close(self) -> None:
         """Finish what was handed over, then end the thread."""
         await asyncio.to_thread(self._thread.shutdown)
+
+    def _known(self, session_id: str, agent_id: str) -> Known | None:
+        path = self._files.path(session_id, agent_id)
+        self._files.modernise(path)  # Who asks for ids is about to append.
+        return self._files.look(path)
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         # The one thread orders reads among the appends, so that no reader sees half a line.

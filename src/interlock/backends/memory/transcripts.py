@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.ports.transcripts import TranscriptHeader, Transcripts
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
 from interlock.protocol.records import TranscriptLine
+from interlock.session.context import Context, context
 from interlock.session.entries import check_line, header_line, read_stub
+from interlock.session.tree import Tree, read_tree
 
 
 class MemoryTranscripts(Transcripts):
@@ -14,6 +16,7 @@ class MemoryTranscripts(Transcripts):
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, str], list[bytes]] = {}
+        self._kept: dict[str, list[bytes]] = {}
 
     async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         for line in lines:
@@ -34,6 +37,31 @@ class MemoryTranscripts(Transcripts):
 
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
         return list(self._files.get((session_id, agent_id), ()))
+
+    async def tree(self, session_id: str, agent_id: str) -> Tree:
+        return read_tree(self._files.get((session_id, agent_id), ()))
+
+    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+        tree = await self.tree(session_id, agent_id)
+        return TranscriptPage(tree.lines[after : after + limit], len(tree.lines))
+
+    async def context(self, session_id: str, agent_id: str) -> Context:
+        return context(await self.tree(session_id, agent_id))
+
+    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+        if (session_id, agent_id) in self._files:
+            raise FileExistsError(session_id)
+        self._files[session_id, agent_id] = list(lines)
+
+    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+        old = self._files.get((session_id, agent_id), [])
+        made = change(b"".join(line + b"\n" for line in old))
+        if made is None:
+            return None
+        kept = f"{session_id}.jsonl.kept-{len(self._kept)}"
+        self._kept[kept] = old
+        self._files[session_id, agent_id] = list(made)
+        return kept
 
     async def close(self) -> None:
         """Nothing waits."""

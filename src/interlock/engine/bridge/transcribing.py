@@ -22,6 +22,16 @@ class Transcriber:
         """Give entries ids of their own, before the commit, and their place below the leaf."""
         return [self._line(draft, at, entropy) for draft in drafts]
 
+    def knows(self, entry_id: str) -> bool:
+        """Whether the transcript has this entry."""
+        return entry_id in self._ids
+
+    def rejoin(self, leaf: str | None, ids: set[str]) -> None:
+        """Go on in a file that was written anew (X-4)."""
+        self._ids |= ids
+        if self.leaf not in ids:
+            self.leaf = leaf
+
     def _line(self, draft: Draft, at: str, entropy: Callable[[int], bytes]) -> TranscriptLine:
         entry_id = new_entry_id(self._ids, entropy)
         line = entry_line(draft, entry_id, self.leaf, at)

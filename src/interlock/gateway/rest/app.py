@@ -25,6 +25,7 @@ from interlock.gateway.rest import (
     signing_keys,
     status,
     tickets,
+    transcripts,
     webhooks,
 )
 from interlock.gateway.rest.answers import json_answer, problem_answer, raw_answer
@@ -55,7 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS,
+    *tickets.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS,
 )
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from interlock.command.policy import Policy
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.draining import Drains
+from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.pairing import Pairings
@@ -33,6 +34,11 @@ class Desk(Protocol):
 
     @property
     def viewers(self) -> Viewers: ...
+
+    @property
+    def transcripts(self) -> TranscriptDesk | None:
+        """What is done with transcripts (X-6); None where none are kept."""
+        ...
 
     def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Awaitable[Command]: ...
 

@@ -1,0 +1,320 @@
+"""A transcript file with an index beside it, so that opening it costs the same at any length (X-7).
+
+The index, `<file>.index`, says where each entry begins, which is its parent, of which sort it is, and where an id
+stands. It is made from the file and never trusted over it: it counts only for the very file, size and instants that it
+was made from, every line that is read through it is checked against it, and at the first difference the file is read
+anew. To delete it loses nothing. Files that are small, damaged or of an older version have none.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple, Self
+from zlib import crc32
+
+from interlock.backends.jsonl.files import read_lines
+from interlock.backends.jsonl.publishing import MODE
+from interlock.session.context import Context, context
+from interlock.session.entries import VERSION
+from interlock.session.tree import Node, Tree, read_object, read_tree
+
+INDEX_MIN_BYTES = 1024 * 1024
+"""A smaller file is read whole: that is quicker than to keep an index of it."""
+SETTLED_NS = 100_000_000
+"""A file that changed so shortly before it was indexed could change again within the same tick of its clock."""
+
+_MAGIC = b"ILKTREE1"
+_HEAD = struct.Struct("<8sQQQQQQQQ")
+"""Magic; device, inode, size, mtime and ctime of the file; when the index was made; entries; CRC-32 of what follows."""
+_CHECKED = _HEAD.size + 8
+_NO_PARENT = -1
+_MESSAGE, _COMPACTION, _THINKING, _OTHER = range(4)
+_SORTS = {"message": _MESSAGE, "compaction": _COMPACTION, "thinking_level_change": _THINKING}
+
+
+class _Stale(Exception):
+    """The file is not what its index says."""
+
+
+class _Index(NamedTuple):
+    """What the index holds, as it lies in memory."""
+
+    starts: Sequence[int]
+    """Where each entry begins, and where the last one ends."""
+    keys: Sequence[int]
+    """CRC-32 of the id, then its place, as one number each; ascending."""
+    parents: Sequence[int]
+    sorts: Sequence[int]
+    body: memoryview
+    crc: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is as it was written. This reads all of it, so a page, whose lines speak for themselves, does
+        without."""
+        return crc32(self.body) == self.crc
+
+
+class Indexed:
+    """One transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
+
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._path = path
+        self._now_ns = now_ns
+        self._fd = -1
+        self._index: _Index | None = None
+        self._tree: Tree | None = None
+        self._checked_whole = False
+        self.from_index = False
+        """Whether the file was opened by its index alone."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            self._tree = read_tree(())
+            return self
+        self._index = _load(index_path(self._path), os.fstat(self._fd))
+        self.from_index = self._index is not None
+        if self._index is None:
+            self._read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._index = self._tree = None
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the file has."""
+        return len(self._index.parents) if self._index is not None else len(self._whole().nodes)
+
+    def page(self, after: int, limit: int) -> list[bytes]:
+        """Lines of the entries behind the first `after`, `limit` at the most."""
+        until = min(after + limit, self.entries)
+        return [line for _, line in self._lines(range(after, until))] if after < until else []
+
+    def place(self, entry_id: str) -> int | None:
+        """Where an entry stands among all, None where there is none of that id."""
+        index = self._trusted()
+        if index is None:
+            return self._whole().at.get(entry_id)
+        low = crc32(entry_id.encode("utf-8", "surrogatepass")) << 32
+        at = bisect_left(index.keys, low)
+        while at < len(index.keys) and index.keys[at] >> 32 == low >> 32:
+            place = index.keys[at] & 0xFFFFFFFF
+            if any(node.id == entry_id for node, _ in self._lines([place])):
+                return place
+            at += 1
+        return None
+
+    def context(self) -> Context:
+        """What the file puts before a model (X-1), reading only what that needs."""
+        index = self._trusted()
+        if index is not None:
+            try:
+                found = self._contributing(index)
+            except _Stale:
+                self._read()
+            else:
+                if found is not None:
+                    return found
+        return context(self._whole())
+
+    # --- through the index ---
+    def _trusted(self) -> _Index | None:
+        if self._index is not None and not self._checked_whole:
+            self._checked_whole = self._index.whole
+            if not self._checked_whole:
+                self._read()
+        return self._index
+
+    def _contributing(self, index: _Index) -> Context | None:
+        path = _path(list(index.parents))
+        sorts = bytes(index.sorts)
+        kept = 0
+        compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
+        if compacted is not None:
+            kept = self._first_kept(path, compacted)
+        pairs = self._checked(path[kept:])
+        level = next((at for at in range(kept - 1, -1, -1) if sorts[path[at]] == _THINKING), None)
+        if level is not None:
+            pairs = [*self._checked([path[level]]), *pairs]
+        found = context(_chained(pairs))
+        # Who answered last stands above what is kept: that is looked for in the whole file.
+        return found if found.model is not None or kept == 0 else None
+
+    def _first_kept(self, path: list[int], compacted: int) -> int:
+        entry = read_object(self._checked([path[compacted]])[0][1]) or {}
+        first = entry.get("firstKeptEntryId")
+        place = self.place(first) if isinstance(first, str) else None
+        at = bisect_left(path, place) if place is not None else compacted
+        return at if at < compacted and path[at] == place else compacted
+
+    def _checked(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        """Read entries of a path, and hold each against the one before it. Raises _Stale."""
+        index = self._index
+        assert index is not None
+        pairs = self._through(index, places)
+        for at in range(1, len(pairs)):
+            if index.parents[places[at]] == places[at - 1] and pairs[at][0].parent_id != pairs[at - 1][0].id:
+                raise _Stale
+        return pairs
+
+    def _lines(self, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        if self._index is not None:
+            try:
+                return self._through(self._index, places)
+            except _Stale:
+                self._read()
+        tree = self._whole()
+        return [(tree.nodes[place], tree.lines[place]) for place in places if place < len(tree.nodes)]
+
+    def _through(self, index: _Index, places: Sequence[int]) -> list[tuple[Node, bytes]]:
+        lines: list[bytes] = []
+        at = 0
+        while at < len(places):
+            last = at
+            while last + 1 < len(places) and places[last + 1] == places[last] + 1:
+                last += 1
+            start, end = index.starts[places[at]], index.starts[places[last] + 1]
+            if not 0 <= start < end <= os.fstat(self._fd).st_size:
+                raise _Stale
+            read = os.pread(self._fd, end - start, start).removesuffix(b"\n").split(b"\n")
+            if len(read) != last + 1 - at:
+                raise _Stale
+            lines += read
+            at = last + 1
+        tree = read_tree(lines)
+        if len(tree.nodes) != len(places):
+            raise _Stale
+        return list(zip(tree.nodes, tree.lines, strict=True))
+
+    # --- without it ---
+    def _whole(self) -> Tree:
+        if self._tree is None:
+            self._read()
+        assert self._tree is not None
+        return self._tree
+
+    def _read(self) -> None:
+        """Read the file, and make its index anew where it may have one."""
+        self._index = None
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        before = os.fstat(self._fd)
+        lines = read_lines(self._fd)
+        self._tree = read_tree(lines)
+        now_ns = self._now_ns()
+        if before.st_size >= INDEX_MIN_BYTES and _same(before, os.fstat(self._fd)) and \
+                now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS:
+            made = _made(lines, self._tree)
+            if made is not None:
+                _keep(index_path(self._path), before, now_ns, made)
+
+
+def index_path(path: Path) -> Path:
+    """Where a transcript's index lies."""
+    return path.with_name(path.name + ".index")
+
+
+def _path(parents: list[int]) -> list[int]:
+    """Places from the root to the last entry. Raises _Stale for a parent below its child, which no sound file has."""
+    here = len(parents) - 1
+    path: list[int] = []
+    while here >= 0:
+        path.append(here)
+        parent = parents[here]
+        if parent >= here:
+            raise _Stale
+        here = parent
+    path.reverse()
+    return path
+
+
+def _chained(pairs: list[tuple[Node, bytes]]) -> Tree:
+    """A tree of one path: what was left out between two entries leaves no gap."""
+    nodes: list[Node] = []
+    for node, _ in pairs:
+        nodes.append(Node(node.type, node.id, nodes[-1].id if nodes else None, node.message))
+    return Tree(None, nodes, [line for _, line in pairs], {node.id: at for at, node in enumerate(nodes)}, [], VERSION)
+
+
+def _made(lines: list[bytes], tree: Tree) -> tuple[array[int], array[int], array[int], bytes] | None:
+    """An index of a sound file of this version: header, entries, a line feed after each, every parent above."""
+    nodes = tree.nodes
+    if tree.version != VERSION or tree.damaged or len(tree.at) != len(nodes) or not nodes \
+            or len(lines) != len(nodes) + 2 or lines[-1] or lines[1] is not tree.lines[0]:
+        return None
+    starts = array("Q", list(accumulate((len(line) + 1 for line in lines[:-1]), initial=0))[1:])
+    at = tree.at
+    parents = array("i", [_NO_PARENT if node.parent_id is None else at.get(node.parent_id, _NO_PARENT)
+                          for node in nodes])
+    if any(parent >= place for place, parent in enumerate(parents)):
+        return None
+    keys = array("Q", sorted(crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | place
+                             for entry_id, place in at.items()))
+    return starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes)
+
+
+def _stamp(stat: os.stat_result) -> tuple[int, int, int, int, int]:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _same(one: os.stat_result, other: os.stat_result) -> bool:
+    return _stamp(one) == _stamp(other)
+
+
+def _keep(path: Path, stat: os.stat_result, now_ns: int, made: tuple[array[int], array[int], array[int], bytes]
+          ) -> None:
+    """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
+    starts, keys, parents, sorts = made
+    body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts))
+    head = _HEAD.pack(_MAGIC, *_stamp(stat), now_ns, len(parents), crc32(body))
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, MODE),
+                       "wb") as file:
+            file.write(head + crc32(head).to_bytes(8, "little"))
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _load(path: Path, stat: os.stat_result) -> _Index | None:
+    """Open an index that was made of this very file; None where there is none, or another's."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        head = os.pread(fd, _CHECKED, 0)
+        if len(head) < _CHECKED or crc32(head[: _HEAD.size]).to_bytes(8, "little") != head[_HEAD.size:]:
+            return None
+        magic, *stamp, _, count, crc = _HEAD.unpack_from(head)
+        size = _CHECKED + 8 * (count + 1) + 8 * count + 4 * count + count
+        if magic != _MAGIC or tuple(stamp) != _stamp(stat) or os.fstat(fd).st_size != size:
+            return None
+        view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(fd)
+    keys = _CHECKED + 8 * (count + 1)
+    parents = keys + 8 * count
+    sorts = parents + 4 * count
+    return _Index(view[_CHECKED:keys].cast("Q"), view[keys:parents].cast("Q"), view[parents:sorts].cast("i"),
+                  view[sorts:], view[_CHECKED:], crc)

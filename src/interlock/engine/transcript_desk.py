@@ -1,0 +1,296 @@
+"""What people do with transcripts: read, label, branch, fork, take in, repair (X-4, X-6).
+
+An entry is added by its session's lane alone, as every other (X-3). A fork or an import is a file first and a session
+then: a file without a session is nothing to anybody, a session without its file would be a lie. Each change is audited
+in the transaction that makes it, and looked for in the file before it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from interlock.engine.bridge.controlled import check_controlled
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.orders import who_is
+from interlock.engine.lanes import Lanes
+from interlock.engine.routing import Router
+from interlock.engine.transcript_writer import TranscriptWriter
+from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.ports.transcripts import Transcripts
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.resources import FeedEvent, Target
+from interlock.session import editing
+from interlock.session.context import Context
+from interlock.session.doctor import Report, examine, mend
+from interlock.session.entries import VERSION, Draft, Header, Label
+from interlock.session.keys import run_key
+from interlock.session.tree import Tree, read_tree
+
+T = TypeVar("T")
+
+AUDIT_ACTION = "transcript"
+_state_decoder = msgspec.json.Decoder(LaneState)
+
+
+class Added(NamedTuple):
+    """An entry that was added: it is the leaf now."""
+
+    session_id: str
+    entry_id: str
+    parent_id: str | None
+
+
+class Begun(NamedTuple):
+    """A session that began with a transcript, and what was found in what it was made of."""
+
+    record: SessionRecord
+    entries: int
+    report: Report | None = None
+
+
+class Repaired(NamedTuple):
+    """What was wrong, and under which name the damaged file is kept; None where nothing was wrong."""
+
+    report: Report
+    kept: str | None
+
+
+class TranscriptDesk:
+    """Raises Problem for whatever is refused. Whoever calls it has checked that the session is the tenant's."""
+
+    def __init__(self, ledger: Ledger, transcripts: Transcripts, writer: TranscriptWriter, lanes: Lanes,
+                 router: Router) -> None:
+        self._ledger = ledger
+        self._transcripts = transcripts
+        self._writer = writer
+        self._lanes = lanes
+        self._router = router
+
+    # --- reading ---
+    async def tree(self, record: SessionRecord) -> Tree:
+        """The whole transcript as it is now."""
+        await self._settle(record)
+        return await self._kept(self._transcripts.tree(record.session_id, record.agent_id))
+
+    async def page(self, record: SessionRecord, after: int, limit: int) -> tuple[list[bytes], int]:
+        """Lines of the entries behind the first `after`, and how many entries there are."""
+        await self._settle(record)
+        found = await self._kept(self._transcripts.page(record.session_id, record.agent_id, after, limit))
+        return found.lines, found.entries
+
+    async def context(self, record: SessionRecord) -> Context:
+        """What the transcript puts before a model (X-1)."""
+        await self._settle(record)
+        return await self._kept(self._transcripts.context(record.session_id, record.agent_id))
+
+    async def lines(self, record: SessionRecord) -> list[bytes]:
+        """Every line as the file has it, the header first."""
+        await self._settle(record)
+        return await self._kept(self._transcripts.read(record.session_id, record.agent_id))
+
+    async def examine(self, record: SessionRecord) -> Report:
+        """What is wrong with the file (X-4)."""
+        found: list[Report] = []
+
+        def look(data: bytes) -> None:
+            found.append(examine(data))
+
+        await self._settle(record)
+        await self._rewrite(record, look)
+        return found[0] if found else examine(b"")
+
+    # --- entries ---
+    async def label(self, principal: Principal, record: SessionRecord, entry_id: str, label: str | None,
+                    remember: Callable[[Added], IdempotencyRecord]) -> Added:
+        """Label an entry, or take its label away with None (X-6)."""
+        if label is not None and not 0 < len(label.strip()) <= editing.MAX_LABEL_CHARS:
+            raise _wrong("/label", f"a label has 1 to {editing.MAX_LABEL_CHARS} characters; null takes it away")
+        draft = Label(entry_id, label.strip() if label is not None else None)
+        added = await self._add(principal, record, entry_id, "label", lambda _: (draft, None), remember)
+        if (await self.tree(record)).labels().get(entry_id) != draft.label:
+            raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
+        return added
+
+    async def branch(self, principal: Principal, record: SessionRecord, entry_id: str, summary: str | None,
+                     remember: Callable[[Added], IdempotencyRecord]) -> Added:
+        """Go on from an earlier entry: what is appended next hangs below it (X-6)."""
+
+        def draft(leaf: str | None) -> tuple[Draft, str | None]:
+            return editing.branch_draft(summary, entry_id, leaf), entry_id
+
+        added = await self._add(principal, record, entry_id, "branch", draft, remember)
+        tree = await self.tree(record)
+        place = tree.place(added.entry_id)
+        if place is None or tree.nodes[place].parent_id != entry_id:
+            raise Problem("Unavailable", f"the branch below {entry_id} cannot be seen in the transcript yet")
+        return added
+
+    async def _add(self, principal: Principal, record: SessionRecord, entry_id: str, what: str,
+                   make: Callable[[str | None], tuple[Draft, str | None]],
+                   remember: Callable[[Added], IdempotencyRecord]) -> Added:
+        """`make` gives the entry and the parent that it is to have instead of the leaf."""
+        if (await self.tree(record)).place(entry_id) is None:
+            raise Problem("NotFound", f"the transcript of session {record.session_id} has no entry {entry_id}",
+                          hint="List them with `GET /v1/sessions/{id}/tree`.")
+        shell = await self._lanes.lane(record.session_id)
+        assert shell is not None, "the session is there, and sessions are never removed"
+
+        def decide(lane: Lane) -> Added:
+            transcriber = lane.transcriber
+            assert transcriber is not None, "a lane keeps a transcript where there is a desk for it"
+            if what == "branch":
+                _check_still(lane)
+            made, parent = make(transcriber.leaf)
+            if parent is not None:
+                transcriber.leaf = parent
+            parent = transcriber.leaf
+            lane.transcribe([made])
+            added = Added(record.session_id, transcriber.leaf or "", parent)
+            lane.audit(AUDIT_ACTION, who_is(principal), {"op": what, "entry": added.entry_id, "target": entry_id})
+            lane.out.writes.append(PutIdempotency(remember(added)))
+            return added
+
+        return await shell.call(decide)
+
+    # --- sessions ---
+    async def fork(self, principal: Principal, record: SessionRecord, entry_id: str | None,
+                   remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
+        """Begin a session with the path to an entry, the leaf where none is named; this one stays as it is (X-6)."""
+        tree = await self.tree(record)
+        leaf = tree.place(entry_id)
+        if leaf is None:
+            what = f"no entry {entry_id}" if entry_id is not None else "no entry yet"
+            raise Problem("NotFound", f"the transcript of session {record.session_id} has {what}",
+                          hint="List them with `GET /v1/sessions/{id}/tree`.")
+        source = _state_decoder.decode(record.machine)
+        session_id = uuid4(self._lanes.entropy(16))
+        fresh = LaneState(
+            session_id=session_id, tenant_id=record.tenant_id, session_key=run_key(record.agent_id, session_id),
+            agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace,
+            created_ms=self._lanes.clock.now_ms(), permission=source.permission, trusted_kinds=source.trusted_kinds,
+        )
+        header = self._header(fresh, f"{record.session_id}.jsonl")
+        lines = editing.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
+        return await self._begin(principal, fresh, lines, {"op": "fork", "of": record.session_id}, None, remember)
+
+    async def take_in(self, principal: Principal, target: Target, data: bytes,
+                      remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
+        """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
+        fresh = self._router.begin(principal, target)
+        try:
+            found = editing.import_lines(data, self._header(fresh, None), self._lanes.entropy)
+        except editing.NothingToImport as error:
+            raise _wrong("/content", str(error)) from None
+        return await self._begin(principal, fresh, found.lines, {"op": "import"}, found.report, remember)
+
+    async def _begin(self, principal: Principal, fresh: LaneState, lines: list[bytes], meta: dict[str, Any],
+                     report: Report | None, remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
+        await self._kept(self._transcripts.publish(fresh.session_id, fresh.agent_id, lines))
+        tree = read_tree(lines)
+        shell = await self._lanes.lane(fresh.session_id, fresh)
+        assert shell is not None, "a lane that begins is there"
+
+        def decide(lane: Lane) -> Begun:
+            if lane.transcriber is not None and tree.nodes:
+                lane.transcriber.rejoin(tree.nodes[-1].id, set(tree.at))
+                lane.state.transcript_leaf = lane.transcriber.leaf
+            who = who_is(principal)
+            lane.audit(AUDIT_ACTION, who, {**meta, "entries": len(tree.nodes)})
+            lane.feed(FeedEvent(event="session", at=lane.at, id=fresh.session_id, state=lane.session_state(),
+                                session_id=fresh.session_id, by=who["id"]))
+            begun = Begun(lane.snapshot().record, len(tree.nodes), report)
+            lane.out.writes.append(PutIdempotency(remember(begun)))
+            return begun
+
+        begun: Begun = await shell.call(decide)
+        if len((await self.tree(begun.record)).nodes) != begun.entries \
+                or await self._ledger.session(fresh.session_id) is None:
+            raise Problem("Unavailable", f"session {fresh.session_id} cannot be seen yet")
+        return begun
+
+    def _header(self, state: LaneState, parent_session: str | None) -> Header:
+        return Header(version=VERSION, id=state.session_id, timestamp=iso(self._lanes.clock.now_ms()),
+                      cwd=state.workspace, parent_session=parent_session)
+
+    # --- repair ---
+    async def repair(self, principal: Principal, record: SessionRecord,
+                     remember: Callable[[Repaired], IdempotencyRecord]) -> Repaired:
+        """Put a whole file in the place of a damaged one, which is kept (X-4). A sound one stays as it is."""
+        shell = await self._lanes.lane(record.session_id)
+        assert shell is not None, "the session is there, and sessions are never removed"
+
+        def note(lane: Lane) -> None:
+            _check_still(lane)
+            lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair"})
+
+        await self._settle(record)
+        await shell.call(note)
+        header = Header(version=VERSION, id=record.session_id, timestamp=iso(record.created_ms), cwd=record.workspace)
+        reports: list[Report] = []
+
+        def change(data: bytes) -> list[bytes] | None:
+            made = mend(data, header, self._lanes.entropy)
+            reports.append(made.report)
+            return None if made.report.sound else made.lines
+
+        kept = await self._rewrite(record, change)
+        repaired = Repaired(reports[0] if reports else examine(b""), kept)
+        after = await self.examine(record)
+        if not after.sound:
+            raise Problem("InternalError", f"the repaired transcript is not sound: {', '.join(after.counts)}")
+        ids = await self._kept(self._transcripts.ids(record.session_id, record.agent_id))
+
+        def rejoin(lane: Lane) -> None:
+            if lane.transcriber is not None:
+                lane.transcriber.rejoin(after.leaf, ids)
+                lane.state.transcript_leaf = lane.transcriber.leaf
+            lane.out.writes.append(PutIdempotency(remember(repaired)))
+
+        shell = await self._lanes.lane(record.session_id)
+        assert shell is not None, "the session is there, and sessions are never removed"
+        await shell.call(rejoin)
+        return repaired
+
+    # --- inside ---
+    async def _settle(self, record: SessionRecord) -> None:
+        try:
+            await self._writer.settle(record.session_id)
+        except (OSError, ValueError) as error:
+            raise _unavailable(error) from None
+
+    async def _rewrite(self, record: SessionRecord, change: Callable[[bytes], list[bytes] | None]) -> str | None:
+        try:
+            return await self._transcripts.rewrite(record.session_id, record.agent_id, change)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise _unavailable(error) from None
+
+    async def _kept(self, asked: Awaitable[T]) -> T:
+        try:
+            return await asked
+        except (OSError, ValueError) as error:
+            raise _unavailable(error) from None
+
+
+def _check_still(lane: Lane) -> None:
+    """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
+    check_controlled(lane)
+    if lane.active is not None or lane.state.machine.phase == "turn" or lane.state.compacting is not None:
+        raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
+                      hint="Wait until it is idle, or cancel what runs.")
+
+
+def _wrong(pointer: str, detail: str) -> Problem:
+    return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),))
+
+
+def _unavailable(error: Exception) -> Problem:
+    return Problem("Unavailable", f"the transcript cannot be read or written: {error}", headers={"Retry-After": "1"})

@@ -1,0 +1,314 @@
+"""Operations on transcripts: read, fork, label, branch, export, import, examine, repair (X-4, X-6).
+
+What a transcript holds is the raw view of a conversation, so that only who may see that may read it (S-6).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from interlock.engine.transcript_desk import Added, Begun, Repaired, TranscriptDesk
+from interlock.gateway.rest import cursors
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.sessions import find_session
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord
+from interlock.protocol.resources import Body, Session, Target
+from interlock.session.doctor import Report
+from interlock.session.rendering import markdown, page
+
+NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"
+FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HTML, "html")}
+MAX_TREE_NODES = 100_000
+"""A tree is told whole up to here; a longer one by its newest nodes, and says so."""
+
+
+class LabelBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/labels`: a label of an entry; null takes it away."""
+
+    entry_id: str
+    label: str | None
+    idempotency_key: str | None = None
+
+
+class BranchBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/branches`: what is appended next hangs below `entry_id`; `summary` tells of what is
+    left, and is in context."""
+
+    entry_id: str
+    summary: str | None = None
+    idempotency_key: str | None = None
+
+
+class ForkBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/fork`: a session with the path to `entry_id`, the leaf where none is named."""
+
+    entry_id: str | None = None
+    idempotency_key: str | None = None
+
+
+class ImportBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/import`: `content` is a transcript file's text, version 1 to 3."""
+
+    content: str
+    agent_id: str
+    runner_id: str | None = None
+    workspace: str | None = None
+    idempotency_key: str | None = None
+
+
+class RepairBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/repair`."""
+
+    idempotency_key: str | None = None
+
+
+class TranscriptPageAnswer(msgspec.Struct, frozen=True):
+    """A page of entries in file order, each as the file has it."""
+
+    items: list[msgspec.Raw]
+    next_cursor: str | None
+    has_more: bool
+
+
+class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry's place. `parent_id` is null for a root and for an entry whose parent is lost."""
+
+    id: str
+    parent_id: str | None
+    type: str
+    role: str | None = None
+    label: str | None = None
+
+
+class TreeAnswer(msgspec.Struct, frozen=True):
+    """The tree, in file order; the leaf is the last entry (X-1)."""
+
+    nodes: list[TreeNode]
+    leaf: str | None
+    entries: int
+    has_more: bool
+    """There are older nodes than these."""
+
+
+class ModelName(msgspec.Struct, frozen=True):
+    """The model that a context ends with."""
+
+    provider: str
+    model_id: str
+
+
+class ContextAnswer(msgspec.Struct, frozen=True):
+    """What is put before a model (X-1)."""
+
+    messages: list[msgspec.Raw]
+    model: ModelName | None
+    thinking_level: str
+
+
+class AddedEntry(msgspec.Struct, frozen=True):
+    """An entry that was added; it is the leaf now."""
+
+    session_id: str
+    entry_id: str
+    parent_id: str | None
+
+
+class BegunSession(msgspec.Struct, frozen=True):
+    """A session that began with a transcript. `report` says what an imported text had wrong with it."""
+
+    session: Session
+    entries: int
+    report: Report | None = None
+
+
+class RepairedTranscript(msgspec.Struct, frozen=True):
+    """What was wrong, and the name under which the damaged file is kept beside the repaired one."""
+
+    report: Report
+    kept: str | None
+
+
+class _Role(msgspec.Struct):
+    role: str | None = None
+
+
+async def transcript(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/transcript: entries by the page; `last` begins so many before the end."""
+    record = await find_session(call)
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    scope, text = f"transcript/{record.session_id}", call.query("cursor")
+    desk = _desk(call)
+    after = int(cursors.place(scope, text, "cursor")) if text else 0
+    if call.query("last") is not None:
+        if text:
+            raise Problem("InvalidPayload", "`last` and `cursor` exclude each other.")
+        last = call.number("last", PAGE_DEFAULT, 1, PAGE_MAX)
+        after = max(0, (await desk.page(record, 0, 0))[1] - last)
+        limit = max(limit, last)
+    lines, entries = await desk.page(record, after, limit)
+    until = after + len(lines)
+    following = cursors.cursor(scope, until) if until < entries else None
+    return json_answer(TranscriptPageAnswer(list(map(_as_json, lines)), following, until < entries))
+
+
+async def tree(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/tree."""
+    found = await _desk(call).tree(await find_session(call))
+    labels = found.labels()
+    first = max(0, len(found.nodes) - MAX_TREE_NODES)
+    nodes = [TreeNode(id=node.id, parent_id=node.parent_id if node.parent_id in found.at else None, type=node.type,
+                      role=_role(node.message), label=labels.get(node.id)) for node in found.nodes[first:]]
+    return json_answer(TreeAnswer(nodes, found.nodes[-1].id if nodes else None, len(found.nodes), first > 0))
+
+
+async def context(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/context."""
+    found = await _desk(call).context(await find_session(call))
+    model = ModelName(*found.model) if found.model is not None else None
+    return json_answer(ContextAnswer([_as_json(bytes(raw)) for raw in found.raw], model, found.thinking_level))
+
+
+async def export(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/export: the file as it is, or the path to the leaf for people to read."""
+    record = await find_session(call)
+    media, ending = FORMATS[call.choice("format", tuple(FORMATS)) or "jsonl"]
+    if media == NDJSON:
+        body = b"".join(line + b"\n" for line in await _desk(call).lines(record))
+    else:
+        found = await _desk(call).tree(record)
+        body = (markdown(found) if media == MARKDOWN else page(found)).encode("utf-8", "replace")
+    return Response(body, headers={
+        "Content-Disposition": f'attachment; filename="{record.session_id}.{ending}"', "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'",
+    }, media_type=media)
+
+
+async def doctor(call: Call) -> ASGIApp:
+    """GET /sessions/{id}/doctor: what is wrong with the transcript's file (X-4)."""
+    return json_answer(await _desk(call).examine(await find_session(call)))
+
+
+async def label(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/labels."""
+    record = await find_session(call)
+    added = await _desk(call).label(call.principal, record, call.body.entry_id, call.body.label, _keeper(call, _added))
+    return _answer(call, _added(call, added))
+
+
+async def branch(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/branches."""
+    record = await find_session(call)
+    added = await _desk(call).branch(call.principal, record, call.body.entry_id, call.body.summary,
+                                     _keeper(call, _added))
+    return _answer(call, _added(call, added))
+
+
+async def fork(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/fork."""
+    record = await find_session(call)
+    begun = await _desk(call).fork(call.principal, record, call.body.entry_id, _keeper(call, _begun))
+    return _answer(call, _begun(call, begun))
+
+
+async def take_in(call: Call) -> ASGIApp:
+    """POST /sessions/import."""
+    body = call.body
+    target = Target(agent_id=body.agent_id, runner_id=body.runner_id, workspace=body.workspace)
+    begun = await _desk(call).take_in(call.principal, target, body.content.encode("utf-8"), _keeper(call, _begun))
+    return _answer(call, _begun(call, begun))
+
+
+async def repair(call: Call) -> ASGIApp:
+    """POST /sessions/{id}/repair: a whole file in the place of a damaged one, which is kept."""
+    repaired = await _desk(call).repair(call.principal, await find_session(call), _keeper(call, _repaired))
+    return _answer(call, _repaired(call, repaired))
+
+
+Shown = tuple[int, bytes, dict[str, str]]
+"""Status, body and headers of an answer."""
+
+
+def _keeper(call: Call, show: Any) -> Any:
+    """Make what keeps an answer under the request's key (M-2)."""
+    memory = call.memory
+    assert memory is not None
+
+    def remember(outcome: Any) -> IdempotencyRecord:
+        return memory.keep(*show(call, outcome))
+
+    return remember
+
+
+def _answer(call: Call, shown: Shown) -> Response:
+    kept = call.memory.record if call.memory is not None else None
+    return raw_answer(kept.body, kept.status, kept.headers) if kept is not None else raw_answer(
+        shown[1], shown[0], shown[2])
+
+
+def _added(_: Call, added: Added) -> Shown:
+    return 201, encode(AddedEntry(*added)), {"Location": f"/v1/sessions/{added.session_id}/transcript"}
+
+
+def _begun(call: Call, begun: Begun) -> Shown:
+    session = call.front.desk.session_resource(begun.record)
+    return 201, encode(BegunSession(session, begun.entries, begun.report)), {
+        "Location": f"/v1/sessions/{begun.record.session_id}"}
+
+
+def _repaired(_: Call, repaired: Repaired) -> Shown:
+    return 200, encode(RepairedTranscript(repaired.report, repaired.kept)), {}
+
+
+def _desk(call: Call) -> TranscriptDesk:
+    desk = call.front.desk.transcripts
+    if desk is None:
+        raise Problem("NotFound", "This gateway keeps no transcripts.")
+    return desk
+
+
+def _as_json(line: bytes) -> msgspec.Raw:
+    """A line as it is; one that is not UTF-8 as it is read."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        line = line.decode("utf-8", "replace").encode()
+    return msgspec.Raw(line)
+
+
+def _role(message: msgspec.Raw) -> str | None:
+    try:
+        return msgspec.json.decode(message, type=_Role).role if len(message) else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+_SESSION = "/sessions/{session_id}"
+_READ = ("Unavailable",)
+_CHANGE = ("Conflict", "NotFound", "Unavailable")
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", f"{_SESSION}/transcript", "getTranscript", transcript, RAW_VIEWERS, ("cursor", "limit", "last"),
+              answers=TranscriptPageAnswer, codes=_READ),
+    Operation("GET", f"{_SESSION}/tree", "getTranscriptTree", tree, RAW_VIEWERS, answers=TreeAnswer, codes=_READ),
+    Operation("GET", f"{_SESSION}/context", "getContext", context, RAW_VIEWERS, answers=ContextAnswer, codes=_READ),
+    Operation("GET", f"{_SESSION}/export", "exportTranscript", export, RAW_VIEWERS, ("format",),
+              media=(NDJSON, MARKDOWN, HTML), codes=_READ),
+    Operation("GET", f"{_SESSION}/doctor", "examineTranscript", doctor, RAW_VIEWERS, answers=Report, codes=_READ),
+    Operation("POST", f"{_SESSION}/labels", "labelEntry", label, OPERATORS, body=LabelBody, answers=AddedEntry,
+              status=201, codes=_CHANGE),
+    Operation("POST", f"{_SESSION}/branches", "branchTranscript", branch, OPERATORS, body=BranchBody,
+              answers=AddedEntry, status=201, codes=_CHANGE),
+    Operation("POST", f"{_SESSION}/fork", "forkSession", fork, OPERATORS, body=ForkBody, body_optional=True,
+              answers=BegunSession, status=201, codes=_CHANGE),
+    Operation("POST", f"{_SESSION}/repair", "repairTranscript", repair, OPERATORS, body=RepairBody,
+              body_optional=True, answers=RepairedTranscript, codes=_CHANGE),
+    Operation("POST", "/sessions/import", "importTranscript", take_in, OPERATORS, body=ImportBody,
+              answers=BegunSession, status=201, codes=_CHANGE),
+)

@@ -1,0 +1,67 @@
+"""What people do with a transcript's tree: fork a path of it, take one in from elsewhere (X-6). Pure: lines in and out.
+
+Nothing that is there is ever changed: a branch and a label are entries of their own, a fork is a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.session.doctor import Report, mend
+from interlock.session.entries import BranchSummary, Custom, Draft, Header, Label, entry_line, new_entry_id
+from interlock.session.tree import Tree, read_tree
+
+BRANCH = "interlock.branch"
+"""`customType` of the entry that begins a branch without a summary: the leaf must be an entry, and says whence."""
+MAX_LABEL_CHARS = 200
+
+
+class NothingToImport(ValueError):
+    """A text holds no entry that could be read."""
+
+
+class Imported(NamedTuple):
+    """A transcript of version 3 for a session here, and what was found on the way."""
+
+    lines: list[bytes]
+    report: Report
+
+
+def fork(tree: Tree, leaf: int, header: Header, at: str, entropy: Callable[[int], bytes]) -> list[bytes]:
+    """Write the path to the entry at `leaf` as a transcript of its own, with the labels that its entries have now.
+
+    Entries stay as they are, their ids too, so that both files tell what they share.
+    """
+    path = tree.path(leaf)
+    ids = {tree.nodes[place].id for place in path}
+    lines = [msgspec.json.encode(header), *(tree.lines[place] for place in path)]
+    root = tree.nodes[path[0]]
+    if root.parent_id is not None:
+        lines[1] = msgspec.json.encode({**tree.entry(path[0]), "parentId": None})
+    known = read_tree(lines).labels()
+    last = tree.nodes[path[-1]].id
+    for target, label in tree.labels().items():
+        if target in ids and known.get(target) != label:
+            entry_id = new_entry_id(ids, entropy)
+            lines.append(entry_line(Label(target, label), entry_id, last, at))
+            ids.add(entry_id)
+            last = entry_id
+    return lines
+
+
+def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> Imported:
+    """Take in a transcript of versions 1 to 3, whoever wrote it; what is damaged is mended. Raises NothingToImport."""
+    mended = mend(data, header, entropy)
+    if len(mended.lines) < 2:
+        raise NothingToImport("it holds no entry of a transcript")
+    return Imported([msgspec.json.encode(header), *mended.lines[1:]], mended.report)
+
+
+def branch_draft(summary: str | None, parent: str, leaf: str | None) -> Draft:
+    """What begins a branch below `parent`: a summary of what is left, which is in context, or a mark, which is not."""
+    if summary:
+        return BranchSummary(parent, summary)
+    return Custom(BRANCH, {"from": leaf})

@@ -1,0 +1,127 @@
+"""A transcript's path for people to read: Markdown and HTML (X-6). Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from interlock.session.tree import Tree
+
+TITLES = {"user": "User", "assistant": "Assistant", "toolResult": "Tool result", "bashExecution": "Shell",
+          "custom": "Note"}
+_FENCE = re.compile(r"`{3,}")
+
+
+class Section(NamedTuple):
+    """One entry as it is read: a title, prose, and what must stay as it is (tool calls, output)."""
+
+    entry_id: str
+    title: str
+    prose: str
+    literal: str = ""
+
+
+def sections(tree: Tree, leaf: int | None = None) -> Iterator[Section]:
+    """Give the path to the leaf, or to the entry at the place `leaf`; entries that say nothing are left out."""
+    for place in tree.path(tree.leaf if leaf is None else leaf):
+        section = section_of(tree.entry(place))
+        if section is not None:
+            yield section
+
+
+def section_of(entry: dict[str, Any]) -> Section | None:
+    """What a person reads of one entry; None where it says nothing."""
+    entry_id = str(entry.get("id", ""))
+    match entry.get("type"):
+        case "message":
+            return _message(entry_id, _object(entry.get("message")))
+        case "custom_message":
+            return Section(entry_id, "Note", *_content(entry.get("content")))
+        case "compaction":
+            return Section(entry_id, "Compaction", str(entry.get("summary", "")))
+        case "branch_summary":
+            return Section(entry_id, "Branch", str(entry.get("summary", "")))
+        case "model_change":
+            return Section(entry_id, "Model", f"{entry.get('provider', '')}/{entry.get('modelId', '')}")
+        case "label" if entry.get("label"):
+            return Section(entry_id, "Label", f"{entry.get('targetId')}: {entry['label']}")
+        case _:
+            return None
+
+
+def markdown(tree: Tree, leaf: int | None = None) -> str:
+    """Write the path as Markdown; text of others stays within its section, output within its fence."""
+    head = tree.header or {}
+    parts = [f"# Session {head.get('id', '')}\n\n{head.get('timestamp', '')} · {head.get('cwd', '')}\n"]
+    for section in sections(tree, leaf):
+        parts.append(f"## {section.title}\n")
+        if section.prose:
+            parts.append(section.prose.replace("\n# ", "\n\\# ").replace("\n## ", "\n\\## ") + "\n")
+        if section.literal:
+            longest = max((len(run) for run in _FENCE.findall(section.literal)), default=2)
+            fence = "`" * (longest + 1)
+            parts.append(f"{fence}\n{section.literal}\n{fence}\n")
+    return "\n".join(parts)
+
+
+def page(tree: Tree, leaf: int | None = None) -> str:
+    """Write the path as one HTML document without scripts; nothing of the text is taken for markup."""
+    head = tree.header or {}
+    title = html.escape(f"Session {head.get('id', '')}")
+    parts = ['<!doctype html><html lang="en"><meta charset="utf-8">',
+             '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
+             f"<title>{title}</title><style>body{{max-width:50rem;margin:2rem auto;font:1rem/1.5 sans-serif}}"
+             "pre{white-space:pre-wrap;overflow-wrap:anywhere}.literal{background:#eee;padding:.5rem}</style>",
+             f"<h1>{title}</h1><p>{html.escape(str(head.get('timestamp', '')))} · "
+             f"{html.escape(str(head.get('cwd', '')))}</p>"]
+    for section in sections(tree, leaf):
+        parts.append(f"<h2>{html.escape(section.title)}</h2>")
+        parts += [f"<pre>{html.escape(section.prose)}</pre>"] if section.prose else []
+        parts += [f'<pre class="literal">{html.escape(section.literal)}</pre>'] if section.literal else []
+    return "\n".join([*parts, "</html>\n"])
+
+
+def _message(entry_id: str, message: dict[str, Any]) -> Section:
+    role = str(message.get("role", ""))
+    if role == "bashExecution":
+        return Section(entry_id, TITLES[role], "", f"$ {message.get('command', '')}\n{message.get('output', '')}")
+    prose, literal = _content(message.get("content"))
+    title = TITLES.get(role, role or "Message")
+    if role == "toolResult":
+        failed = ", failed" if message.get("isError") else ""
+        return Section(entry_id, f"{title}: {message.get('toolName', '')}{failed}", "",
+                       "\n".join(part for part in (prose, literal) if part))
+    if message.get("errorMessage"):
+        prose = "\n\n".join(part for part in (prose, f"Error: {message['errorMessage']}") if part)
+    return Section(entry_id, title, prose, literal)
+
+
+def _content(content: Any) -> tuple[str, str]:
+    """(prose, literal) of a message's content."""
+    if isinstance(content, str):
+        return content, ""
+    prose: list[str] = []
+    literal: list[str] = []
+    for part in cast("list[Any]", content) if isinstance(content, list) else []:
+        piece = _object(part)
+        match piece.get("type"):
+            case "text":
+                prose.append(str(piece.get("text", "")))
+            case "thinking":
+                prose.append("(thinking) " + str(piece.get("thinking", "")))
+            case "toolCall":
+                arguments = msgspec.json.encode(piece.get("arguments", {})).decode()
+                literal.append(f"{piece.get('name', '')} {arguments}")
+            case "image":
+                prose.append(f"[image, {piece.get('mimeType', 'of unknown type')}]")
+            case _:
+                pass
+    return "\n\n".join(prose), "\n".join(literal)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

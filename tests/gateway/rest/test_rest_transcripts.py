@@ -1,0 +1,93 @@
+"""Transcripts over the API: by the page, as a tree, as context; what changes them answers once (X-6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from engine.conversation import Table
+from engine.test_transcript_writer import talk
+from interlock.backends.memory.transcripts import MemoryTranscripts
+from small_gateway.running import Gateway
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
+
+
+@pytest.fixture
+async def session(gateway: Gateway) -> AsyncIterator[str]:
+    table = Table(transcripts=MemoryTranscripts())
+    table.ledger = gateway.desk.ledger
+    table.begin()
+    gateway.desk.transcripts = table.engine.transcripts
+    await table.engine.start()
+    yield f"/v1/sessions/{await talk(table)}"
+    await table.engine.stop()
+
+
+async def test_entries_come_by_the_page_and_from_the_end(gateway: Gateway, session: str) -> None:
+    whole = (await gateway.http.get(f"{session}/transcript")).json()
+    assert [one["type"] for one in whole["items"]] == ["message", *["custom"] * 3, *["message"] * 3]
+    assert (whole["has_more"], whole["next_cursor"]) == (False, None)
+    first = (await gateway.http.get(f"{session}/transcript?limit=4")).json()
+    rest = (await gateway.http.get(f"{session}/transcript?limit=4&cursor={first['next_cursor']}")).json()
+    assert first["items"] + rest["items"] == whole["items"]
+    assert (await gateway.http.get(f"{session}/transcript?last=2")).json()["items"] == whole["items"][-2:]
+    assert (await gateway.http.get(f"{session}/transcript?cursor=x")).status_code == 400
+
+
+async def test_tree_context_and_export_are_the_same_conversation(gateway: Gateway, session: str) -> None:
+    tree = (await gateway.http.get(f"{session}/tree")).json()
+    assert (tree["entries"], tree["leaf"]) == (7, tree["nodes"][-1]["id"])
+    assert [node["parent_id"] for node in tree["nodes"][1:]] == [node["id"] for node in tree["nodes"][:-1]]
+    context = (await gateway.http.get(f"{session}/context")).json()
+    assert [one["role"] for one in context["messages"]] == ["user", "assistant", "toolResult", "assistant"]
+    assert context["model"] == {"provider": "shell", "model_id": "unknown"}
+    file = await gateway.http.get(f"{session}/export")
+    assert file.headers["content-type"] == "application/x-ndjson"
+    assert len(file.content.splitlines()) == 8
+    assert (await gateway.http.get(f"{session}/export?format=markdown")).text.startswith("# Session ")
+    page = await gateway.http.get(f"{session}/export?format=html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert (await gateway.http.get(f"{session}/doctor")).json()["sound"] is True
+
+
+async def test_who_may_not_see_the_raw_view_reads_no_transcript(gateway: Gateway, session: str) -> None:
+    for role, tenant, status in (("viewer", "default", 403), ("approver", "default", 403), ("auditor", "default", 200),
+                                 ("owner", "other", 404)):
+        async with gateway.as_role(role, tenant) as person:
+            for part in ("transcript", "tree", "context", "export", "doctor"):
+                assert (await person.get(f"{session}/{part}")).status_code == status
+    async with gateway.as_role("auditor") as auditor:
+        answer = await auditor.post(f"{session}/fork", json={}, headers={"Idempotency-Key": "k" * 16})
+        assert answer.status_code == 403
+
+
+async def test_a_change_that_is_sent_twice_happens_once(gateway: Gateway, session: str) -> None:
+    first = (await gateway.http.get(f"{session}/tree")).json()["nodes"][0]["id"]
+    for path, body in (("labels", {"entry_id": first, "label": "start"}), ("fork", {}), ("repair", {}),
+                       ("branches", {"entry_id": first, "summary": "did ls"})):
+        once = await gateway.post(f"{session}/{path}", body, key=f"{path}-{'k' * 16}")
+        again = await gateway.post(f"{session}/{path}", body, key=f"{path}-{'k' * 16}")
+        assert once.status_code in (200, 201), once.text
+        assert once.content == again.content
+        assert again.headers["idempotency-replayed"] == "true"
+    tree = (await gateway.http.get(f"{session}/tree")).json()
+    assert (tree["entries"], tree["nodes"][0]["label"]) == (9, "start")
+    assert tree["nodes"][-1]["parent_id"] == first
+    assert len((await gateway.http.get("/v1/sessions")).json()["items"]) == 2
+
+
+async def test_what_was_exported_is_imported(gateway: Gateway, session: str) -> None:
+    text = (await gateway.http.get(f"{session}/export")).text
+    answer = await gateway.post("/v1/sessions/import", {"content": text, "agent_id": "shell"})
+    assert answer.status_code == 201, answer.text
+    begun = answer.json()
+    taken = f"/v1/sessions/{begun['session']['session_id']}"
+    assert (await gateway.http.get(f"{taken}/context")).json() == (await gateway.http.get(f"{session}/context")).json()
+    header = msgspec.json.decode((await gateway.http.get(f"{taken}/export")).content.splitlines()[0])
+    assert (header["id"], header["cwd"]) == (begun["session"]["session_id"], "/w")
+    for wrong in ({"content": "hello", "agent_id": "shell"}, {"content": text, "agent_id": "nobody"}):
+        assert (await gateway.post("/v1/sessions/import", wrong)).status_code in (400, 409)
+    assert (await gateway.post(f"{session}/fork", {"entry_id": "nowhere"})).status_code == 404
