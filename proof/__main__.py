@@ -28,6 +28,7 @@ PROOFS = {
     "R7": "proof.quorum_race",
     "R12": "proof.link_chaos",
     "R15": "proof.orphans",
+    "T1": "proof.transcripts",
     "A1": "proof.audit_tamper",
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",

@@ -1,0 +1,116 @@
+"""Files of ours open in pi, whose format they have, with the same context, and files of pi open here (X-6).
+
+pi is installed by `.ci/install-agents`; where it is not there these tests say so, and under INTERLOCK_CI they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.conversation import ManualClock, Table
+from engine.test_transcript_writer import talk
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.engine.transcript_desk import TranscriptDesk
+from interlock.session.context import Context, context
+from interlock.session.tree import read_tree
+from session.trees import AT, file_of, random_entries
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
+INSTALLED = Path(__file__).resolve().parents[2] / ".ci/node_modules/@mariozechner/pi-coding-agent"
+PACKAGE = Path(os.environ.get("INTERLOCK_TEST_PI", INSTALLED))
+PROGRAM = Path(__file__).with_name("pi.mjs")
+PATIENCE_S = 120
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _present() -> None:
+    if shutil.which("node") is None or not (PACKAGE / "dist/index.js").exists():
+        missing = f"node or {PACKAGE} is not there; .ci/install-agents installs it"
+        pytest.fail(missing) if os.environ.get("INTERLOCK_CI") else pytest.skip(missing)
+
+
+def pi(*words: str | Path) -> list[Any]:
+    done = subprocess.run(["node", PROGRAM, PACKAGE, *words], capture_output=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def same(theirs: Any, ours: Context) -> None:
+    assert [_bare(one) for one in theirs["messages"]] == [_bare(one) for one in ours.messages]
+    model = theirs["model"]
+    assert ours.model == (None if model is None else (model["provider"], model["modelId"]))
+    assert ours.thinking_level == theirs["thinkingLevel"]
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """What is not there is undefined there and null here."""
+    return {name: value for name, value in message.items() if value is not None}
+
+
+@pytest.mark.req("X-1")
+def test_pi_gives_every_file_the_context_that_it_has_here(tmp_path: Path) -> None:
+    files: list[Path] = []
+    for seed in range(60):
+        dice = random.Random(seed)
+        files.append(tmp_path / f"{seed}.jsonl")
+        data = file_of(random_entries(dice, dice.randrange(1, 60), 0.2))
+        if seed % 5 == 4:  # Lines that are no JSON are passed over by both.
+            data = data.replace(b"\n", b"\n\0\0\0\n", 3)
+        files[-1].write_bytes(data)
+    for file, theirs in zip(files, pi("context", *files), strict=True):
+        same(theirs, context(read_tree(file.read_bytes().split(b"\n"))))
+
+
+@pytest.mark.req("X-2")
+def test_pi_upgrades_old_files_to_what_they_are_here(tmp_path: Path) -> None:
+    def said(text: str, **more: Any) -> dict[str, Any]:
+        return {"type": "message", "timestamp": AT, **more,
+                "message": {"role": more.pop("role", "user"), "content": text, "timestamp": 1}}
+
+    first: list[dict[str, Any]] = [
+        {"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, said("a"), said("b", role="hookMessage"),
+        {"type": "compaction", "timestamp": AT, "summary": "sum", "firstKeptEntryIndex": 2, "tokensBefore": 5},
+        said("c")]
+    second: list[dict[str, Any]] = [
+        {"type": "session", "version": 2, "id": "S", "timestamp": AT, "cwd": "/w"},
+        said("a", id="x", parentId=None), said("b", id="y", parentId="x", role="hookMessage"),
+        said("c", id="z", parentId="x")]
+    files = [tmp_path / "v1.jsonl", tmp_path / "v2.jsonl"]
+    for file, entries in zip(files, (first, second), strict=True):
+        file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    before = [context(read_tree(file.read_bytes().split(b"\n"))) for file in files]
+    for theirs, ours in zip(pi("context", *files), before, strict=True):
+        same(theirs, ours)
+    for file, ours in zip(files, before, strict=True):
+        assert context(read_tree(file.read_bytes().split(b"\n"))).messages == ours.messages, "pi wrote it anew"
+
+
+async def test_what_a_conversation_here_wrote_opens_there(tmp_path: Path) -> None:
+    table = Table(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
+    await table.engine.start()
+    session_id = await talk(table)
+    desk = table.engine.transcripts
+    assert isinstance(desk, TranscriptDesk)
+    record = await table.ledger.session(session_id)
+    assert record is not None
+    ours = await desk.context(record)
+    await table.engine.stop()
+    (theirs,) = pi("context", tmp_path / "agents" / "shell" / "sessions" / f"{session_id}.jsonl")
+    same(theirs, ours)
+    assert len(ours.messages) == 4
+
+
+def test_what_was_written_there_opens_here(tmp_path: Path) -> None:
+    (told,) = pi("write", tmp_path)
+    tree = read_tree(Path(told["file"]).read_bytes().split(b"\n"))
+    same(told["context"], context(tree))
+    assert list(tree.labels().values()) == ["start"]
+    assert tree.damaged == []
