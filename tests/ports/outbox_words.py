@@ -1,5 +1,7 @@
 """Short words for what the outbox tests write."""
 
+import base64
+import hashlib
 import itertools
 
 import msgspec
@@ -27,6 +29,15 @@ def frame(frame_type: str, payload: p.Payload, session_id: str = SESSION) -> Fra
 def done(text: str, session_id: str = SESSION, block_id: str = "b") -> Frame:
     """Content: what RING may evict."""
     return frame("agent.text.done", p.TextDone(turn_id="t", block_id=block_id, text=text), session_id)
+
+
+def file_chunk(index: int, count: int, part: bytes) -> Frame:
+    """Content, too: one chunk of a file of `count` equal ones."""
+    whole = part * count
+    return frame("agent.file.transfer", p.FileTransfer(
+        transfer_id=SESSION, name="plot.png", media_type="image/png", size=len(whole), purpose="output",
+        sha256=hashlib.sha256(whole).hexdigest(), content=base64.b64encode(part).decode(),
+        chunk=p.FileChunk(index=index, count=count)))
 
 
 def changed(session_id: str = SESSION) -> Frame:

@@ -20,6 +20,7 @@ from interlock.ports.outbox import (
     Outbox,
     OutboxError,
     Piece,
+    Policy,
     PutPolicy,
     PutState,
     UnknownSession,
@@ -29,7 +30,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode
 from interlock.protocol.limits import MAX_FRAME_BYTES, MIB
-from ports.outbox_words import OTHER, SESSION, changed, control, delta, done, frame, output
+from ports.outbox_words import OTHER, SESSION, changed, control, delta, done, file_chunk, frame, output
 
 pytestmark = pytest.mark.anyio
 Open = Callable[..., Awaitable[Outbox]]
@@ -208,6 +209,24 @@ async def test_past_the_limit_the_oldest_content_goes_and_is_counted(outbox_of: 
     row = await outbox.session(SESSION)
     assert row is not None
     assert (row.lost_frames, row.lost_ranges) == (0, [])
+
+
+@pytest.mark.req("D-3", "E-5")
+@pytest.mark.parametrize("policy", ["RING", "DROP"])
+async def test_chunks_of_a_file_are_content_and_are_lost_one_by_one(outbox_of: Open, policy: Policy) -> None:
+    outbox = await outbox_of(3_000)
+    await outbox.write([PutPolicy(SESSION, policy)])
+    chunks = await outbox.write([file_chunk(index, 8, b"x" * 400) for index in range(8)])
+    told = await outbox.write([changed()])
+    kept = [stored.seq for stored in await outbox.frames(SESSION, 0, MIB)]
+    row = await outbox.session(SESSION)
+    assert row is not None
+    gone = [chunk.seq for chunk in chunks if chunk.seq not in kept]
+    assert 0 < len(gone) < len(chunks)
+    assert gone == ([*range(1, len(gone) + 1)] if policy == "RING" else [*range(9 - len(gone), 9)])
+    assert told[0].seq in kept
+    assert [seq for first, last in row.lost_ranges for seq in range(first, last + 1)] == gone
+    assert row.lost_frames == len(gone)
 
 
 @pytest.mark.req("D-3", "D-4")
