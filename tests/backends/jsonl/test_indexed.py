@@ -21,6 +21,7 @@ pytestmark = pytest.mark.req("X-7")
 @pytest.fixture(autouse=True)
 def small_files_have_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexed, "INDEX_MIN_BYTES", 1)
+    monkeypatch.setattr(indexed, "WHOLE_SHARE", 1)
 
 
 def later() -> int:
@@ -30,7 +31,9 @@ def later() -> int:
 
 def opened(path: Path) -> tuple[bool, list[bytes], Any]:
     with Indexed(path, later) as file:
-        return file.from_index, file.page(0, 10_000), file.context()
+        found = file.from_index, file.page(0, 10_000), file.context()
+    file.keep_index()
+    return found
 
 
 def test_what_comes_of_the_index_is_what_comes_of_the_file(tmp_path: Path) -> None:
@@ -90,8 +93,9 @@ def test_an_index_that_lies_is_found_out_by_the_file(tmp_path: Path) -> None:
 def test_a_file_that_changed_just_now_is_not_indexed_yet(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(file_of(random_entries(random.Random(1), 5)))
-    with Indexed(path, lambda: path.stat().st_mtime_ns + 1):
+    with Indexed(path, lambda: path.stat().st_mtime_ns + 1) as file:
         pass
+    file.keep_index()
     assert not index_path(path).exists()
 
 

@@ -16,6 +16,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -31,6 +32,9 @@ INDEX_MIN_BYTES = 1024 * 1024
 """A smaller file is read whole: that is quicker than to keep an index of it."""
 SETTLED_NS = 100_000_000
 """A file that changed so shortly before it was indexed could change again within the same tick of its clock."""
+
+WHOLE_SHARE = 4
+"""A context of more than this part of all entries is read with the whole file: that is quicker than entry by entry."""
 
 _MAGIC = b"ILKTREE1"
 _HEAD = struct.Struct("<8sQQQQQQQQ")
@@ -73,7 +77,10 @@ class Indexed:
         self._fd = -1
         self._index: _Index | None = None
         self._tree: Tree | None = None
-        self._checked_whole = False
+        self._fits = False
+        """Whether the index was found to be as it was written."""
+        self.keep_index: Callable[[], None] = _nothing
+        """Writes the index of what was read, where there is none that fits; to be called when nobody waits."""
         self.from_index = False
         """Whether the file was opened by its index alone."""
 
@@ -125,6 +132,7 @@ class Indexed:
             try:
                 found = self._contributing(index)
             except _Stale:
+                self._fits = False
                 self._read()
             else:
                 if found is not None:
@@ -133,9 +141,9 @@ class Indexed:
 
     # --- through the index ---
     def _trusted(self) -> _Index | None:
-        if self._index is not None and not self._checked_whole:
-            self._checked_whole = self._index.whole
-            if not self._checked_whole:
+        if self._index is not None and not self._fits:
+            self._fits = self._index.whole
+            if not self._fits:
                 self._read()
         return self._index
 
@@ -146,12 +154,14 @@ class Indexed:
         compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
         if compacted is not None:
             kept = self._first_kept(path, compacted)
+        if len(path) - kept > len(index.parents) // WHOLE_SHARE:
+            return None
         pairs = self._checked(path[kept:])
         level = next((at for at in range(kept - 1, -1, -1) if sorts[path[at]] == _THINKING), None)
         if level is not None:
             pairs = [*self._checked([path[level]]), *pairs]
         found = context(_chained(pairs))
-        # Who answered last stands above what is kept: that is looked for in the whole file.
+        # Where nobody answered in what is kept, the model is looked for above it, in the whole file.
         return found if found.model is not None or kept == 0 else None
 
     def _first_kept(self, path: list[int], compacted: int) -> int:
@@ -176,6 +186,7 @@ class Indexed:
             try:
                 return self._through(self._index, places)
             except _Stale:
+                self._fits = False
                 self._read()
         tree = self._whole()
         return [(tree.nodes[place], tree.lines[place]) for place in places if place < len(tree.nodes)]
@@ -208,18 +219,16 @@ class Indexed:
         return self._tree
 
     def _read(self) -> None:
-        """Read the file, and make its index anew where it may have one."""
+        """Read the file; its index is to be made anew where it may have one."""
         self._index = None
         os.lseek(self._fd, 0, os.SEEK_SET)
         before = os.fstat(self._fd)
         lines = read_lines(self._fd)
         self._tree = read_tree(lines)
-        now_ns = self._now_ns()
-        if before.st_size >= INDEX_MIN_BYTES and _same(before, os.fstat(self._fd)) and \
-                now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS:
-            made = _made(lines, self._tree)
-            if made is not None:
-                _keep(index_path(self._path), before, now_ns, made)
+        after, now_ns = os.fstat(self._fd), self._now_ns()
+        settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS
+        if before.st_size >= INDEX_MIN_BYTES and _same(before, after) and settled and not self._fits:
+            self.keep_index = partial(_keep, index_path(self._path), before, now_ns, lines, self._tree)
 
 
 def index_path(path: Path) -> Path:
@@ -274,9 +283,15 @@ def _same(one: os.stat_result, other: os.stat_result) -> bool:
     return _stamp(one) == _stamp(other)
 
 
-def _keep(path: Path, stat: os.stat_result, now_ns: int, made: tuple[array[int], array[int], array[int], bytes]
-          ) -> None:
+def _nothing() -> None:
+    """There is an index already, or the file has none."""
+
+
+def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Tree) -> None:
     """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
+    made = _made(lines, tree)
+    if made is None:
+        return
     starts, keys, parents, sorts = made
     body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts))
     head = _HEAD.pack(_MAGIC, *_stamp(stat), now_ns, len(parents), crc32(body))

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -65,18 +66,11 @@ class JsonlTranscripts(Transcripts):
         return await self._on_thread(lambda: read_tree(self._files.lines(self._files.path(session_id, agent_id))))
 
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
-        def look() -> TranscriptPage:
-            with Indexed(self._files.path(session_id, agent_id)) as file:
-                return TranscriptPage(file.page(after, limit), file.entries)
-
-        return await self._on_thread(look)
+        return await self._opened(session_id, agent_id, lambda file: TranscriptPage(file.page(after, limit),
+                                                                                   file.entries))
 
     async def context(self, session_id: str, agent_id: str) -> Context:
-        def build() -> Context:
-            with Indexed(self._files.path(session_id, agent_id)) as file:
-                return file.context()
-
-        return await self._on_thread(build)
+        return await self._opened(session_id, agent_id, lambda file: file.context())
 
     async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
         await self._on_thread(lambda: self._files.publish(self._files.path(session_id, agent_id), lines))
@@ -87,6 +81,17 @@ class JsonlTranscripts(Transcripts):
     async def close(self) -> None:
         """Finish what was handed over, then end the thread."""
         await asyncio.to_thread(self._thread.shutdown)
+
+    async def _opened(self, session_id: str, agent_id: str, call: Callable[[Indexed], T]) -> T:
+        def look() -> tuple[T, Callable[[], None]]:
+            with Indexed(self._files.path(session_id, agent_id)) as file:
+                return call(file), file.keep_index
+
+        found, keep_index = await self._on_thread(look)
+        # Who asked has the answer by then; after the end of the store there is nobody to make it for.
+        with suppress(RuntimeError):
+            self._thread.submit(keep_index)
+        return found
 
     def _known(self, session_id: str, agent_id: str) -> Known | None:
         path = self._files.path(session_id, agent_id)
