@@ -12,6 +12,16 @@ GOOD = """
 port = 8000
 hosts = ["desk.example"]
 
+[session]
+dmScope = "per-peer"
+identityLinks = {ann = ["telegram:1"]}
+resetByType.thread = {mode = "idle", idleMinutes = 30}
+sendPolicy = {rules = [{action = "deny", chatType = "group"}]}
+
+[[bindings]]
+agent = "shell"
+channel = "telegram"
+
 [limits]
 timeout_ms = 1000
 

@@ -231,6 +231,30 @@ MEANING = {
     "redact.name": "for people; stands in the text where no replacement is given",
     "redact.regex": "RE2's syntax: no look-around and no back-references, and never slow",
     "redact.replacement": "`\\1` is the first group; none: `(redacted: NAME)`",
+    "session.dmScope": "how far direct messages are kept apart: all in the agent's main session, or one for each peer",
+    "session.identityLinks": "people by name, each with their `channel:peer`: one session for all of them",
+    "session.reset": "when a key begins a new session; see below",
+    "session.resetByType": "what differs in threads, groups and direct chats, field by field",
+    "session.resetByChannel": "what holds in a channel, in place of all the rest",
+    "session.idleMinutes": "the old name of `session.reset.idleMinutes`; alone it means mode `idle`",
+    "session.timeZone": "where the daily hour is meant, such as `Europe/Berlin`; left out, the host's own",
+    "session.defaultAgent": "who answers where no binding fits; left out, the config's only agent, else `shell`",
+    "session.workspace": "where sessions of chats work, absolute on the runner; left out, its first root",
+    "session.models": "what `/new MODEL` may name, beside `provider/model`",
+    "session.sendPolicy": "which chats are answered; see below",
+    "binding.agent": "who answers",
+    "binding.channel": "of this channel",
+    "binding.account_id": "that came in over this account of ours",
+    "binding.team_id": "of this team",
+    "binding.guild_id": "of this guild",
+    "binding.group_id": "of this group, room or channel",
+    "binding.parent_peer": "in a thread below this peer",
+    "binding.peer": "with this peer",
+    "reset.mode": "`daily` at the hour, and when idle too if `idleMinutes` says so; `idle`; or `none`",
+    "reset.atHour": "the hour of the daily reset, local time; 4 where nothing is said",
+    "reset.idleMinutes": "how long nobody has said anything; 60 in mode `idle` where nothing is said",
+    "send.default": "what holds where no rule fits and the session says nothing itself",
+    "send.rules": "`action` allow or deny, and for what: `channel`, `chatType`, `keyPrefix`; the first one decides",
     "outgoing.allow": "networks inside that the gateway itself may ask, in clear too: an issuer or a webhook of the "
     "house; all else is asked over https at public addresses alone",
     "audit.s3_bucket": "a bucket with Object Lock; each signed checkpoint goes there too, for nobody to take back",
@@ -296,14 +320,17 @@ def config_page() -> str:
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
-        "`[[budgets]]` and `[limits]` again: `kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to",
-        "start anew.")
+        "`[[budgets]]`, `[limits]`, `[session]` and `[[bindings]]` again: `kill -HUP $(cat STATE/gateway.lock)`.",
+        "Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks"):
+        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.budget import Budget
     from interlock.command.policy import Rule
+    from interlock.config.chats import SendPolicySection
+    from interlock.session.resetting import ResetRule
+    from interlock.session.routing import Binding
 
     lines += ["## [[policy.rules]]", "", *paragraph(
         "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
@@ -318,6 +345,13 @@ def config_page() -> str:
               "## [webhooks.NAME]", "", *paragraph(
         "Where approvers are asked, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. "
         "[How to be told](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
+              "## [[bindings]]", "", *paragraph(
+        "Which agent answers a chat: the most specific binding that fits (peer, parent peer, group or guild, team, "
+        "account, channel), else `session.defaultAgent`. [By example](../how-to/sessions.md)."),
+              *_keys("binding", Binding), "", "## session.reset", "", *paragraph(
+        "The same keys stand in `session.resetByType.thread`, `.group` and `.direct`, and in "
+        "`session.resetByChannel.CHANNEL`."), *_keys("reset", ResetRule), "",
+              "## session.sendPolicy", "", *_keys("send", SendPolicySection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),
               *_keys("agent", config.AgentSpec)]

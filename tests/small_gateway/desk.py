@@ -67,6 +67,8 @@ class SmallDesk:
         self.drains = Drains(self.ledger, _Clock())
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
+        self.chats: Any = None
+        """The engine's own, where a test has one."""
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
         self.beating: set[str] = set()

@@ -88,9 +88,9 @@ class Sse:
 
 
 @asynccontextmanager
-async def running(heartbeat_s: float) -> AsyncIterator[Gateway]:
+async def running(heartbeat_s: float, desk: SmallDesk | None = None) -> AsyncIterator[Gateway]:
     """Start a gateway's listener; end it with its streams."""
-    desk = SmallDesk()
+    desk = desk or SmallDesk()
     for tenant in ("default", "other"):
         await desk.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
         for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from interlock import __version__
+from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.steady import STEADY_NAME, SteadyClock
@@ -127,6 +128,7 @@ class _Gateway:
         steady = SteadyClock(state / STEADY_NAME)
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
                               self._transcripts, DirectoryObjects(state / OBJECTS_NAME), clock)
+        self._engine.chats.settings = chat_settings(config)
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)
@@ -204,6 +206,7 @@ class _Gateway:
                     log.warning("config_not_reloaded", sentences=[str(error)])
                     return
                 self._engine.configure(Policy(config.policy.rules), _limits(config))
+                self._engine.chats.settings = chat_settings(config)
                 self._notifier.channels, self._webhooks.hooks = ways
                 self._notifier.redact = Redaction(config.redaction.rules).text
                 log.info("config_reloaded", rules=len(config.policy.rules))

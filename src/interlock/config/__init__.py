@@ -6,6 +6,7 @@ Read by gateway, runner and command line. An unknown key is an error that names 
 from __future__ import annotations
 
 from interlock.command.redaction import RedactionRule
+from interlock.config.chats import SessionSection
 from interlock.config.directory import state_directory
 from interlock.config.reading import ConfigError, check, key_lines, load, parse
 from interlock.config.sections import (
@@ -45,6 +46,7 @@ __all__ = [
     "RedactionSection",
     "RunnerSection",
     "Section",
+    "SessionSection",
     "WebhookSection",
     "check",
     "key_lines",

@@ -10,9 +10,11 @@ import msgspec
 from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
 from interlock.command.redaction import MAX_RULES, RedactionRule
+from interlock.config.chats import SessionSection
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
+from interlock.session.routing import Binding
 
 DEFAULT_PORT = 7420
 
@@ -192,6 +194,8 @@ class Config(Section, frozen=True, kw_only=True):
     webhooks: dict[str, WebhookSection] = {}
     budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
+    session: SessionSection = SessionSection()
+    bindings: list[Binding] = []
 
     def __post_init__(self) -> None:
         if len(self.budgets) > MAX_BUDGETS:

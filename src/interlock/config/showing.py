@@ -23,6 +23,7 @@ def show(config: Config) -> str:
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
+    bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
     for name, section in cast("dict[str, dict[str, Any]]", data).items():
         lines += ["", f"[{name}]", *_entries(section)]
     for rule in rules:
@@ -31,6 +32,8 @@ def show(config: Config) -> str:
         lines += ["", "[[budgets]]", *_entries(budget)]
     for rule in redactions:
         lines += ["", "[[redaction.rules]]", *_entries(rule)]
+    for binding in bindings:
+        lines += ["", "[[bindings]]", *_entries(binding)]
     for name, issuer in oidc.items():
         lines += ["", f"[oidc.{name}]", *_entries(issuer)]
     for name, webhook in webhooks.items():

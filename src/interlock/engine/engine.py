@@ -20,6 +20,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.raising import review
+from interlock.engine.chats import Chats
 from interlock.engine.draining import Drains
 from interlock.engine.jobs import Job
 from interlock.engine.lanes import Lanes, LaneShell
@@ -87,6 +88,7 @@ class Engine:
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""
+        self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 
@@ -137,11 +139,8 @@ class Engine:
         shell = await self._shell(route.session_id, route.fresh)
 
         def decide(lane: Lane) -> Command | Problem:
-            offer = self._offer(lane.state)
-            if offer is not None and lane.state.opening == "closed":
-                lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
             if body.type == "execute":
-                command = submitting.submit_execute(lane, principal, body, self.policy)
+                command = self._execute(lane, principal, body)
             else:
                 command = _ORDERS[body.type](lane, principal, body)
             if isinstance(command, Command):
@@ -149,6 +148,14 @@ class Engine:
             return command
 
         return await shell.call(decide)
+
+    def _execute(
+        self, lane: Lane, principal: Principal, body: CommandBody, origin: submitting.SentBy = "user"
+    ) -> Command | Problem:
+        offer = self._offer(lane.state)
+        if offer is not None and lane.state.opening == "closed":
+            lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
+        return submitting.submit_execute(lane, principal, body, self.policy, origin)
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""

@@ -62,6 +62,11 @@ class Router:
         fresh = self.begin(principal, target, agent_id, named_key)
         return Route(fresh.session_id, fresh)
 
+    async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
+        """A new session under a key, whatever was there before."""
+        begun = self.begin(principal, Target(agent_id=agent_id, session_key=key, workspace=workspace), agent_id, key)
+        return Route(begun.session_id, begun)
+
     def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
               ) -> LaneState:
         """What a new session begins with, on a runner that is online and offers the agent."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.engine.bridge.budgets import may_start
+from interlock.engine.bridge.entries import with_wishes
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.prompts import prompt_content
@@ -70,8 +71,9 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     lane.state.silent_heartbeats = 0
     payload = msgspec.structs.replace(
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
-        prompt_id=prompt_id, origin="user", command_id=command.id, timeout_ms=command.timeout_ms,
+        prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
     )
+    payload = with_wishes(lane, payload)
     if command.attempt == 0:
         # what was asked is in the transcript before the agent can run; sent again, it is not asked again.
         lane.transcribe([prompt_draft(payload, lane.now)])

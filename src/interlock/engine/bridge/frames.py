@@ -10,6 +10,7 @@ from interlock.command.policy import Policy
 from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -272,7 +273,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         return
     if record.command.started_at is not None:
         return
-    if payload.error_code in SENT_AGAIN:
+    given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_wishes(lane, record, payload.message)
+    if given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
     else:
         fail(lane, record, payload.error_code, payload.message)

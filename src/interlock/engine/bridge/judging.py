@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from interlock.command.policy import Permission, Policy, Subject, Verdict
+from interlock.command.policy import Origin, Permission, Policy, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -32,6 +32,13 @@ def quorums(verdict: Verdict) -> list[Quorum]:
     return [Quorum(role=group.role, min=group.min) for group in verdict.groups]
 
 
+def origin_of(record: CommandRecord | None) -> Origin:
+    """Who is behind a turn, as policy asks it: a cron job and a hook are nobody's word."""
+    if record is None:
+        return "system"
+    return record.command.actor.type if record.origin == "user" else record.origin
+
+
 def subject_of(
     lane: Lane, record: CommandRecord | None, asked: p.InteractionRequest, input_bytes: bytes, kind: str | None
 ) -> Subject:
@@ -42,7 +49,7 @@ def subject_of(
         tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
     return tool_subject(
         input_bytes, state.workspace, tenant_id=state.tenant_id, agent_id=state.agent_id,
-        origin=record.command.actor.type if record is not None else "system", permission=state.permission,
+        origin=origin_of(record), permission=state.permission,
         at_ms=lane.wall, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
         allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
     )

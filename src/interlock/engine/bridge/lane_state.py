@@ -10,6 +10,7 @@ from interlock.command.budget import Budget
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import WorkspaceAccess
+from interlock.session.entry import Entry
 from interlock.session.turn import TurnMachine
 
 
@@ -135,3 +136,7 @@ class LaneState(msgspec.Struct, kw_only=True):
     """The last entry of the transcript, in the file or on its way there (X-3)."""
     model: str = ""  # As the agent's capabilities name it.
     updated_ms: int = 0
+    entry: Entry = Entry()
+    """What the key carries from one session to the next (I-4)."""
+    wished: list[str] = []
+    """The overrides that the last prompt carried."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
 import msgspec
 
@@ -10,6 +11,7 @@ from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
+from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.judging import quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
@@ -19,14 +21,19 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
 
+SentBy = Literal["user", "cron", "hook"]
 
-def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: Policy) -> Command | Problem:
+
+def submit_execute(
+    lane: Lane, principal: Principal, body: CommandBody, policy: Policy, origin: SentBy = "user"
+) -> Command | Problem:
     """Take an execute: policy decides whether it waits for an approval or is queued (P-1, C-0).
 
     Raises Problem for what is malformed, which changes nothing; returns one for what policy denies, which is audited.
     """
     check_controlled(lane)
     _check_access(lane, body)
+    check_not_archived(lane)
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise Problem("InvalidPayload", "/payload: an execute needs a payload with messages")
@@ -38,8 +45,8 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
         _refuse_busy(lane)
     verdict = policy.decide(
         Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
-                origin=principal.actor.type, permission=lane.state.permission, at_ms=lane.wall,
-                command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
+                origin=principal.actor.type if origin == "user" else origin, permission=lane.state.permission,
+                at_ms=lane.wall, command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
                 cost_usd=lane.state.cost_usd, digest=hashlib.sha256(raw).hexdigest())
     )
     if verdict.effect == "deny":
@@ -55,7 +62,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
         idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
-                           close_after=body.close_session,
+                           close_after=body.close_session, origin=origin,
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
         approval = open_approval(
@@ -65,6 +72,7 @@ def submit_execute(lane: Lane, principal: Principal, body: CommandBody, policy: 
             groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
+    heard(lane, person=origin == "user")
     kept = lane.keep(record)
     if lane.draining:
         notice = Notice(code="Draining", message="nothing new starts here until it is undrained; this waits")

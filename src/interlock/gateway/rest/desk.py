@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
 from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.chats import Chats
 from interlock.engine.draining import Drains
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
@@ -31,6 +32,9 @@ class Desk(Protocol):
 
     @property
     def objects(self) -> Objects | None: ...
+
+    @property
+    def chats(self) -> Chats: ...
 
     @property
     def viewers(self) -> Viewers: ...

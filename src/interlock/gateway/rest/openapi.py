@@ -44,6 +44,7 @@ TAGS = {
     "commands": "Ask agents to work, and follow what becomes of it.",
     "approvals": "One inbox for what waits for a yes: commands, tool calls, questions.",
     "sessions": "Conversations, their frames and their files.",
+    "messages": "What comes in from chats and hooks.",
     "events": "The tenant's feed.",
     "audit": "The log, its checkpoints and its proofs.",
     "policy": "The rules, and what they say.",
@@ -53,7 +54,7 @@ TAGS = {
     "gateway": "The gateway itself.",
 }
 _TAG_OF = {"edge": "runners", "status": "gateway", "signing-keys": "access", "keys": "access", "tenants": "access",
-           "whoami": "access", "stream-tickets": "access"}
+           "whoami": "access", "stream-tickets": "access", "inbound": "messages", "hooks": "messages"}
 
 
 def openapi() -> Schema:

@@ -1,0 +1,48 @@
+"""What the config says of chats, as the engine takes it (I-1, R-3)."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from interlock.config import Config
+from interlock.engine.chats import ChatSettings
+from interlock.session.resetting import ResetRule, ResetRules
+from interlock.session.routing import Naming
+from interlock.session.sending import SendRules
+
+HOST_ZONE = Path("/etc/localtime")
+
+
+def chat_settings(config: Config) -> ChatSettings:
+    """Give what the config says of chats."""
+    section = config.session
+    by_type: dict[str, ResetRule] = {**section.reset_by_type}
+    return ChatSettings(
+        resets=ResetRules(section.reset, by_type,
+                          {name.lower(): rule for name, rule in section.reset_by_channel.items()},
+                          section.idle_minutes),
+        zone=ZoneInfo(section.time_zone) if section.time_zone is not None else host_zone(),
+        naming=Naming(section.dm_scope, section.identity_links), bindings=config.bindings,
+        default_agent=section.default_agent or _only_agent(config), workspace=section.workspace,
+        sending=SendRules(section.send_policy.default, section.send_policy.rules), models=frozenset(section.models),
+    )
+
+
+def host_zone() -> tzinfo:
+    """The host's own time zone: TZ, else /etc/localtime, else UTC."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        if named:
+            return ZoneInfo(named)
+        with HOST_ZONE.open("rb") as file:
+            return ZoneInfo.from_file(file, key="localtime")
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return UTC
+
+
+def _only_agent(config: Config) -> str:
+    """Who answers where nobody is named: the config's one agent, else the one that is always there."""
+    return next(iter(config.agents)) if len(config.agents) == 1 else "shell"

@@ -1,0 +1,38 @@
+"""Putting a session away: archived by a person, or left behind by a reset of its key (I-1, I-3, V-2)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.canceling import close_session
+from interlock.engine.bridge.controlled import check_controlled
+from interlock.engine.bridge.ending import close_agent
+from interlock.engine.bridge.lane import Lane
+
+
+def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
+    """End the agent and put the session away: it stays readable, and takes no commands (V-2)."""
+    close_session(lane, who, reason)
+    if lane.state.entry.archived_at is None:
+        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=lane.wall)
+        lane.audit("session_change", who, {"fields": ["archivedAt"]}, personal={"reason": reason})
+
+
+def restore(lane: Lane, who: dict[str, str]) -> None:
+    """Take an archived session back."""
+    if lane.state.entry.archived_at is not None:
+        lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=None)
+        lane.audit("session_change", who, {"fields": ["archivedAt"]})
+
+
+def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
+    """End the old session's agent: at once where a person asked for the reset, else when its work has ended."""
+    check_controlled(lane)
+    if asked:
+        close_session(lane, who, "reset")
+        return
+    live = [record for record in lane.commands.values() if record.command.type == "execute"]
+    for record in live:
+        lane.keep(msgspec.structs.replace(record, close_after=True))
+    if not live:
+        close_agent(lane, who, "reset")

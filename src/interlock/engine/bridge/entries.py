@@ -1,0 +1,129 @@
+"""A session's entry in its lane: changes by people, overrides on their way to the agent, resets (I-1, I-3, I-4)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.prompts import prompt_content
+from interlock.protocol.payloads import PromptRequest
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import CommandBody, Notice
+from interlock.session import entry as entries
+from interlock.session.entry import BadField
+from interlock.session.resetting import Clocks
+from interlock.session.transcript import prompt_draft
+
+MAX_AUDITED_CHARS = 200
+
+
+def patch(lane: Lane, who: dict[str, str], wanted: Mapping[str, Any], *, keep_unknown: bool = False) -> None:
+    """Set fields of the entry, with one audit record of all that changed (V-2). `keep_unknown` keeps what is not known,
+    as a file edited by hand may hold; else it is refused. Raises Problem InvalidPayload."""
+    known = {name: value for name, value in wanted.items() if not keep_unknown or entries.is_known(name)}
+    unknown = {name: value for name, value in wanted.items() if name not in known}
+    try:
+        changed, changes = entries.patched(lane.state.entry, known)
+        if unknown:
+            changed = entries.with_unknown(changed, unknown)
+    except BadField as bad:
+        raise Problem("InvalidPayload", f"/{bad}", errors=(Place(f"/{bad.name}", str(bad)),)) from None
+    if changed == lane.state.entry:
+        return
+    lane.state.entry = changed
+    names = [*(change.name for change in changes), *unknown]
+    # Labels and names may be about people, so values stand where they can be erased (U-4).
+    said = {change.name: change.after and change.after[:MAX_AUDITED_CHARS] for change in changes}
+    lane.audit("session_change", who, {"fields": names}, personal={"comment": msgspec.json.encode(said).decode()})
+
+
+def check_not_archived(lane: Lane) -> None:
+    """Raises Problem Conflict for a session that was put away."""
+    if lane.state.entry.archived_at is not None:
+        raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
+                      hint="Take it back with `interlock sessions archive --restore`, or write to its key: that begins "
+                           "a new session.")
+
+
+def heard(lane: Lane, *, person: bool) -> None:
+    """Note a message on the session's two clocks: the first one starts it, a person's alone keeps it from idleness
+    (I-2)."""
+    entry = lane.state.entry
+    started = entry.session_started_at or (lane.state.created_ms if lane.state.control_seq else lane.wall)
+    clocks = Clocks(started, entry.last_interaction_at or started).heard(lane.wall, person=person)
+    lane.state.entry = msgspec.structs.replace(entry, session_started_at=clocks.started_ms,
+                                               last_interaction_at=clocks.interacted_ms)
+
+
+def describe(lane: Lane, said: Mapping[str, str]) -> None:
+    """Take what the channel says of the chat: names that change by themselves, and are no person's decision."""
+    known = {name: text[:entries.TEXT_MAX_CHARS] for name, text in said.items() if text.strip() and text.isprintable()}
+    lane.state.entry = entries.patched(lane.state.entry, known)[0]
+
+
+def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody) -> None:
+    """Put a message that must not be answered into the transcript: nothing runs (R-4, sendPolicy)."""
+    assert isinstance(body.payload, msgspec.Raw)
+    raw = bytes(body.payload)
+    heard(lane, person=True)
+    lane.transcribe([prompt_draft(prompt_content(raw), lane.wall)])
+    lane.audit("reject", who, {"rule": "sendPolicy", "digest": hashlib.sha256(raw).hexdigest()})
+
+
+def clocks_of(state: LaneState) -> Clocks:
+    """The two clocks of a session (I-2)."""
+    started = state.entry.session_started_at or state.created_ms
+    return Clocks(started, state.entry.last_interaction_at or started)
+
+
+def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
+    """What the next session of the key begins with (I-3): the same place and overrides, no counter, no conversation."""
+    return LaneState(
+        session_id=session_id, tenant_id=state.tenant_id, session_key=state.session_key, agent_id=state.agent_id,
+        runner_id=state.runner_id, workspace=state.workspace, created_ms=now_ms, permission=state.permission,
+        trusted_kinds=state.trusted_kinds, workspace_access=state.workspace_access,
+        entry=entries.carried_over(state.entry),
+    )
+
+
+def begin_again(lane: Lane, who: dict[str, str], before: str, cause: str, model: str | None) -> None:
+    """Begin a reset's new session: one audit record names the old one (I-1)."""
+    if model is not None:
+        lane.state.entry = entries.patched(lane.state.entry, {"modelOverride": model})[0]
+    lane.audit("session_reset", who, {"reason": cause, "before": before, "session_key": lane.state.session_key})
+
+
+def with_wishes(lane: Lane, prompt: PromptRequest) -> PromptRequest:
+    """Put the overrides on a prompt that says nothing else itself, and tell once what the agent does not offer."""
+    entry, features = lane.state.entry, lane.state.features
+    missing = entries.lacking(entry, features)
+    if missing:
+        _tell_refused(lane, missing, f"{lane.state.agent_id} does not offer it")
+    wish = entries.wishes(entry, features)
+    lane.state.wished = [name for name in wish.names if not (name == "modelOverride" and prompt.model)]
+    if not wish.names:
+        return prompt
+    options = {**wish.options, **(prompt.options or {})}
+    return msgspec.structs.replace(prompt, model=prompt.model or wish.model, options=options or None)
+
+
+def give_up_wishes(lane: Lane, record: CommandRecord, sentence: str) -> bool:
+    """The agent refused a prompt for what it was to be set to. True where overrides had asked for that: it is said
+    once, and the prompt goes out without them."""
+    wished, lane.state.wished = lane.state.wished, []
+    if not wished or record.command.started_at is not None:
+        return False
+    _tell_refused(lane, tuple(wished), sentence)
+    return True
+
+
+def _tell_refused(lane: Lane, names: tuple[str, ...], why: str) -> None:
+    lane.state.entry = entries.refusing(lane.state.entry, names)
+    lane.notice(Notice(code="OverrideNotHonoured", message=f"{', '.join(names)}: {why} Go on without it."))
+    lane.audit("session_change", SYSTEM, {"fields": list(names), "refused": True})

@@ -1,0 +1,257 @@
+"""Messages from chats: to their key, to the session that is due, to a command of it (R-4, I-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, tzinfo
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from interlock.engine.bridge import archiving, entries
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.prompts import prompt_content
+from interlock.engine.bridge.submitting import SentBy
+from interlock.engine.lanes import Lanes, LaneShell
+from interlock.engine.routing import Route, Router
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.inbound import Received, ResetCause
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.resources import Command, CommandBody, Target
+from interlock.session.resetting import Asked, ResetRules, due, read_reset, reset_for
+from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
+from interlock.session.sending import SendRules, may_send
+
+_state = msgspec.json.Decoder(LaneState)
+
+Remember = Callable[[Received], IdempotencyRecord]
+
+
+class ChatSettings(NamedTuple):
+    """What the config says of chats. `zone` is where the daily hour is meant, `models` what `/new MODEL` may name."""
+
+    resets: ResetRules = ResetRules()
+    zone: tzinfo = UTC
+    naming: Naming = MAIN_ALONE
+    bindings: Sequence[Binding] = ()
+    default_agent: str = "shell"
+    workspace: str | None = None
+    sending: SendRules = SendRules()
+    models: frozenset[str] = frozenset()
+
+
+class Message(NamedTuple):
+    """What came in: who said it in which chat, its text, and its content parts as an execute takes them."""
+
+    chat: Chat
+    sender: str
+    text: str
+    attachments: list[dict[str, Any]]
+    idempotency_key: str | None
+    described: dict[str, str]
+    """Fields of the entry that the channel knows: subject, room, space, displayName."""
+
+
+class SystemMessage(NamedTuple):
+    """What a cron job or a hook says: it moves no clock, and resets nothing (I-2)."""
+
+    key: str
+    agent_id: str
+    text: str
+    origin: SentBy
+    workspace: str | None = None
+
+
+class Chats:
+    """The one door of messages. Whatever it returns is durable. Raises Problem."""
+
+    def __init__(
+        self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy,
+        submit: Callable[..., Any],
+    ) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._router = router
+        self._wall = wall
+        self._entropy = entropy
+        self._submit = submit
+        self.settings = ChatSettings()
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """A lock for each (tenant, key): two messages at the same time must not both reset it."""
+
+    async def arrive(self, principal: Principal, message: Message, remember: Remember) -> Received:
+        """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
+        settings = self.settings
+        agent_id = agent_for(message.chat, settings.bindings, settings.default_agent)
+        try:
+            key = chat_key(message.chat, agent_id, settings.naming)
+        except BadChat as bad:
+            field, sentence = bad.args
+            raise Problem("InvalidPayload", f"/{field}: {sentence}", errors=(Place(f"/{field}", sentence),)) from None
+        async with self._turn(principal.tenant_id, key):
+            current = await self._current(principal.tenant_id, key)
+            asked = read_reset(message.text, settings.models)
+            cause = self._cause(current, message.chat, asked)
+            route = await self._next(principal, key, agent_id, current, cause)
+            answer = await self._say(principal, message, key, route, _Begin(current, cause, asked), remember)
+            if current is not None and cause is not None:
+                await self._leave(principal, current, asked=asked is not None)
+            return answer
+
+    async def system(
+        self, principal: Principal, message: SystemMessage, remember: Callable[[Command], IdempotencyRecord]
+    ) -> Command:
+        """Take what a cron job or a hook says."""
+        body = _execute(message.text, [], None)
+        async with self._turn(principal.tenant_id, message.key):
+            current = await self._current(principal.tenant_id, message.key)
+            if current is not None and not _archived(current):
+                route = Route(current.session_id, None)
+            else:
+                route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
+
+            def decide(lane: Lane) -> Command | Problem:
+                command = self._submit(lane, principal, body, message.origin)
+                if isinstance(command, Command):
+                    lane.out.writes.append(PutIdempotency(remember(command)))
+                return command
+
+            return await (await self._shell(route)).call(decide)
+
+    async def reset(
+        self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
+    ) -> SessionRecord:
+        """Begin a new session under the key of this one; the old one's work ends (I-1). Raises Problem."""
+        named = await self._ledger.session(session_id, principal.tenant_id)
+        if named is None:
+            raise Problem("NotFound", f"there is no session {session_id}")
+        async with self._turn(principal.tenant_id, named.session_key):
+            current = await self._current(principal.tenant_id, named.session_key)
+            assert current is not None
+            if current.session_id != session_id:
+                raise Problem("Conflict", f"{session_id} is an older session of its key; the current one is "
+                              f"{current.session_id}", hint="Reset the current one, or name the key.")
+            route = self._successor(current)
+            shell = await self._shell(route)
+
+            def decide(lane: Lane) -> SessionRecord:
+                entries.begin_again(lane, who_is(principal), session_id, "asked", None)
+                begun = lane.snapshot().record
+                lane.out.writes.append(PutIdempotency(remember(begun)))
+                return begun
+
+            begun: SessionRecord = await shell.call(decide)
+            await self._leave(principal, current, asked=True)
+            return begun
+
+    # --- which session ---
+    def _cause(self, current: LaneState | None, chat: Chat, asked: Asked | None) -> ResetCause | None:
+        """Why the message begins a new session; None where it goes on in the one there is, or begins the first."""
+        if current is None or _archived(current):
+            return None
+        if asked is not None:
+            return "asked"
+        rule = reset_for(self.settings.resets, chat.chat_type, chat.channel.lower(),
+                         thread=bool(chat.thread_id or chat.topic_id))
+        return due(rule, entries.clocks_of(current), self._wall.now_ms(), self.settings.zone)
+
+    async def _next(
+        self, principal: Principal, key: str, agent_id: str, current: LaneState | None, cause: ResetCause | None
+    ) -> Route:
+        if current is None or _archived(current):
+            return await self._router.fresh(principal, agent_id, key, self.settings.workspace)
+        if cause is None:
+            return Route(current.session_id, None)
+        if current.controller:
+            raise Problem("Conflict", f"the session {current.session_id} is controlled by another gateway")
+        return self._successor(current)
+
+    def _successor(self, current: LaneState) -> Route:
+        session_id = uuid4(self._entropy(16))
+        # Never before the one that it follows, whatever the clock did: the newest session is the key's current one.
+        now_ms = max(self._lanes.clock.now_ms(), current.created_ms + 1)
+        return Route(session_id, entries.successor(current, session_id, now_ms))
+
+    # --- what becomes of the message ---
+    async def _say(
+        self, principal: Principal, message: Message, key: str, route: Route, begin: _Begin, remember: Remember
+    ) -> Received:
+        text = begin.asked.text if begin.asked is not None else message.text
+        silent = not text.strip() and not message.attachments
+        if silent and begin.asked is None:
+            raise Problem("InvalidPayload", "/text: the message is empty", errors=(Place("/text", "is empty"),))
+        body = None if silent else _execute(text, message.attachments, message.idempotency_key)
+
+        def decide(lane: Lane) -> Received | Problem:
+            who = who_is(principal)
+            if route.fresh is not None:
+                before = begin.before.session_id if begin.before is not None else ""
+                entries.begin_again(lane, who, before, begin.cause or "first", begin.model)
+            entries.describe(lane, {**message.described, "chatType": message.chat.chat_type,
+                                    "provider": message.chat.channel.lower()})
+            told = Received(session_id=lane.state.session_id, session_key=key, reset=begin.cause)
+            if body is None:
+                entries.heard(lane, person=True)
+            elif not may_send(self.settings.sending, lane.state.entry.send_policy, message.chat, key):
+                told = msgspec.structs.replace(told, denied=True)
+                entries.record_unanswered(lane, who, body)
+            else:
+                command = self._submit(lane, principal, body, "user")
+                if isinstance(command, Problem):
+                    return command
+                told = msgspec.structs.replace(told, command_id=command.id)
+            lane.out.writes.append(PutIdempotency(remember(told)))
+            return told
+
+        return await (await self._shell(route)).call(decide)
+
+    async def _leave(self, principal: Principal, before: LaneState, *, asked: bool) -> None:
+        """End the old session's agent. The new one is durable, so what cannot be ended now ends by itself when idle."""
+        shell = await self._lanes.lane(before.session_id)
+        if shell is not None and not before.controller:
+            await shell.call(lambda lane: archiving.retire(lane, who_is(principal), asked=asked))
+
+    async def _current(self, tenant_id: str, key: str) -> LaneState | None:
+        record = await self._ledger.session_by_key(tenant_id, key)
+        if record is None:
+            return None
+        shell = self._lanes.peek(record.session_id)
+        return shell.lane.state if shell is not None else _state.decode(record.machine)
+
+    async def _shell(self, route: Route) -> LaneShell:
+        shell = await self._lanes.lane(route.session_id, route.fresh)
+        assert shell is not None, "the session is there, or begins"
+        return shell
+
+    def _turn(self, tenant_id: str, key: str) -> asyncio.Lock:
+        return self._turns.setdefault((tenant_id, key), asyncio.Lock())
+
+
+class _Begin(NamedTuple):
+    """How a message's session begins: after which one, why, and with which model."""
+
+    before: LaneState | None
+    cause: ResetCause | None
+    asked: Asked | None
+
+    @property
+    def model(self) -> str | None:
+        return self.asked.model if self.asked is not None else None
+
+
+def _archived(state: LaneState) -> bool:
+    return state.entry.archived_at is not None
+
+
+def _execute(text: str, attachments: list[dict[str, Any]], idempotency_key: str | None) -> CommandBody:
+    parts = [*([{"contentType": "text", "value": text}] if text.strip() else []), *attachments]
+    payload = msgspec.json.encode({"messages": [{"role": "user", "content": parts}]})
+    prompt_content(payload)  # What cannot travel is refused here, before anything is decided.
+    return CommandBody(type="execute", target=Target(), payload=msgspec.Raw(payload), idempotency_key=idempotency_key)

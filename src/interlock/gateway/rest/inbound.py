@@ -1,0 +1,52 @@
+"""The door of messages from chats (R-4)."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp
+
+from interlock.engine.chats import Message
+from interlock.gateway.rest.answers import encode, raw_answer
+from interlock.gateway.rest.guard import OPERATORS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.protocol.inbound import Attachment, InboundBody, Received
+from interlock.protocol.records import IdempotencyRecord
+from interlock.session.routing import Chat
+
+
+async def arrive(call: Call) -> ASGIApp:
+    """POST /inbound: 202; a message of a chat becomes a command of the session that its key names (R-4). The key of the
+    message is made from `message_id`: what a channel delivers twice is answered twice, and done once."""
+    memory, body = call.memory, call.body
+    assert memory is not None
+    assert isinstance(body, InboundBody)
+
+    def remember(arrived: Received) -> IdempotencyRecord:
+        location = {"Location": f"/v1/commands/{arrived.command_id}"} if arrived.command_id else {}
+        return memory.keep(202, encode(arrived), location, arrived.command_id)
+
+    async with call.front.access.quotas.counted(call.principal):
+        arrived = await call.front.desk.chats.arrive(call.principal, _message(body), remember)
+    answer = memory.record or remember(arrived)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+def _message(body: InboundBody) -> Message:
+    # In a direct chat, who writes is who one talks with.
+    peer = body.peer or (body.sender if body.chat_type == "direct" else None)
+    chat = Chat(body.channel, body.chat_type, body.account_id, peer, body.group_id, body.thread_id, body.topic_id,
+                body.parent_peer, body.guild_id, body.team_id)
+    described = {"subject": body.subject, "room": body.room, "space": body.space, "displayName": body.display_name}
+    return Message(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
+                   {name: text for name, text in described.items() if text})
+
+
+def _part(attachment: Attachment) -> dict[str, object]:
+    value = {"encoding": "base64", "data": attachment.data, "media_type": attachment.media_type,
+             **({"name": attachment.name} if attachment.name else {})}
+    return {"contentType": attachment.content_type, "value": value}
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/inbound", "receiveMessage", arrive, OPERATORS, body=InboundBody, answers=Received, status=202,
+              codes=("Conflict", "QuotaExceeded")),
+)

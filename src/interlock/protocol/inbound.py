@@ -1,0 +1,83 @@
+"""What comes in from chats and hooks, and what is answered (R-4)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+import msgspec
+
+from interlock.protocol.limits import MAX_CONTENT_PARTS
+from interlock.protocol.resources.base import Body, Resource
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Words = Annotated[str, msgspec.Meta(max_length=500)]
+ResetCause = Literal["daily", "idle", "asked"]
+
+
+class Attachment(Body, frozen=True, kw_only=True):
+    """A file of a message. `data` is base64; its kind is that of its media type."""
+
+    data: str
+    media_type: Annotated[str, msgspec.Meta(max_length=200)] = "application/octet-stream"
+    name: Words | None = None
+
+    @property
+    def content_type(self) -> str:
+        """The content part that carries it: image, audio, video or file."""
+        kind = self.media_type.partition("/")[0]
+        return kind if kind in ("image", "audio", "video") else "file"
+
+
+class InboundBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/inbound`: a message of a chat. With `message_id` it needs no other idempotency key."""
+
+    channel: Id
+    chat_type: Literal["direct", "group", "room", "channel"]
+    account_id: Id | None = None
+    peer: Id | None = None
+    group_id: Id | None = None
+    thread_id: Id | None = None
+    topic_id: Id | None = None
+    parent_peer: Id | None = None
+    guild_id: Id | None = None
+    team_id: Id | None = None
+    sender: Id
+    text: str = ""
+    attachments: Annotated[list[Attachment], msgspec.Meta(max_length=MAX_CONTENT_PARTS)] = (
+        msgspec.field(default_factory=list[Attachment]))
+    message_id: Id | None = None
+    subject: Words | None = None
+    room: Words | None = None
+    space: Words | None = None
+    display_name: Words | None = None
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """`in:` and the SHA-256 of channel, account, chat, thread and message id, each length-delimited as JSON."""
+        if self.message_id is None:
+            return None
+        place = (self.peer or self.sender) if self.chat_type == "direct" else self.group_id
+        named = [self.channel.lower(), self.account_id, self.chat_type, place, self.thread_id, self.topic_id,
+                 self.message_id]
+        return "in:" + hashlib.sha256(msgspec.json.encode(named)).hexdigest()
+
+
+class Received(Resource, frozen=True, kw_only=True):
+    """What became of a message: its session and its command. None runs for `/new` alone, or where `denied`."""
+
+    session_id: str
+    session_key: str
+    command_id: str | None = None
+    reset: ResetCause | None = None
+    """Why a new session began: the daily hour, idleness, or a person's word."""
+    denied: bool = False
+    """`sendPolicy` keeps silent in this chat: the message is in the transcript, and nothing answers it."""
+
+
+class HookTaken(Resource, frozen=True, kw_only=True):
+    """What became of a delivery of a hook."""
+
+    session_id: str
+    session_key: str
+    command_id: str

@@ -1,0 +1,161 @@
+"""What a session's key carries from one session to the next: overrides, label and policy, and who talks there (I-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+import msgspec
+
+TEXT_MAX_CHARS = 500
+MAX_UNKNOWN_FIELDS = 100
+MAX_UNKNOWN_BYTES = 16_384
+
+SendPolicy = Literal["allow", "deny"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The fields of I-4 that nothing else of a session says; None is not set. Times are milliseconds since 1970."""
+
+    chat_type: str | None = None
+    provider: str | None = None
+    subject: str | None = None
+    room: str | None = None
+    space: str | None = None
+    display_name: str | None = None
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+    reasoning_level: str | None = None
+    elevated_level: str | None = None
+    """Kept, and without effect: policy decides."""
+    send_policy: SendPolicy | None = None
+    provider_override: str | None = None
+    model_override: str | None = None
+    auth_profile_override: str | None = None
+    label: str | None = None
+    archived_at: int | None = None
+    session_started_at: int = 0
+    """When the first message came; 0 before it."""
+    last_interaction_at: int = 0
+    """0 where no person has said anything since the session's start."""
+    compaction_count: int = 0
+    memory_flush_at: int | None = None
+    memory_flush_compaction_count: int | None = None
+    refused: tuple[str, ...] = ()
+    """Overrides that the agent could not honour, and of which that was said (I-4)."""
+    unknown: dict[str, Any] = {}
+    """Fields that another program or a newer version wrote: kept, not interpreted."""
+
+
+_NAMES = {field.encode_name: field.name for field in msgspec.structs.fields(Entry)}
+INTERNAL = frozenset({"refused", "unknown"})
+COUNTED = frozenset({
+    "sessionStartedAt", "lastInteractionAt", "compactionCount", "memoryFlushAt", "memoryFlushCompactionCount",
+})  # fmt: skip
+"""What the gateway counts itself: shown, never set by hand."""
+EDITABLE = tuple(sorted(_NAMES.keys() - INTERNAL - COUNTED - {"archivedAt"}))
+"""What a person may set, by its name in I-4."""
+_HONOURED = {"modelOverride": "model_override", "thinkingLevel": "thinking_level", "reasoningLevel": "reasoning_level"}
+
+
+class BadField(ValueError):
+    """A field that cannot be set so: its name, and one sentence."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(f"{name}: {sentence}")
+        self.name = name
+
+
+class Change(NamedTuple):
+    """One field that changed, as the audit log tells it."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def patched(entry: Entry, wanted: Mapping[str, Any]) -> tuple[Entry, list[Change]]:
+    """Set fields by their names in I-4; None clears one. Raises BadField, and then nothing is set."""
+    values: dict[str, Any] = {}
+    changes: list[Change] = []
+    for name, value in wanted.items():
+        field = _NAMES.get(name)
+        if field is None or name not in EDITABLE:
+            raise BadField(name, f"cannot be set; known: {', '.join(EDITABLE)}")
+        before, after = getattr(entry, field), _checked(name, value)
+        if before != after:
+            values[field] = after
+            changes.append(Change(name, before, after))
+    # A new wish is tried anew.
+    kept = tuple(name for name in entry.refused if name not in {change.name for change in changes})
+    return (msgspec.structs.replace(entry, **values, refused=kept) if changes else entry), changes
+
+
+def with_unknown(entry: Entry, fields: Mapping[str, Any]) -> Entry:
+    """Set what is not known, or take it away with None. Raises BadField where it is too much."""
+    merged = {name: value for name, value in {**entry.unknown, **fields}.items() if value is not None}
+    if len(merged) > MAX_UNKNOWN_FIELDS or len(msgspec.json.encode(merged)) > MAX_UNKNOWN_BYTES:
+        raise BadField(next(iter(fields), ""), f"more unknown fields than are kept: {MAX_UNKNOWN_BYTES} bytes")
+    return msgspec.structs.replace(entry, unknown=merged)
+
+
+def is_known(name: str) -> bool:
+    """Whether I-4 names the field among those that an entry carries."""
+    return name in _NAMES and name not in INTERNAL
+
+
+def _checked(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise BadField(name, "a text that is not empty, or null to clear it")
+    text = value.strip()
+    if len(text) > TEXT_MAX_CHARS or not text.isprintable():
+        raise BadField(name, f"at most {TEXT_MAX_CHARS} characters on one line")
+    if name == "sendPolicy" and text not in ("allow", "deny"):
+        raise BadField(name, "allow or deny")
+    return text
+
+
+def carried_over(entry: Entry) -> Entry:
+    """What the next session of the key begins with: overrides, label and policy, but no counter (I-3)."""
+    return msgspec.structs.replace(entry, archived_at=None, session_started_at=0, last_interaction_at=0,
+                                   compaction_count=0, memory_flush_at=None, memory_flush_compaction_count=None)
+
+
+class Wishes(NamedTuple):
+    """What overrides ask of the agent with each prompt, and the fields that ask it."""
+
+    model: str | None
+    options: dict[str, Any]
+    names: tuple[str, ...]
+
+
+def wishes(entry: Entry, features: Mapping[str, Any]) -> Wishes:
+    """Say what a prompt carries; not what the agent has refused before, nor what it says that it does not offer."""
+    lacks = {"modelOverride"} if features.get("model_switch") is False else set[str]()
+    if features.get("prompt_options") is False:
+        lacks |= {"thinkingLevel", "reasoningLevel"}
+    wanted = {name: cast("str", value) for name, field in _HONOURED.items()
+              if (value := getattr(entry, field)) is not None and name not in entry.refused and name not in lacks}
+    options = {option: wanted[name] for name, option in (("thinkingLevel", "thinking"), ("reasoningLevel", "reasoning"))
+               if name in wanted}
+    return Wishes(wanted.get("modelOverride"), options, tuple(wanted))
+
+
+def lacking(entry: Entry, features: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the overrides that the agent says it does not offer, and of which that was not said yet."""
+    sent = wishes(entry, features).names
+    return tuple(name for name, field in _HONOURED.items()
+                 if getattr(entry, field) is not None and name not in entry.refused and name not in sent)
+
+
+def refusing(entry: Entry, names: Iterable[str]) -> Entry:
+    """Remember that the agent cannot honour these."""
+    return msgspec.structs.replace(entry, refused=tuple(dict.fromkeys((*entry.refused, *names))))
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """The entry as surfaces show it: what is set, by its name in I-4, and what is not known."""
+    fields: dict[str, Any] = msgspec.to_builtins(entry)
+    return {**{name: value for name, value in fields.items() if name not in INTERNAL}, **entry.unknown}

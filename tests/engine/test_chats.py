@@ -1,0 +1,246 @@
+"""Messages of chats: their key, the session that is due, the command (R-4, I-1 … I-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table
+from interlock.backends.memory.transcripts import MemoryTranscripts
+from interlock.command.policy import Policy, Rule
+from interlock.engine.bridge import archiving, entries
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.chats import ChatSettings, Message, SystemMessage
+from interlock.protocol import payloads as p
+from interlock.protocol.inbound import InboundBody, Received
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord
+from interlock.protocol.resources import Target
+from interlock.session.resetting import ResetRule, ResetRules
+from interlock.session.routing import Binding, Chat, Naming
+from interlock.session.sending import SendRule, SendRules
+
+pytestmark = pytest.mark.anyio
+ANN = Chat("telegram", "direct", peer="ann")
+HOUR = 3_600_000
+OPEN = Policy([Rule(name="all", effect="allow", door="command", type="execute")])
+
+
+class Room(Table):
+    """A table at which people talk through a chat."""
+
+    def __init__(self, policy: Policy = OPEN, **settings: Any) -> None:
+        super().__init__(policy, transcripts=MemoryTranscripts())
+        self.engine.chats.settings = ChatSettings(**settings)
+        self.kept = 0
+
+    def remember(self, _made: Any) -> IdempotencyRecord:
+        self.kept += 1
+        return IdempotencyRecord(scope=f"chat-{self.kept}", fingerprint="", status=202, headers={}, body=b"",
+                                 created_ms=0)
+
+    async def hear(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
+        message = Message(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
+        return await self.engine.chats.arrive(OWNER, message, self.remember)
+
+    async def system(self, text: str, key: str = "agent:shell:main", origin: Any = "cron") -> Any:
+        return await self.engine.chats.system(OWNER, SystemMessage(key, "shell", text, origin), self.remember)
+
+    async def row(self, session_id: str) -> LaneState:
+        record = await self.ledger.session(session_id)
+        assert record is not None
+        return msgspec.json.decode(record.machine, type=LaneState)
+
+    async def prompt(self, command_id: str | None) -> str:
+        record = await self.ledger.command(command_id or "")
+        assert record is not None
+        return msgspec.json.decode(bytes(record.command.payload))["messages"][0]["content"][0]["value"]
+
+    async def patch(self, session_id: str, **fields: Any) -> None:
+        shell = await self.engine.lanes.lane(session_id)
+        assert shell is not None
+        who = {"id": "user:ann", "role": "operator"}
+        await shell.call(lambda lane: entries.patch(lane, who, fields))
+
+    async def audits(self, action: str) -> list[dict[str, Any]]:
+        records = await self.ledger.audit("default", 0, 1000)
+        return [body for one in records if (body := msgspec.json.decode(one.body))["action"] == action]
+
+
+@pytest.mark.req("R-4", "R-3")
+async def test_a_message_becomes_a_command_of_the_session_of_its_key() -> None:
+    room = Room(naming=Naming("per-peer"), bindings=[Binding(agent="shell", channel="telegram")], default_agent="none")
+    first, second = await room.hear("hello"), await room.hear("and you?")
+    assert (first.session_key, first.reset, first.denied) == ("agent:shell:dm:ann", None, False)
+    assert second.session_id == first.session_id
+    assert await room.prompt(first.command_id) == "hello"
+    assert room.wire.last("control.prompt.request").payload.text == "hello"
+    entry = (await room.row(first.session_id)).entry
+    assert (entry.chat_type, entry.provider, entry.display_name) == ("direct", "telegram", "Ann")
+
+
+@pytest.mark.req("R-4")
+async def test_two_messages_at_the_same_time_open_one_session() -> None:
+    room = Room()
+    arrived = await asyncio.gather(*(room.hear(f"{n}") for n in range(5)))
+    assert len({one.session_id for one in arrived}) == 1
+
+
+@pytest.mark.req("R-4")
+async def test_what_is_delivered_twice_has_one_key_and_another_message_another() -> None:
+    def key(**more: Any) -> str | None:
+        said = {"channel": "Telegram", "chat_type": "direct", "sender": "ann", "message_id": "7", **more}
+        return InboundBody(**said).idempotency_key
+
+    assert key() == key(channel="telegram", peer="ann", text="edited")
+    assert (key() or "").startswith("in:")
+    assert len(key() or "") == 3 + len(hashlib.sha256().hexdigest())
+    others = [key(message_id="8"), key(account_id="a"), key(thread_id="a"), key(sender="bob"), key(channel="irc")]
+    assert len({key(), *others}) == 6
+    assert key(message_id=None) is None
+
+
+@pytest.mark.req("R-4")
+async def test_where_the_policy_is_silence_the_message_is_recorded_and_nothing_answers() -> None:
+    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
+    told = await room.hear("psst")
+    assert (told.denied, told.command_id) == (True, None)
+    assert room.wire.types() == []
+    lines = await room.ledger.transcript_pending(told.session_id)
+    assert b"psst" in lines[0].line
+    assert [one["meta"]["rule"] for one in await room.audits("reject")] == ["sendPolicy"]
+    # A session's own policy comes before the config's.
+    await room.patch(told.session_id, sendPolicy="allow")
+    assert (await room.hear("psst")).command_id is not None
+
+
+@pytest.mark.req("I-1", "I-3")
+async def test_new_begins_a_session_under_the_key_and_the_rest_is_its_first_message() -> None:
+    room = Room(models=frozenset({"opus"}))
+    first = await room.hear("hello")
+    await room.patch(first.session_id, label="work", thinkingLevel="high")
+    second = await room.hear("/new opus do it again")
+    assert (second.reset, second.session_key) == ("asked", first.session_key)
+    assert second.session_id != first.session_id
+    assert await room.prompt(second.command_id) == "do it again"
+    entry = (await room.row(second.session_id)).entry
+    assert (entry.label, entry.thinking_level, entry.model_override) == ("work", "high", "opus")
+    # The old one's work has ended, and its record stays.
+    assert (await room.row(first.session_id)).opening == "closing"
+    old = await room.ledger.command(first.command_id or "")
+    assert old is not None
+    assert old.command.state == "canceling"
+    assert (await room.hear("more")).session_id == second.session_id
+
+
+@pytest.mark.req("I-1")
+async def test_reset_alone_begins_a_session_and_runs_nothing() -> None:
+    room = Room()
+    first = await room.hear("hello")
+    told = await room.hear("/reset")
+    assert (told.reset, told.command_id) == ("asked", None)
+    assert (await room.hear("next")).session_id == told.session_id != first.session_id
+    reset = (await room.audits("session_reset"))
+    assert [one["meta"]["before"] for one in reset if one["meta"]["reason"] == "asked"] == [first.session_id]
+
+
+@pytest.mark.req("I-1")
+async def test_two_who_reset_at_the_same_time_do_not_lose_a_message() -> None:
+    room = Room()
+    await room.hear("hello")
+    arrived = await asyncio.gather(room.hear("/new one"), room.hear("two"))
+    assert arrived[0].session_id == arrived[1].session_id
+
+
+@pytest.mark.req("I-1", "I-2")
+async def test_idleness_begins_a_new_session_and_system_traffic_neither_moves_nor_resets() -> None:
+    room = Room(resets=ResetRules(ResetRule(mode="idle", idle_minutes=60)))
+    first = await room.hear("hello")
+    # One overloaded `updatedAt` was moved by cron, and idle sessions never ended.
+    for _ in range(5):
+        room.clock.advance(HOUR // 2)
+        command = await room.system("tick")
+        assert command.target.session_id == first.session_id
+    told = await room.hear("back again")
+    assert told.reset == "idle"
+    assert told.session_id != first.session_id
+    room.clock.advance(HOUR - 1)
+    assert (await room.hear("still here")).session_id == told.session_id
+
+
+@pytest.mark.req("I-1")
+async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None:
+    zone = ZoneInfo("Asia/Seoul")
+    room = Room(zone=zone)
+    room.clock.at_ms = int(datetime(2026, 6, 1, 23, tzinfo=zone).timestamp() * 1000)
+    first = await room.hear("good night")
+    room.clock.at_ms = int(datetime(2026, 6, 2, 3, 59, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
+    assert (await room.hear("still awake")).session_id == first.session_id
+    room.clock.advance(60_000)
+    told = await room.hear("good morning")
+    assert (told.reset, told.session_id != first.session_id) == ("daily", True)
+    # What still runs there runs to its end, and then its agent ends.
+    old = await room.ledger.command(first.command_id or "")
+    assert old is not None
+    assert (old.command.state, old.close_after) == ("dispatched", True)
+
+
+@pytest.mark.req("I-2")
+async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None:
+    room = Room(Policy())
+    command = await room.system("report")
+    assert command.state == "pending_approval"
+    allowed = Room(Policy([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
+    assert (await allowed.system("report")).state == "queued"
+    assert allowed.wire.last("control.prompt.request").payload.origin == "cron"
+
+
+@pytest.mark.req("I-4")
+async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honour_is_said_once() -> None:
+    room = Room()
+    first = await room.hear("/new")
+    await room.patch(first.session_id, thinkingLevel="high", modelOverride="opus", verboseLevel="on")
+    await room.hear("hello")
+    prompt = room.wire.last("control.prompt.request")
+    assert (prompt.payload.model, prompt.payload.options) == ("opus", {"thinking": "high"})
+    shell = await room.engine.lanes.lane(first.session_id)
+    assert shell is not None
+    await room.say(first.session_id, "session.error", p.SessionError(
+        error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer model_switch.", fatal=False),
+        in_reply_to=prompt.message_id)
+    again = room.wire.last("control.prompt.request")
+    assert again.message_id != prompt.message_id
+    assert (again.payload.model, again.payload.options) == (None, None)
+    events = await room.ledger.events(f"s/{first.session_id}", 0, 100)
+    notices = [one for one in events if one.kind == "notice"]
+    assert [b"OverrideNotHonoured" in one.body for one in notices] == [True]
+
+
+@pytest.mark.req("V-2")
+async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> None:
+    room = Room()
+    first = await room.hear("hello")
+    shell = await room.engine.lanes.lane(first.session_id)
+    assert shell is not None
+    await shell.call(lambda lane: archiving.archive(lane, {"id": "user:ann", "role": "operator"}, "done"))
+    with pytest.raises(Problem, match="archived"):
+        await room.execute(target=Target(session_id=first.session_id))
+    assert (await room.hear("hello")).session_id != first.session_id
+
+
+@pytest.mark.req("R-4")
+async def test_what_cannot_be_a_command_is_refused_before_anything_changes() -> None:
+    room = Room(naming=Naming("per-peer"))
+    with pytest.raises(Problem, match="/text: the message is empty"):
+        await room.hear(" ")
+    with pytest.raises(Problem, match="/group_id"):
+        await room.hear("hello", Chat("irc", "group"))
+    with pytest.raises(Problem, match="not base64"):
+        await room.hear("look", ANN, {"contentType": "image", "value": {"encoding": "base64", "data": "!"}})
+    assert await room.ledger.sessions("default", 10) == []

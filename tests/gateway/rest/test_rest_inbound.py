@@ -1,0 +1,64 @@
+"""The door of messages (R-4): who may, what is answered, and that a message counts once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from engine.test_chats import Room
+from small_gateway.desk import SmallDesk
+from small_gateway.running import Gateway, running
+
+pytestmark = pytest.mark.anyio
+HELLO = {"channel": "telegram", "chat_type": "direct", "sender": "ann", "text": "hello", "message_id": "1"}
+
+
+@asynccontextmanager
+async def chatting(**settings: Any) -> AsyncIterator[tuple[Gateway, Room]]:
+    """A gateway whose chats are the engine's own."""
+    room, desk = Room(**settings), SmallDesk()
+    desk.ledger, desk.chats = room.ledger, room.engine.chats
+    async with running(60, desk) as gateway:
+        yield gateway, room
+
+
+@pytest.mark.req("R-4")
+async def test_a_message_that_a_channel_delivers_twice_is_one_command() -> None:
+    async with chatting() as (gateway, room):
+        first = await gateway.post("/v1/inbound", HELLO, key="")
+        again = await gateway.post("/v1/inbound", HELLO, key="")
+        assert (first.status_code, again.status_code) == (202, 202)
+        assert first.content == again.content
+        assert again.headers["idempotency-replayed"] == "true"
+        assert first.headers["location"] == f"/v1/commands/{first.json()['command_id']}"
+        other = await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")
+        assert other.json()["command_id"] != first.json()["command_id"]
+        assert len(await room.ledger.live_commands(first.json()["session_id"])) == 2
+
+
+@pytest.mark.req("R-4", "I-1")
+async def test_new_delivered_twice_resets_once() -> None:
+    async with chatting() as (gateway, _):
+        await gateway.post("/v1/inbound", HELLO, key="")
+        asked = {**HELLO, "text": "/new start over", "message_id": "2"}
+        first, again = [(await gateway.post("/v1/inbound", asked, key="")).json() for _ in range(2)]
+        assert first == again
+        assert first["reset"] == "asked"
+
+
+@pytest.mark.req("R-4")
+async def test_what_is_wrong_names_its_place_and_who_may_not_is_refused() -> None:
+    async with chatting() as (gateway, _):
+        for wrong, place in (({"chat_type": "crowd"}, "chat_type"), ({"chat_type": "group"}, "group_id"),
+                             ({"text": ""}, "text"), ({"colour": "red"}, "colour")):
+            answer = await gateway.post("/v1/inbound", {**HELLO, **wrong}, key="")
+            assert answer.status_code == 400, answer.text
+            assert place in answer.json()["detail"]
+        without = {name: value for name, value in HELLO.items() if name != "message_id"}
+        assert (await gateway.post("/v1/inbound", without, key="")).json()["code"] == "IdempotencyKeyMissing"
+        assert (await gateway.post("/v1/inbound", without)).status_code == 202
+        async with gateway.as_role("viewer") as viewer:
+            assert (await viewer.post("/v1/inbound", json=HELLO)).status_code == 403
