@@ -33,6 +33,8 @@ ENDED = frozenset({"succeeded", "failed", "canceled", "rejected", "expired"})
 AT_WORK = frozenset({"running", "pausing", "paused", "resuming"})
 TURN_ENDS = {"end_turn": "succeeded", "max_tokens": "succeeded", "error": "failed", "cancelled": "canceled"}
 WHICH = st.integers(0, 7)
+SELDOM = st.integers(0, 3).map(lambda drawn: drawn == 3)
+"""What ends a conversation early is done in one of four draws, so that most come to their middle."""
 counted: Counter[str] = Counter()
 
 
@@ -56,6 +58,7 @@ class Reference:
     def end(self, number: int, state: str) -> None:
         """A command ends; the orders about it end with it."""
         self.states[number] = state
+        counted[state] += 1
         if self.active == number:
             self.active = None
         met = state == "canceled"
@@ -66,6 +69,7 @@ class Reference:
 
     def holds_end(self, number: int, state: str) -> None:
         """The pauses and resumes that wait for a command's agent end."""
+        counted["pauses and resumes"] += 1
         self.orders = [(about, kind, state) if about == number and kind != "cancel" and now == "running"
                        else (about, kind, now) for about, kind, now in self.orders]
 
@@ -112,7 +116,7 @@ class Conversation(RuleBasedStateMachine):
         return False
 
     # --- what people do ---
-    @rule(asks=st.booleans())
+    @rule(asks=SELDOM)
     def execute(self, asks: bool) -> None:
         target = Target(session_id=self.session_id) if self.session_id else Target(agent_id="shell")
         wish = ApprovalWish(required=1) if asks else None
@@ -146,8 +150,10 @@ class Conversation(RuleBasedStateMachine):
         self.confirm()
 
     @precondition(lambda self: self.commands)
-    @rule(which=WHICH)
-    def cancel(self, which: int) -> None:
+    @rule(which=WHICH, now=SELDOM)
+    def cancel(self, which: int, now: bool) -> None:
+        if not now:
+            return
         number = which % len(self.commands)
         state = self.model.states[number]
         if self.refused(self.order("cancel", number)):
@@ -162,9 +168,10 @@ class Conversation(RuleBasedStateMachine):
         self.confirm()
 
     @precondition(lambda self: self.commands)
-    @rule(which=WHICH)
-    def pause(self, which: int) -> None:
-        number = which % len(self.commands)
+    @rule(which=WHICH, another=SELDOM)
+    def pause(self, which: int, another: bool) -> None:
+        active = self.model.active
+        number = which % len(self.commands) if another or active is None else active
         state = self.model.states[number]
         if self.refused(self.order("pause", number)):
             assert state != "running"
@@ -175,9 +182,10 @@ class Conversation(RuleBasedStateMachine):
         self.confirm()
 
     @precondition(lambda self: self.commands)
-    @rule(which=WHICH)
-    def resume(self, which: int) -> None:
-        number = which % len(self.commands)
+    @rule(which=WHICH, another=SELDOM)
+    def resume(self, which: int, another: bool) -> None:
+        active = self.model.active
+        number = which % len(self.commands) if another or active is None else active
         state = self.model.states[number]
         if self.refused(self.order("resume", number)):
             assert state not in ("pausing", "paused")
@@ -222,9 +230,16 @@ class Conversation(RuleBasedStateMachine):
             self.model.states[self.model.active] = "running"  # type: ignore[index]
         self.confirm()
 
+    @precondition(lambda self: self.working() == "dispatched" and not self.model.started)
+    @rule()
+    def starts_soon(self) -> None:
+        self.starts()
+
     @precondition(lambda self: self.working() is not None and self.model.started)
-    @rule(reason=st.sampled_from(sorted(TURN_ENDS)))
-    def ends(self, reason: str) -> None:
+    @rule(reason=st.sampled_from(sorted(TURN_ENDS)), now=SELDOM)
+    def ends(self, reason: str, now: bool) -> None:
+        if not now:
+            return
         self.wait(self.table.ended(self.session_id, reason, f"t{self.turns}"))
         self.model.end(self.model.active, TURN_ENDS[reason])  # type: ignore[arg-type]
         self.confirm()
@@ -286,8 +301,10 @@ class Conversation(RuleBasedStateMachine):
         self.table.begin()
 
     @precondition(lambda self: self.session_id is not None and self.model.active is None)
-    @rule()
-    def a_month_passes(self) -> None:
+    @rule(now=SELDOM)
+    def a_month_passes(self, now: bool) -> None:
+        if not now:
+            return
         self.table.clock.advance(LONG_MS)
         self.wait(self._decide(tick))
         for number, state in enumerate(self.model.states):
