@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.policy import Effect, Rule, Subject
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Approval, Decision, RememberedRule, Remembering, RuleMatch
 
 GLOB_CHARS = frozenset("*?")
@@ -24,7 +24,7 @@ def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Reme
         raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
                       "one person's always cannot stand for it", hint="Vote without remember.")
     if approval.kind == "question":
-        raise Problem("InvalidPayload", "/remember: a question is answered each time")
+        raise malformed("/remember", "a question is answered each time")
     match = wish.match or RuleMatch()
     wide = match.any_input or match.command is not None or match.path is not None
     effect: Effect = "allow" if decision == "grant" else "deny"

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.command.canonical import canonical
 from interlock.protocol.clock import parse_iso
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.resources import Decision, SigningKey
 
 PREFIX = b"racp-approval-v1\n"
@@ -64,7 +64,7 @@ def verify(key: SigningKey, approver: str, statement: Statement, signature: str 
     try:
         at_ms = parse_iso(statement.at)
     except ValueError:
-        raise Problem("InvalidPayload", "/at: the signed moment is not an ISO 8601 time in UTC") from None
+        raise malformed("/at", "the signed moment is not an ISO 8601 time in UTC") from None
     if abs(at_ms - now_ms) > CLOCK_MS:
         raise _refused(f"the signed moment {statement.at} is more than 5 minutes from the gateway's time")
     try:

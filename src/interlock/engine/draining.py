@@ -16,7 +16,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, DropDrain, Ledger, PutDrain, PutIdempotency
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain, DrainBody
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import AuditDraft, DrainRecord, IdempotencyRecord, Principal
 from interlock.session.keys import BadKey, canonical_agent
 
@@ -99,15 +99,15 @@ class Drains:
         """The name that the scope needs, checked. Raises Problem."""
         if body.scope == "gateway":
             if body.id is not None:
-                raise _bad("scope gateway takes no id")
+                raise malformed("/id", "scope gateway takes no id")
             return ""
         if not body.id:
-            raise _bad(f"name the {body.scope} that is meant")
+            raise malformed("/id", f"name the {body.scope} that is meant")
         if body.scope == "agent":
             try:
                 return canonical_agent(body.id)
             except BadKey as error:
-                raise _bad(str(error)) from None
+                raise malformed("/id", str(error)) from None
         if body.scope == "runner":
             runner = await self._ledger.runner(body.id)
             found = runner is not None and runner.tenant_id == principal.tenant_id
@@ -117,7 +117,3 @@ class Drains:
         if not found:
             raise Problem("NotFound", f"There is no {body.scope} {body.id}.")
         return body.id
-
-
-def _bad(why: str) -> Problem:
-    return Problem("InvalidPayload", f"/id: {why}", errors=(Place("/id", why),))

@@ -78,3 +78,8 @@ class Problem(Exception):
         self.errors = errors
         self.hint = hint or self.kind.hint
         self.headers = headers or {}
+
+
+def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
+    """InvalidPayload at one place of a body, which stands in the sentence and in `errors` (F-1)."""
+    return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),), hint=hint)

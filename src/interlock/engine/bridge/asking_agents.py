@@ -10,7 +10,7 @@ from interlock.engine.bridge.dispatch import open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import who_is
 from interlock.protocol import payloads as p
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Approval
 
@@ -30,9 +30,9 @@ def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None)
         raise Problem("Conflict", f"{approval_id} asks for a permission, not for words",
                       hint="Vote on it with POST /v1/approvals/{id}/grants.")
     if text is not None and not text.strip():
-        raise Problem("InvalidPayload", "/text: an answer has words; null declines to answer")
+        raise malformed("/text", "an answer has words; null declines to answer")
     if len(text or "") > MAX_ANSWER_CHARS:
-        raise Problem("InvalidPayload", f"/text: an answer has at most {MAX_ANSWER_CHARS} characters")
+        raise malformed("/text", f"an answer has at most {MAX_ANSWER_CHARS} characters")
     who = who_is(principal)
     moved = lane.move_approval(record, "denied" if text is None else "granted", who, decided_at=lane.at,
                                decided_by=who["id"], answer=text).approval
@@ -57,7 +57,7 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> Asked
     check_controlled(lane)
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
-        raise Problem("InvalidPayload", f"/instructions: at most {MAX_INSTRUCTIONS_CHARS} characters")
+        raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
     if state.active is not None or state.compacting is not None or state.machine.phase in ("turn", "usage"):
         raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
     if not state.attached or state.opening == "closing":

@@ -33,6 +33,7 @@ class TurnFold:
         """Begin a new turn."""
         self._messages: list[dict[str, Any]] = []
         self._tool_calls: list[ToolCall] = []
+        self._running: dict[str, str] = {}
         self._bytes = 0
         self._cut = False
         self._left_out: list[p.FileTransfer] = []
@@ -48,10 +49,10 @@ class TurnFold:
                 self._text(payload.text, continues=bool(frame.metadata.get("continues")))
             case p.ToolRequest():
                 self.tools_run += 1
+                self._running[payload.invocation_id] = payload.tool_name
                 if self._room(len(payload.input)):
-                    self._tool_calls.append(
-                        ToolCall(toolCallId=payload.invocation_id, name=payload.tool_name, arguments=payload.input)
-                    )
+                    self._tool_calls.append(ToolCall(toolCallId=payload.invocation_id, name=payload.tool_name,
+                                                     arguments=_arguments(payload.input)))
             case p.ToolResult():
                 self._tool(payload)
             case p.FileTransfer():
@@ -96,9 +97,10 @@ class TurnFold:
 
     def _tool(self, result: p.ToolResult) -> None:
         text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
+        name = self._running.pop(result.invocation_id, "")
         if self._room(len(text)):
-            self._messages.append({"role": "tool", "toolCallId": result.invocation_id, "status": result.status,
-                                   "content": [{"contentType": "text", "value": text}]})
+            self._messages.append({"role": "tool", "name": name, "toolCallId": result.invocation_id,
+                                   "status": result.status, "content": [{"contentType": "text", "value": text}]})
 
     def _room(self, size: int) -> bool:
         if self._bytes + size > MAX_RESULT_BYTES:
@@ -125,3 +127,9 @@ class TurnFold:
                                totalTokens=tokens.input_tokens + tokens.output_tokens)
         return Output(output=self._messages, session_id=session_id, usage=usage, tool_calls=self._tool_calls,
                       exit_code=exit_code, awaiting_input=awaiting_input, notices=said)
+
+
+def _arguments(given: msgspec.Raw) -> msgspec.Raw:
+    """A tool's input as llm-bridge-spec has arguments: an object. Another value goes into one, as `input`."""
+    raw = bytes(given)
+    return given if raw.lstrip()[:1] == b"{" else msgspec.Raw(b'{"input":' + raw + b"}")

@@ -15,7 +15,7 @@ from interlock.protocol.limits import (
     MAX_INLINE_BINARY_BYTES,
 )
 from interlock.protocol.payloads import PromptRequest
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Binary, ContentPart, ExecutePayload, NodeBuffer
 from interlock.session.transfers import TransferRefused, carried
 
@@ -30,16 +30,17 @@ def read_payload(raw: bytes) -> ExecutePayload:
     try:
         payload = _decoder.decode(raw)
     except msgspec.ValidationError as error:
-        sentence, _, path = str(error).partition(" - at ")
-        pointer = "/payload" + path.strip("`").removeprefix("$").replace("[", "/").replace("]", "").replace(".", "/")
-        raise Problem("InvalidPayload", f"{sentence} at {pointer}", errors=(Place(pointer, sentence),)) from None
+        raise _mismatch("/payload", error) from None
     except msgspec.DecodeError as error:
-        raise _bad("/payload", f"not JSON: {error}") from None
+        raise malformed("/payload", f"not JSON: {error}") from None
     if not payload.messages:
-        raise _bad("/payload/messages", "there is no message")
+        raise malformed("/payload/messages", "there is no message")
     for index, message in enumerate(payload.messages):
         if not message.content:
-            raise _bad(f"/payload/messages/{index}/content", "the message has no content")
+            raise malformed(f"/payload/messages/{index}/content", "the message has no content")
+    parts = (part for message in payload.messages for part in message.content)
+    if all(part.contentType == "text" and isinstance(part.value, str) and not part.value.strip() for part in parts):
+        raise malformed("/payload/messages", "no message says anything")
     return payload
 
 
@@ -49,7 +50,7 @@ def prompt_content(raw: bytes) -> PromptRequest:
     parts = [(f"/payload/messages/{m}/content/{c}", part)
              for m, message in enumerate(payload.messages) for c, part in enumerate(message.content)]
     if len(parts) > MAX_CONTENT_PARTS and any(part.contentType != "text" for _, part in parts):
-        raise _bad("/payload/messages", f"{len(parts)} parts, the limit is {MAX_CONTENT_PARTS}")
+        raise malformed("/payload/messages", f"{len(parts)} parts, the limit is {MAX_CONTENT_PARTS}")
     total = 0
     blocks: list[dict[str, Any]] = []
     for pointer, part in parts:
@@ -57,7 +58,8 @@ def prompt_content(raw: bytes) -> PromptRequest:
         total += size
         blocks.append(block)
     if total > MAX_COMMAND_BINARY_BYTES:
-        raise _bad("/payload/messages", f"binary content takes {total} bytes, the limit is {MAX_COMMAND_BINARY_BYTES}")
+        raise malformed("/payload/messages",
+                        f"binary content takes {total} bytes, the limit is {MAX_COMMAND_BINARY_BYTES}")
     if all(block["type"] == "text" for block in blocks):
         text = "\n".join(block["text"] for block in blocks)
         prompt = PromptRequest(prompt_id="", input_type="text", origin="user", text=text)
@@ -68,18 +70,18 @@ def prompt_content(raw: bytes) -> PromptRequest:
     try:
         carried(prompt, lambda: NO_ID)
     except TransferRefused as refused:
-        raise _bad("/payload/messages", str(refused)) from None
+        raise malformed("/payload/messages", str(refused)) from None
     return prompt
 
 
 def _block(pointer: str, part: ContentPart) -> tuple[dict[str, Any], int]:
     if part.contentType == "text":
         if not isinstance(part.value, str):
-            raise _bad(f"{pointer}/value", "a text part's value is a string")
+            raise malformed(f"{pointer}/value", "a text part's value is a string")
         return {"type": "text", "text": part.value}, 0
     data, media_type, name = _binary(f"{pointer}/value", part.value)
     if len(data) > MAX_INLINE_BINARY_BYTES:
-        raise _bad(f"{pointer}/value", f"{len(data)} bytes inline, the limit is {MAX_INLINE_BINARY_BYTES}")
+        raise malformed(f"{pointer}/value", f"{len(data)} bytes inline, the limit is {MAX_INLINE_BINARY_BYTES}")
     encoded = base64.b64encode(data).decode()
     named = {"name": name} if name else {}
     return {"type": part.contentType, "data": encoded, "media_type": media_type, **named}, len(data)
@@ -90,17 +92,18 @@ def _binary(pointer: str, value: Any) -> tuple[bytes, str, str | None]:
         if isinstance(value, dict) and "type" in value:
             return bytes(msgspec.convert(value, NodeBuffer).data), "application/octet-stream", None
         binary = msgspec.convert(value, Binary)
-        data = base64.b64decode(binary.data, validate=True)
+        data = binascii.a2b_base64(binary.data.encode(), strict_mode=True)
     except msgspec.ValidationError as error:
-        raise _bad(pointer, str(error)) from None
+        raise _mismatch(pointer, error) from None
     except binascii.Error:
-        raise _bad(f"{pointer}/data", "is not base64") from None
-    except ValueError:
-        raise _bad(f"{pointer}/data", "holds a number that is not a byte") from None
+        raise malformed(f"{pointer}/data", "is not base64") from None
     if binary.sha256 is not None and hashlib.sha256(data).hexdigest() != binary.sha256.lower():
-        raise _bad(f"{pointer}/sha256", "does not match the data")
+        raise malformed(f"{pointer}/sha256", "does not match the data")
     return data, binary.media_type or "application/octet-stream", binary.name
 
 
-def _bad(pointer: str, detail: str) -> Problem:
-    return Problem("InvalidPayload", f"{pointer}: {detail}", errors=(Place(pointer, detail),))
+def _mismatch(root: str, error: msgspec.ValidationError) -> Problem:
+    """What does not fit its form, by the place that msgspec names below `root`."""
+    sentence, _, path = str(error).partition(" - at ")
+    pointer = root + path.strip("`").removeprefix("$").replace("[", "/").replace("]", "").replace(".", "/")
+    return Problem("InvalidPayload", f"{sentence} at {pointer}", errors=(Place(pointer, sentence),))

@@ -17,7 +17,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import prompt_content, read_payload
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Notice, StatusEvent
 
@@ -36,7 +36,7 @@ def submit_execute(
     check_not_archived(lane)
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
-        raise Problem("InvalidPayload", "/payload: an execute needs a payload with messages")
+        raise malformed("/payload", "an execute needs a payload with messages")
     tools = tuple(read_payload(raw).tools)
     prompt_content(raw)
     if len(queued(lane)) >= MAX_QUEUED_COMMANDS:

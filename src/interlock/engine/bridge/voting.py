@@ -18,7 +18,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_PROMPT_BYTES
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
 from interlock.protocol.resources import Approval, GrantBody, RememberedRule, SigningKey
 
@@ -45,7 +45,7 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         raise Problem("Conflict", f"{approval_id} is a question of the agent: it is answered, not voted on",
                       hint="Answer it with POST /v1/approvals/{id}/answers, or `interlock answer ID TEXT`.")
     if len(body.comment or "") > MAX_COMMENT_CHARS:
-        raise Problem("InvalidPayload", f"/comment: a comment has at most {MAX_COMMENT_CHARS} characters")
+        raise malformed("/comment", f"a comment has at most {MAX_COMMENT_CHARS} characters")
     ballot = _ballot(lane, principal, record.approval, body, booth.key)
     if isinstance(body.updated_input, msgspec.Raw):
         if check(record.approval, ballot) is not None:
@@ -60,7 +60,7 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
     approval = counted.approval
     if body.remember is not None:
         if approval.budget is not None:
-            raise Problem("InvalidPayload", "/remember: a yes to a budget holds for this turn or this day alone",
+            raise malformed("/remember", "a yes to a budget holds for this turn or this day alone",
                           hint="Vote without remember, or raise the budget in the config.")
         if counted.outcome == "counted":
             raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot stand for "
@@ -104,7 +104,7 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
     if body.method == "acl":
         return ballot
     if isinstance(body.updated_input, msgspec.Raw):
-        raise Problem("InvalidPayload", "/updated_input: a signature covers what was asked, not what it is changed to",
+        raise malformed("/updated_input", "a signature covers what was asked, not what it is changed to",
                       hint="Change the input with method acl, then sign the approval that takes its place.")
     if not body.key_id or not body.at or not body.signature:
         raise Problem("InvalidPayload", "a vote by signature names key_id, at and signature")
@@ -153,14 +153,14 @@ def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> Non
         raise Problem("UnsupportedCapability", f"agent {old.agent_id} does not take a changed input here; "
                       "deny it and say why instead")
     if body.decision != "grant" or body.remember is not None:
-        raise Problem("InvalidPayload", "/updated_input: only a plain grant changes what is asked for")
+        raise malformed("/updated_input", "only a plain grant changes what is asked for")
     try:
         msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.DecodeError:
         raise Problem("InvalidPayload", "/updated_input: a tool's input is an object",
                       errors=(Place("/updated_input", "not an object"),)) from None
     if len(raw) > MAX_PROMPT_BYTES:
-        raise Problem("InvalidPayload", f"/updated_input: {len(raw)} bytes, the limit is {MAX_PROMPT_BYTES}")
+        raise malformed("/updated_input", f"{len(raw)} bytes, the limit is {MAX_PROMPT_BYTES}")
 
 
 def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantBody, booth: Booth) -> Approval:

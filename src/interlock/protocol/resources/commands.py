@@ -76,7 +76,7 @@ class NodeBuffer(Body, frozen=True, kw_only=True):
     """Node's JSON form of a Buffer, accepted in place of Binary."""
 
     type: Literal["Buffer"]
-    data: list[int]
+    data: list[Annotated[int, msgspec.Meta(ge=0, le=255)]]
 
 
 class ContentPart(Body, frozen=True, kw_only=True):
