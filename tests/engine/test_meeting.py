@@ -1,0 +1,212 @@
+"""The table of how a command and its session's turns meet, row by row, where no other file shows the row (C-8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.conversation import USAGE, Table
+from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.links import detach
+from interlock.protocol import payloads as p
+from interlock.protocol.resources import Target
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-8")]
+
+
+async def running(table: Table) -> tuple[Any, str]:
+    command = await table.execute()
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command, command.target.session_id
+
+
+async def ended(table: Table, command: Any) -> tuple[str, str | None]:
+    """The command's state, and the code of its error."""
+    record = await table.ledger.command(command.id)
+    assert record is not None
+    return record.command.state, record.command.error.code if record.command.error is not None else None
+
+
+async def restarted(table: Table, session_id: str) -> None:
+    """What a runner says of an open turn after its own restart (D-6)."""
+    await table.say(session_id, "agent.error", p.AgentError(
+        severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
+    await table.ended(session_id, "error")
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
+
+
+async def test_a_prompt_that_met_another_turn_is_sent_again_at_that_turns_end() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    prompt = table.wire.last("control.prompt.request")
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="other", turn_index=0), prompt_id="another")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False),
+        in_reply_to=prompt.message_id)
+    assert await ended(table, command) == ("queued", None)
+    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="other", stop_reason="cancelled"))
+    assert table.wire.types().count("control.prompt.request") == 1
+    await table.say(session_id, "session.usage", USAGE)
+    assert await ended(table, command) == ("dispatched", None)
+    assert table.wire.types().count("control.prompt.request") == 2
+    await table.started(session_id, "mine")
+    assert await ended(table, command) == ("running", None)
+
+
+@pytest.mark.req("C-7")
+async def test_a_dispatched_command_outlives_its_link_up_to_the_detach_ttl() -> None:
+    table = Table()
+    command = await table.execute()
+    shell = await table.lane(command.target.session_id)
+    await shell.call(detach)
+    table.clock.advance(table.limits.detach_ttl_ms - 1)
+    await shell.call(tick)
+    assert await ended(table, command) == ("dispatched", None)
+    table.clock.advance(1)
+    await shell.call(tick)
+    assert await ended(table, command) == ("failed", "AgentLost")
+
+
+@pytest.mark.parametrize(("stop_reason", "meta", "state", "code", "notices"), [
+    ("end_turn", {}, "succeeded", None, []),
+    ("end_turn", {"unanswered": True}, "failed", "AgentExited", []),
+    ("max_tokens", {}, "succeeded", None, ["Truncated"]),
+    ("awaiting_input", {}, "succeeded", None, []),
+    ("cancelled", {}, "canceled", "Canceled", []),
+    ("cancelled", {"timed_out": True}, "timed_out", "Timeout", []),
+    ("error", {}, "failed", "MODEL_OVERLOADED", []),
+])
+async def test_a_turns_end_is_its_commands_end(
+    stop_reason: str, meta: dict[str, Any], state: str, code: str | None, notices: list[str]
+) -> None:
+    table = Table()
+    command, session_id = await running(table)
+    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="so far"))
+    if stop_reason == "error":
+        await table.say(session_id, "agent.error", p.AgentError(
+            severity="error", error_code="MODEL_OVERLOADED", message="try later", turn_id="t1"))
+    await table.ended(session_id, stop_reason, **meta)
+    assert await ended(table, command) == (state, code)
+    record = await table.ledger.command(command.id)
+    assert record is not None
+    assert record.command.result is not None
+    output = record.command.result.output
+    assert (record.command.result.ok, output.session_id) == (state == "succeeded", session_id)
+    assert output.output[0]["content"][0]["value"] == "so far"
+    assert [notice.code for notice in output.notices] == notices
+    assert output.awaiting_input is (stop_reason == "awaiting_input")
+
+
+async def test_the_next_execute_answers_an_agent_that_awaits_input() -> None:
+    table = Table()
+    first, session_id = await running(table)
+    await table.ended(session_id, "awaiting_input")
+    second = await table.execute("blue", target=Target(session_id=session_id))
+    assert table.wire.types().count("control.session.open") == 1
+    assert table.wire.last("control.prompt.request").payload.text == "blue"
+    await table.started(session_id, "t2")
+    await table.ended(session_id, "end_turn", "t2")
+    assert [await ended(table, command) for command in (first, second)] == [("succeeded", None)] * 2
+
+
+async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
+    table = Table(timeout_ms=10_000)
+    command, session_id = await running(table)
+    prompt_id = table.wire.last("control.prompt.request").payload.prompt_id
+    for number in (1, 2):
+        table.clock.advance(4_000)
+        await table.ended(session_id, "tool_use", f"t{number}")
+        assert await ended(table, command) == ("running", None)
+        await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=f"t{number + 1}", turn_index=number),
+                        prompt_id=prompt_id)
+    record = await table.ledger.command(command.id)
+    assert record is not None
+    assert record.command.turn_id == "t3"
+    table.clock.advance(2_000)
+    await (await table.lane(session_id)).call(tick)
+    assert table.wire.last("control.turn.cancel").payload.turn_id == "t3"
+    await table.ended(session_id, "cancelled", "t3")
+    assert await ended(table, command) == ("timed_out", "Timeout")
+
+
+@pytest.mark.parametrize("code", ["PROCESS_EXIT", None])
+async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_agent_said(code: str | None) -> None:
+    table = Table()
+    command, session_id = await running(table)
+    if code is not None:
+        await table.say(session_id, "agent.error", p.AgentError(
+            severity="fatal", error_code=code, message="exit code 3", turn_id="t1"))
+    await table.ended(session_id, "error")
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="its agent is gone"))
+    assert await ended(table, command) == ("failed", code or "INTERNAL")
+
+
+@pytest.mark.req("D-6", "C-7", "C-6")
+@pytest.mark.parametrize("moment", ["running", "pausing", "paused", "resuming"])
+async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) -> None:
+    table = Table()
+    command, session_id = await running(table)
+    orders = []
+    if moment != "running":
+        orders.append(await table.order("pause", command.id))
+    if moment in ("paused", "resuming"):
+        await table.told_state(session_id, "paused")
+    if moment == "resuming":
+        orders.append(await table.order("resume", command.id))
+    assert await ended(table, command) == (moment, None)
+    await restarted(table, session_id)
+    assert await ended(table, command) == ("failed", "RUNNER_RESTARTED")
+    open_orders = {"pausing": 1, "resuming": 1}.get(moment, 0)
+    states = [await table.state(order.id) for order in orders]
+    assert states == ["succeeded"] * (len(orders) - open_orders) + ["failed"] * open_orders
+    # Nothing of it is left: no clock rings, and the session takes the next command.
+    table.clock.advance(table.limits.pause_ttl_ms + table.limits.timeout_ms)
+    await (await table.lane(session_id)).call(tick)
+    following = await table.execute("again", target=Target(session_id=session_id))
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+    assert await ended(table, following) == ("dispatched", None)
+
+
+@pytest.mark.req("D-6")
+async def test_a_cancel_that_meets_a_runners_restart_has_what_it_wanted() -> None:
+    table = Table()
+    command, session_id = await running(table)
+    cancel = await table.cancel(command.id)
+    await restarted(table, session_id)
+    assert await ended(table, command) == ("canceled", "Canceled")
+    assert await table.state(cancel.id) == "succeeded"
+
+
+@pytest.mark.req("C-4")
+@pytest.mark.parametrize("moment", ["pending_approval", "queued", "dispatched", "running", "pausing", "paused",
+                                    "resuming", "canceling"])
+async def test_after_kill_9_every_state_is_the_one_last_acknowledged(moment: str) -> None:
+    table = Table(permission="never" if moment == "pending_approval" else "asks", timeout_ms=10_000)
+    if moment == "queued":
+        _, session_id = await running(table)
+        command = await table.execute(target=Target(session_id=session_id))
+    elif moment in ("pending_approval", "dispatched"):
+        command = await table.execute()
+        session_id = command.target.session_id
+    else:
+        command, session_id = await running(table)
+    if moment in ("pausing", "paused", "resuming"):
+        await table.order("pause", command.id)
+    if moment in ("paused", "resuming"):
+        await table.told_state(session_id, "paused")
+    if moment == "resuming":
+        await table.order("resume", command.id)
+    if moment == "canceling":
+        await table.cancel(command.id)
+    before = await table.ledger.command(command.id)
+    table.begin()
+    await table.engine.start()
+    await table.reattach(session_id, 100)
+    after = await table.ledger.command(command.id)
+    assert after == before
+    assert after is not None
+    assert after.command.state == moment
