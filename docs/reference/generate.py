@@ -283,8 +283,8 @@ MEANING = {
     "rule.effect": "what happens when every match field that is set holds",
     "rule.tenant": "the tenant; there is one yet, `default`",
     "rule.door": "`command`: before an agent starts; `tool`: inside its turn",
-    "rule.type": "the command's type, `execute`, or a verb that does not wait: `close`, `compact`, `release`, `drain`, "
-    "`undrain`; `ask` then answers ApprovalRequired",
+    "rule.type": "the command's type: `execute`, or one that does not wait: `pause`, `resume`, `close`, `compact`, "
+    "`release`, `drain`, `undrain`; `ask` then answers ApprovalRequired. A `cancel` is never held",
     "rule.agent": "glob over the agent's id",
     "rule.origin": "who gave the command",
     "rule.tool": "glob over the tool's name, as the agent gives it",

@@ -25,6 +25,9 @@ Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
 Permission = Literal["asks", "never"]
 Source = Literal["config", "remembered", "shipped"]
 
+COMMAND_TYPES = ("execute", "cancel", "pause", "resume", "close", "compact", "release", "drain", "undrain")
+"""What a rule's `type` may say. All but an execute answer at once; a cancel is never held (C-2)."""
+
 MATCH_CHARS = 65_536
 """A command line longer than this meets no `allow` rule's `command`, and every `ask` and `deny` rule's."""
 
@@ -128,6 +131,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("name: a rule needs a name, which people are shown")
+        _check_types(self.type, self.effect)
         if self.required < 1 or self.deny_threshold < 1:
             raise ValueError("required: at least one vote is needed, for a yes as for a no")
         if self.command is not None:
@@ -224,6 +228,15 @@ def duration_ms(text: str) -> int:
     if found is None:
         raise ValueError('ttl: write a duration as "90s", "15m", "24h" or "2d"')
     return int(found[1]) * _UNIT_MS[found[2]]
+
+
+def _check_types(types: str | list[str] | None, effect: Effect) -> None:
+    """A mistyped type would hold nothing, silently."""
+    for name in [types] if isinstance(types, str) else types or ():
+        if name not in COMMAND_TYPES:
+            raise ValueError(f"type: there is no {name}; the types are {', '.join(COMMAND_TYPES)}")
+        if name == "cancel" and effect != "allow":
+            raise ValueError("type: a cancel is never held; whoever may send it may stop what runs")
 
 
 def _check_pattern(pattern: str) -> None:

@@ -142,6 +142,8 @@ class Engine:
             if body.type == "execute":
                 command = self._execute(lane, principal, body)
             else:
+                if body.type != "cancel":  # Which needs nobody's yes (C-2).
+                    check_lane_verb(self.policy, lane, principal, body.type)
                 command = _ORDERS[body.type](lane, principal, body)
             if isinstance(command, Command):
                 lane.out.writes.append(PutIdempotency(remember(command)))

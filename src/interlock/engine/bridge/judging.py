@@ -94,7 +94,7 @@ def check_lane_verb(policy: Policy, lane: Lane, principal: Principal, verb: str)
     state = lane.state
     check_verb(policy, Subject(
         door="command", tenant_id=state.tenant_id, agent_id=state.agent_id, origin=principal.actor.type,
-        permission=state.permission, at_ms=lane.now, command_type=verb, session_id=state.session_id,
+        permission=state.permission, at_ms=lane.wall, command_type=verb, session_id=state.session_id,
         cost_usd=state.cost_usd))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, get_args
 
-from interlock.command.policy import Door, Origin, Permission
+from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission
 from interlock.gateway.rest.audit_proofs import MAX_SIZE
 from interlock.gateway.rest.cursors import CURSOR_CHARS
-from interlock.gateway.rest.policy import VERBS
 from interlock.gateway.rest.sessions import VIEWS
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
@@ -61,7 +60,7 @@ PARAMETERS: dict[str, Parameter] = {
     "decide.agent": Parameter({"type": "string", "pattern": f"^{AGENT_ID.pattern}$"}, "The agent of the call.",
                               required=True),
     "decide.door": Parameter(_one_of(*get_args(Door)), "A command before its start, or a tool call (the default)."),
-    "decide.type": Parameter(_one_of(*VERBS), "The type of a command, or a verb that does not wait."),
+    "decide.type": Parameter(_one_of(*COMMAND_TYPES), "The type of a command, or a verb that does not wait."),
     "decide.tool": Parameter(_TEXT, "The tool's name."),
     "decide.kind": Parameter(_TEXT, "The agent's own word for what the tool does, believed here."),
     "decide.command": Parameter(_TEXT, "The command line in the tool's input."),

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.command.policy import Door, Origin, Permission, Policy, Subject
+from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, Policy, Subject
 from interlock.command.remembering import plain
 from interlock.engine.bridge.judging import tool_subject
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
@@ -20,10 +20,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, RuleRecord
-from interlock.protocol.resources import CommandType, RememberedRule
-
-VERBS = (*get_args(CommandType), "close", "compact", "release", "drain", "undrain")
-"""What the door `command` knows: the types of commands, and the verbs that do not wait (F-1)."""
+from interlock.protocol.resources import RememberedRule
 
 
 async def show(call: Call) -> ASGIApp:
@@ -92,7 +89,7 @@ def _described(call: Call) -> Subject:
     }
     door = cast("Door", call.choice("door", get_args(Door)) or "tool")
     if door == "command":
-        kind = call.choice("type", VERBS) or "execute"
+        kind = call.choice("type", COMMAND_TYPES) or "execute"
         return Subject(door="command", command_type=kind, **known)
     return tool_subject(_input(call), call.query("workspace") or "", tool_name=call.query("tool"),
                         tool_kind=call.query("kind"), trusted_kinds=call.query("kind") is not None, **known)

@@ -1,0 +1,53 @@
+"""Pause, resume and cancel under policy: by their type, and a cancel never (P-1, F-1, C-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.conversation import Table
+from interlock.command.policy import Policy, Rule
+from interlock.protocol.problems import Problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-2", "P-1")]
+
+
+async def running(table: Table) -> Any:
+    command = await table.execute()
+    await table.opened(command.target.session_id)
+    await table.started(command.target.session_id)
+    return command
+
+
+@pytest.mark.parametrize("kind", ["pause", "resume"])
+@pytest.mark.parametrize(("effect", "code"), [("ask", "ApprovalRequired"), ("deny", "Forbidden")])
+async def test_a_pause_or_resume_that_a_rule_holds_is_refused_and_does_nothing(
+    kind: str, effect: Any, code: str
+) -> None:
+    table = Table(Policy([Rule(name="careful", type=kind, effect=effect)]))
+    command = await running(table)
+    if kind == "resume":
+        await table.order("pause", command.id)
+    sent, state = len(table.wire.sent), await table.state(command.id)
+    with pytest.raises(Problem, match="policy rule careful") as refused:
+        await table.order(kind, command.id)
+    assert refused.value.code == code
+    assert (len(table.wire.sent), await table.state(command.id)) == (sent, state)
+
+
+@pytest.mark.parametrize("effect", ["ask", "deny"])
+async def test_whatever_rules_say_a_cancel_goes_through(effect: Any) -> None:
+    table = Table()
+    command = await running(table)
+    table.engine.configure(Policy([Rule(name="nothing at all", door="command", effect=effect)]), table.limits)
+    await table.cancel(command.id)
+    assert (await table.state(command.id), table.wire.types()[-1]) == ("canceling", "control.turn.cancel")
+
+
+def test_a_rule_names_types_that_there_are_and_never_holds_a_cancel() -> None:
+    with pytest.raises(ValueError, match="type: there is no exceute; the types are execute, "):
+        Rule(name="typo", type="exceute", effect="deny")
+    with pytest.raises(ValueError, match="type: a cancel is never held"):
+        Rule(name="trap", type=["pause", "cancel"], effect="ask")
+    assert Rule(name="fine", type="cancel", effect="allow").type == "cancel"
