@@ -96,7 +96,7 @@ class Crew:
         deadline = time.monotonic() + timeout_s
         waiting = [line.split()[1] for note in self.written for line in note.lines()]
         while waiting and time.monotonic() < deadline:
-            with contextlib.suppress(httpx2.TransportError, KeyError):
+            with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
                 if self.house.get(f"/v1/commands/{waiting[-1]}")["state"] in TERMINAL:
                     waiting.pop()
                     continue
@@ -128,7 +128,7 @@ class Crew:
     def _ended(self, command_id: str) -> bool:
         try:
             return self.house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
-        except (httpx2.TransportError, KeyError):
+        except (httpx2.TransportError, KeyError, FileNotFoundError):
             return False
 
     def _submit(self, name: str, text: str, number: int) -> str | None:

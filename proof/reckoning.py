@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import httpx2
@@ -62,6 +63,7 @@ class _Reckoner:
         self._lost: list[str] = []
         self._doubled: list[str] = []
         self._broken: list[str] = [f"a writer was answered {text}" for text in sorted(crew.refused)]
+        self._said: dict[str, list[str]] = {}
         self._entries = self._files = self._frames = 0
 
     def run(self) -> Reckoning:
@@ -136,6 +138,8 @@ class _Reckoner:
         if seqs != list(range(1, len(seqs) + 1)):
             self._lost.append(f"session {session_id}: frames {[s for s, c in Counter(seqs).items() if c > 1]} twice, "
                               f"{sorted(set(range(1, max(seqs) + 1)) - set(seqs))} missing")
+        self._said[session_id] = [event["frame"]["payload"]["text"] for event in events if event["kind"] == "C"
+                                  and event.get("frame", {}).get("type") == "agent.text.done"]
         self._shown(session_id, events)
         self._turns(session_id, events)
         self._sent_files(session_id, events)
@@ -190,7 +194,11 @@ class _Reckoner:
         path = self._house.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
         if not path.exists():
             return
-        header, *entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+        # A line that was torn and was not synced may stand there damaged; its entry was written again behind it.
+        header, *entries = [read for line in path.read_bytes().split(b"\n") if (read := _read(line)) is not None]
+        kept = set(_texts(entries))
+        self._lost += [f"the entry of {text[:40]!r} in {session_id}" for text in self._said[session_id]
+                       if not any(text.strip() in one for one in kept)]
         ids = [entry["id"] for entry in entries]
         self._doubled += [f"entry {id_} of {session_id} stands {count} times"
                           for id_, count in Counter(ids).items() if count > 1]
@@ -212,3 +220,20 @@ class _Reckoner:
             cursor = page["next_cursor"]
             if not cursor:
                 return found
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    try:
+        read = json.loads(line.decode()) if line else None
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)

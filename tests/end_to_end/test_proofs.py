@@ -7,19 +7,26 @@ from pathlib import Path
 
 import pytest
 from proof.cancel_race import races
+from proof.crew import Pace
+from proof.fail_everywhere import fail_everywhere
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
 from proof.kill_many import quick as kill_many
 from proof.link_chaos import Storm as Chaotic
 from proof.orphans import orphans
+from proof.power_cut import cut_power
+from proof.resume import resume
 from proof.timers import timers
 
 from agents.third_party import ThirdParty
 
 KILLS = 3
 WRITERS = 2
-MANY_KILLS = 6
+MANY_KILLS = 3
+POWER_CUTS = 3
+FAILPOINTS = 2
+RESUMED_EVENTS = 30
 HOLD_S = 2.0
 CHAOTIC_TURNS = 40
 FORKERS = 5
@@ -57,6 +64,41 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kills_under_writers_voters_a
     assert seen.reckoned.votes > 0
     assert seen.reckoned.frames > 0
     assert seen.reckoned.files > 0
+
+
+@pytest.mark.req("D-1", "D-6", "D-7", "C-4", "U-2", "X-3", "X-4", "E-5")
+def test_nothing_acknowledged_is_lost_when_power_is_cut_and_what_was_not_synced_is_gone(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R3 --rounds {POWER_CUTS} --seed {seed}")
+    seen = cut_power(tmp_path, seed, POWER_CUTS, Pace(writers=4, sessions=2, rest_s=0.3))
+
+    print(seen.reckoned.table())
+    assert seen.reckoned.passed
+    assert seen.cuts >= POWER_CUTS
+    assert seen.reckoned.entries > 0
+
+
+@pytest.mark.req("D-1", "D-7", "C-4", "U-2", "A-4", "A-5", "X-3")
+def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowledgement_or_a_release(
+    tmp_path: Path,
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R4 --rounds 1 --seed {seed}")
+    seen = fail_everywhere(tmp_path, seed, 1, few=FAILPOINTS)
+
+    print(seen.reckoned.table())
+    assert seen.passed
+    assert seen.deaths.total() == 2 * FAILPOINTS
+
+
+@pytest.mark.req("S-1", "S-2", "S-4")
+def test_a_stream_cut_at_every_position_is_resumed_in_four_ways_to_read_it(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R10 --rounds {RESUMED_EVENTS} --seed {seed}")
+    seen = resume(tmp_path, seed, RESUMED_EVENTS)
+
+    assert seen.wrong == []
+    assert set(seen.cuts.values()) == {RESUMED_EVENTS + 1}
 
 
 @pytest.mark.req("A-5", "P-6", "A-7")

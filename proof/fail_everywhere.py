@@ -1,0 +1,122 @@
+"""R4: a process dies at each of the named failpoints, 25 times at each, and the invariants of the design hold.
+
+Gateway and runner are both armed, each at a point of its own; whoever dies comes back armed at the next one.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from proof.crew import CONFIG, Crew, Pace
+from proof.failpoints import MOMENTS, POINTS
+from proof.house import House, Part
+from proof.reckoning import Reckoning, reckon
+from proof.swift import Swift
+
+TIMES = 25
+REACH_TIMEOUT_S = 20.0
+"""A point that nobody came to in this time is put back behind the others."""
+GIVEN_UP = 20
+"""So often in a row nobody came to any point: then the house stands still, and that is what is wrong."""
+SETTLE_TIMEOUT_S = 120.0
+PACE = Pace(writers=8, sessions=4, pieces=4, pause_ms=15, rest_s=0.3)
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    deaths: Counter[str]
+    unreached: list[str]
+    reckoned: Reckoning
+
+    @property
+    def passed(self) -> bool:
+        """Every point was died at as often as asked, and all invariants hold."""
+        return not self.unreached and self.reckoned.passed
+
+
+class _Plan:
+    """The points of one part that are still to be died at, and the one that it is armed at."""
+
+    def __init__(self, part: Part, times: int, draw: random.Random) -> None:
+        self.part: Part = part
+        self.left = [f"{name},{moment}" for name in POINTS[part] for moment in MOMENTS] * times
+        draw.shuffle(self.left)
+        self.draw = draw
+        self.armed_at = 0.0
+        self.idle = 0
+
+    def arm(self, house: House) -> None:
+        """Start the part, armed at the next point; unarmed once there is none left."""
+        house.entry[self.part] = ["proof.part"]
+        if self.left:
+            point = self.left[-1]
+            call = self.draw.randint(1, POINTS[self.part][point.partition(",")[0]].calls)
+            house.entry[self.part] = ["proof.failpoints", f"{point},{call}"]
+        house.start(self.part)
+        self.armed_at = time.monotonic()
+
+
+def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: int | None = None) -> Findings:
+    """Let a crew work in a house whose parts die at every point `times` times; with `few`, at so many of each part."""
+    draw = random.Random(seed)
+    swift = Swift()
+    house = House(place, CONFIG, swift)
+    plans = [_Plan("gateway", times, draw), _Plan("runner", times, draw)]
+    for plan in plans:
+        del plan.left[few:]
+    deaths: Counter[str] = Counter()
+    try:
+        house.up()  # Its first start is whole: the crew needs a key.
+        crew = Crew(house, seed, pace)
+        crew.start()
+        for plan in plans:
+            house.kill(plan.part)
+            plan.arm(house)
+        while any(plan.left and plan.idle < GIVEN_UP for plan in plans):
+            time.sleep(0.005)
+            for plan in plans:
+                _look(house, plan, deaths)
+        crew.stop()
+        for plan in plans:
+            if house.processes[plan.part].poll() is not None:
+                plan.left = []
+                plan.arm(house)
+        house.ready()
+        crew.settle(SETTLE_TIMEOUT_S)
+        unreached = [point for plan in plans for point in sorted(set(plan.left))]
+        return Findings(deaths, unreached, reckon(crew))
+    finally:
+        house.down()
+        swift.close()
+
+
+def _look(house: House, plan: _Plan, deaths: Counter[str]) -> None:
+    """Take one that died back; put a point back that nobody comes to."""
+    if house.processes[plan.part].poll() is not None:
+        if plan.left:
+            deaths[f"{plan.part}, {plan.left.pop()}"] += 1
+            plan.idle = 0
+        plan.arm(house)
+    elif plan.left and time.monotonic() - plan.armed_at > REACH_TIMEOUT_S:
+        plan.left.insert(0, plan.left.pop())
+        plan.idle += 1
+        house.kill(plan.part)
+        plan.arm(house)
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` counts the deaths at each point."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r4-") as place:
+        seen = fail_everywhere(Path(place), seed, rounds or TIMES)
+    for point, count in sorted(seen.deaths.items()):
+        print(f"  {count} × {point.replace(',', ':', 1).replace(',', ', ')}")
+    print(f"{len(seen.deaths)} failpoints, {seen.deaths.total()} deaths; not reached: {seen.unreached or 'none'}")
+    print(seen.reckoned.table())
+    print("passed" if seen.passed else f"FAILED; repeat with --seed {seed}")
+    return seen.passed

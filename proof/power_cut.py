@@ -1,0 +1,87 @@
+"""R3: power is cut 100 times, and what was not synced is gone: nothing acknowledged is, all opens, the log verifies.
+
+Ledger, outbox, transcripts, objects, keys and checkpoints lie on a disk that forgets (`proof.power`). The power of the
+gateway, of the runner or of both goes at random instants, also while they start.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from proof.crew import CONFIG, Crew, Pace
+from proof.house import House, Part
+from proof.powered import CUT
+from proof.reckoning import Reckoning, reckon
+from proof.swift import Swift
+
+CUTS = 100
+SETTLE_TIMEOUT_S = 120.0
+BOTH: tuple[tuple[Part, ...], ...] = (("gateway",), ("runner",), ("gateway", "runner"))
+WHILE_IT_STARTS = 0.2
+"""How likely power goes again before it is ready."""
+PACE = Pace(writers=8, sessions=4, rest_s=0.6)
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    cuts: int
+    starting: int
+    reckoned: Reckoning
+
+
+def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
+    """Let a crew work, and cut power. Raises NotReady where a part does not open any more."""
+    draw = random.Random(seed)
+    swift = Swift()
+    house = House(place, CONFIG, swift)
+    starting = 0
+    try:
+        _start(house, draw, *BOTH[2])
+        house.ready()
+        crew = Crew(house, seed, pace)
+        crew.start()
+        for _ in range(cuts):
+            time.sleep(draw.random() * 0.8)
+            parts = draw.choice(BOTH)
+            _cut(house, parts)
+            _start(house, draw, *parts)
+            if draw.random() < WHILE_IT_STARTS:
+                starting += 1
+                time.sleep(draw.random() * 0.4)
+                _cut(house, parts)
+                _start(house, draw, *parts)
+            house.ready()
+        crew.stop()
+        crew.settle(SETTLE_TIMEOUT_S)
+        return Findings(cuts + starting, starting, reckon(crew, deltas=False))
+    finally:
+        house.down()
+        swift.close()
+
+
+def _start(house: House, draw: random.Random, *parts: Part) -> None:
+    for part in parts:
+        house.entry[part] = ["proof.powered", str(draw.randrange(2**32))]
+        house.start(part)
+
+
+def _cut(house: House, parts: tuple[Part, ...]) -> None:
+    for part in parts:
+        house.processes[part].send_signal(CUT)
+    for part in parts:
+        house.processes[part].wait(10)
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` counts cuts."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r3-") as place:
+        seen = cut_power(Path(place), seed, rounds or CUTS)
+    print(f"{seen.cuts} power cuts, {seen.starting} of them while it started; everything opened each time")
+    print(seen.reckoned.table())
+    print("passed" if seen.reckoned.passed else f"FAILED; repeat with --seed {seed}")
+    return seen.reckoned.passed

@@ -1,0 +1,253 @@
+"""R10: a stream of 1,000 events, cut at every position and resumed, in four real ways to read: 1..N, each once.
+
+The ways are pages by poll, server-sent events, the WebSocket of all streams, and the reader of `interlock attach`.
+What each of them was given of an event is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx2
+import msgspec
+from websockets.sync.client import connect
+
+from interlock.app.place import SystemClock
+from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.cli.gateway_link import GatewayLink
+from interlock.cli.place import Where
+from interlock.cli.sse import Stream, Told
+from interlock.ports.ledger import Append, Batch
+from interlock.protocol.identifiers import session_stream
+from proof.crew import CONFIG, Crew, Pace
+from proof.house import House
+from proof.swift import Swift
+
+EVENTS = 1_000
+BEFORE = 3
+"""A reader that is cut behind event p began so many events before it, at a cursor of its own."""
+PATIENCE_S = 30.0
+_page = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_events = msgspec.json.Decoder(list[msgspec.Raw])
+_message = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_told = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+class Seen(NamedTuple):
+    """An event as a reader was given it: its bytes, and the cursor behind it."""
+
+    data: bytes
+    cursor: str
+
+
+Reader = Callable[[str | None, int, float], list[Seen]]
+"""Reads from behind a cursor until it has so many events, then breaks off. The float draws the size of a page."""
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    events: int
+    cuts: Counter[str]
+    read: Counter[str]
+    seconds: dict[str, float]
+    wrong: list[str]
+
+
+class Ways:
+    """The four ways to one stream."""
+
+    def __init__(self, house: House, session_id: str) -> None:
+        self._house = house
+        self._path = f"/v1/sessions/{session_id}/frames"
+        self._http = httpx2.Client(timeout=PATIENCE_S)
+        self._loop = asyncio.Runner()
+        self._link: GatewayLink | None = None
+
+    def named(self) -> dict[str, Reader]:
+        """By name."""
+        return {"poll": self.poll, "SSE": self.sse, "WebSocket": self.websocket, "attach": self.attach}
+
+    def poll(self, cursor: str | None, wanted: int, drawn: float) -> list[Seen]:
+        """Pages of a drawn size."""
+        seen: list[Seen] = []
+        while len(seen) < wanted:
+            limit = min(1 + int(drawn * 200), wanted - len(seen))
+            page = _page.decode(self._http.get(
+                self._house.url + self._path, headers=self._house.headers,
+                params={"limit": limit, **({"since": cursor} if cursor else {})}).raise_for_status().content)
+            cursor = msgspec.json.decode(page["next_cursor"], type=str)
+            events = _events.decode(page["events"])
+            # A page has one cursor, that of its end: whoever is cut within it reads it again.
+            seen += [Seen(bytes(event), cursor) for event in events]
+        return seen
+
+    def sse(self, cursor: str | None, wanted: int, _drawn: float) -> list[Seen]:
+        """One connection, broken off after `wanted` events, wherever in what follows the last piece ended."""
+        seen: list[Seen] = []
+        rest = b""
+        headers = {**self._house.headers, "Accept": "text/event-stream"}
+        if cursor is not None:
+            headers["Last-Event-ID"] = cursor
+        with self._http.stream("GET", self._house.url + self._path, headers=headers) as answer:
+            for piece in answer.iter_raw():
+                *events, rest = (rest + piece).split(b"\n\n")
+                seen += [told for event in events if (told := _of_sse(event)) is not None]
+                if len(seen) >= wanted:
+                    break
+        return seen[:wanted]
+
+    def websocket(self, cursor: str | None, wanted: int, _drawn: float) -> list[Seen]:
+        """One subscription; its connection is broken off, not closed."""
+        url = self._house.url.replace("http", "ws", 1) + "/v1/stream"
+        seen: list[Seen] = []
+        asked = {"op": "subscribe", "ref": "r", "path": self._path, **({"since": cursor} if cursor else {})}
+        with connect(url, additional_headers=self._house.headers, max_size=None, compression=None,
+                     close_timeout=0) as link:
+            link.send(msgspec.json.encode(asked).decode())
+            while len(seen) < wanted:
+                message = _message.decode(link.recv(PATIENCE_S))
+                seen += [Seen(bytes(event["data"]), msgspec.json.decode(event["id"], type=str))
+                         for event in _told.decode(message["events"]) if "id" in event]
+            with contextlib.suppress(OSError):
+                link.socket.shutdown(socket.SHUT_RDWR)
+        return seen[:wanted]
+
+    def attach(self, cursor: str | None, wanted: int, _drawn: float) -> list[Seen]:
+        """What the command line follows a stream with."""
+        return self._loop.run(self._attach(cursor, wanted))
+
+    async def _attach(self, cursor: str | None, wanted: int) -> list[Seen]:
+        seen: list[Seen] = []
+        if self._link is None:
+            self._link = GatewayLink(Where(state=self._house.state))
+        heard = aiter(Stream(self._link, self._path, cursor))
+        while len(seen) < wanted:
+            told = await asyncio.wait_for(anext(heard), PATIENCE_S)
+            if isinstance(told, Told) and told.cursor is not None:
+                seen.append(Seen(msgspec.json.encode(told.data), told.cursor))
+        await heard.aclose()
+        return seen
+
+    def close(self) -> None:
+        """End the loop that `attach` has read in."""
+        self._loop.close()
+
+
+def _of_sse(event: bytes) -> Seen | None:
+    """One durable event; None for comments and deltas."""
+    members = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
+    if b"id" not in members or b"data" not in members:
+        return None
+    return Seen(members[b"data"], members[b"id"].decode())
+
+
+def resume(place: Path, seed: int, events: int) -> Findings:
+    """Make a stream of so many events, and cut each reader behind every one of them."""
+    draw = random.Random(seed)
+    swift = Swift()
+    house = House(place, CONFIG, swift)
+    try:
+        session_id = _one_session(house, seed)
+        house.down()
+        asyncio.run(_lengthen(house.state, session_id, events))
+        house.up()
+        with contextlib.closing(Ways(house, session_id)) as ways:
+            return _cut_everywhere(ways.named(), draw, events)
+    finally:
+        house.down()
+        swift.close()
+
+
+def _one_session(house: House, seed: int) -> str:
+    house.up()
+    crew = Crew(house, seed, Pace(writers=1, sessions=1, rest_s=60.0))
+    crew.start()
+    house.until(lambda: bool(crew.commands()))
+    crew.stop()
+    crew.settle(PATIENCE_S)
+    return crew.commands()[0][2]
+
+
+async def _lengthen(state: Path, session_id: str, events: int) -> None:
+    """Have a session's stream be `events` long: what it said is said again, under new ids."""
+    ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
+    try:
+        stream = session_stream(session_id)
+        there = await ledger.events(stream, 0, events)
+        said = next(one for one in there if b"agent.text.done" in one.body)
+        frame = msgspec.json.decode(said.body)
+        writes: list[Append] = []
+        for number in range(len(there), events):
+            frame["message_id"] = f"again-{number}"
+            frame["payload"]["block_id"] = f"block-{number}"
+            writes.append(Append(stream, "notice" if number % 10 == 0 else "C", said.at_ms + number,
+                                 msgspec.json.encode({"code": "Again", "message": f"number {number}"}
+                                                     if number % 10 == 0 else frame), f"again-{number}"))
+        await ledger.commit(Batch(writes))
+    finally:
+        await ledger.close()
+
+
+def _cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) -> Findings:
+    whole = {name: read(None, events, 0.5) for name, read in ways.items()}
+    wrong = list(_compared(whole, events))
+    # What a page cannot say, the cursor of each event, is the same for all of them.
+    cursors = [None, *(seen.cursor for seen in whole["SSE"])]
+    cuts: Counter[str] = Counter()
+    read_in_all: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
+    for name, read in ways.items():
+        began = time.monotonic()
+        for position in range(events + 1):
+            start = max(0, position - BEFORE)
+            first = read(cursors[start], position - start, draw.random())
+            resumed_at = first[-1].cursor if first else cursors[start]
+            second = read(resumed_at, events - position, draw.random())
+            got = [seen.data for seen in (*first, *second)]
+            if got != [seen.data for seen in whole[name][start:]]:
+                wrong.append(f"{name}, cut at {position}: it is not events {start + 1} to {events}, once and in order")
+            cuts[name] += 1
+            read_in_all[name] += len(got)
+        seconds[name] = time.monotonic() - began
+    return Findings(events, cuts, read_in_all, seconds, wrong)
+
+
+def _compared(whole: dict[str, list[Seen]], events: int) -> Iterator[str]:
+    """What is wrong with the whole stream as each way gives it."""
+    for name, seen in whole.items():
+        numbers = [msgspec.json.decode(one.data)["n"] for one in seen]
+        if numbers != list(range(1, events + 1)):
+            yield f"{name}: its numbers are not 1 to {events}"
+    for name in ("poll", "WebSocket"):
+        if [seen.data for seen in whole[name]] != [seen.data for seen in whole["SSE"]]:
+            yield f"{name} gives other bytes than SSE"
+    if [msgspec.json.decode(seen.data) for seen in whole["attach"]] != [
+            msgspec.json.decode(seen.data) for seen in whole["SSE"]]:
+        yield "attach gives something else than SSE"
+    for name in ("WebSocket", "attach"):
+        if [seen.cursor for seen in whole[name]] != [seen.cursor for seen in whole["SSE"]]:
+            yield f"{name} gives other cursors than SSE"
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` is the length of the stream."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
+        seen = resume(Path(place), seed, rounds or EVENTS)
+    for name, cuts in seen.cuts.items():
+        print(f"{name:<10} {cuts} cuts and resumptions of {seen.events} events, {seen.read[name]} events read in "
+              f"{seen.seconds[name]:.0f} s")
+    for sentence in seen.wrong[:20]:
+        print("  !", sentence)
+    print("passed: 1..N each time, poll == SSE == WebSocket" if not seen.wrong
+          else f"FAILED {len(seen.wrong)} times; repeat with --seed {seed}")
+    return not seen.wrong
