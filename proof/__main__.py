@@ -29,6 +29,7 @@ PROOFS = {
     "R6": "proof.model",
     "R7": "proof.quorum_race",
     "R10": "proof.resume",
+    "R11": "proof.fan_out",
     "R12": "proof.link_chaos",
     "R15": "proof.orphans",
     "T1": "proof.transcripts",

@@ -1,11 +1,15 @@
 """The listener: loopback only, one sentence when it cannot, and it stops within its grace while streams are open."""
 
 import asyncio
+import contextlib
+import socket
 import time
+from typing import Any
 
 import httpx2
 import pytest
 
+from interlock.gateway.rest.streams import abort
 from interlock.gateway.server import STOP_GRACE_S, BindRefused, listen, port_of, serve
 
 pytestmark = pytest.mark.anyio
@@ -52,3 +56,39 @@ async def test_it_says_its_port_and_stops_while_a_stream_is_open() -> None:
         assert (await asking).text == "xend"
         await serving
         assert time.monotonic() - began < STOP_GRACE_S
+
+
+@pytest.mark.req("S-4")
+async def test_the_connection_of_a_reader_that_takes_nothing_is_ended_with_what_waits_for_it() -> None:
+    ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    stopping, let_go = asyncio.Event(), asyncio.Event()
+    written = 0
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        nonlocal written
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None) as stalled:
+                while True:
+                    stalled.reschedule(asyncio.get_running_loop().time() + 0.2)
+                    written += 65_536
+                    await send({"type": "http.response.body", "body": b"." * 65_536, "more_body": True})
+        assert await abort(scope)
+        let_go.set()
+
+    serving = asyncio.ensure_future(
+        serve(app, "localhost", 0, on_stop=lambda: None, ready=ports.set_result, stopping=stopping))
+    with socket.socket() as frozen:
+        frozen.setblocking(False)
+        frozen.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(frozen, ("127.0.0.1", await ports))
+        await loop.sock_sendall(frozen, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await let_go.wait()
+        got = 0
+        with contextlib.suppress(ConnectionResetError):
+            while data := await loop.sock_recv(frozen, 1 << 20):
+                got += len(data)
+        assert got < written - 65_536
+    stopping.set()
+    await serving

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from interlock.config import GatewaySection
 from interlock.gateway.rest import socket as socket_streams
@@ -107,6 +110,25 @@ def port_of(listener: socket.socket) -> int:
     return cast("tuple[Any, ...]", listener.getsockname())[1]
 
 
+class Connection(HttpToolsProtocol):
+    """An HTTP connection that an answer can end at once, by `scope["state"]["abort"]`: uvicorn closes one by writing
+    first what waits, and to a viewer that reads nothing that never ends (S-4)."""
+
+    def on_message_begin(self) -> None:
+        """Make the scope of a request."""
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)["state"]["abort"] = self.transport.abort
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """The same of a WebSocket."""
+
+    def handle_connect(self, event: Request) -> None:
+        """Make the scope, and have the application asked."""
+        super().handle_connect(event)
+        cast("dict[str, Any]", self.scope)["state"]["abort"] = self.transport.abort
+
+
 class GatewayServer(uvicorn.Server):
     """uvicorn waits for open answers when it stops, so the streams are ended first."""
 
@@ -139,7 +161,7 @@ def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext |
     `should_exit` of the server stops it.
     """
     config = uvicorn.Config(
-        cast("Any", app), loop="auto", http="httptools", ws="websockets-sansio", ws_max_size=MAX_MESSAGE_BYTES,
+        cast("Any", app), loop="auto", http=Connection, ws=SocketConnection, ws_max_size=MAX_MESSAGE_BYTES,
         ws_max_queue=WS_QUEUE, ws_ping_interval=pings.interval_s, ws_ping_timeout=pings.timeout_s,
         ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,
         date_header=True, proxy_headers=False,

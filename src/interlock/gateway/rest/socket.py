@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
-from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, EventStream
+from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, EventStream, abort
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
@@ -83,7 +83,9 @@ class Socket:
         try:
             await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
             gone = (self._gone.exception() if self._gone.done() else None) or reading.exception()
-            if isinstance(gone, _Gone) and gone.code is not None:
+            if isinstance(gone, _Gone) and gone.code == STALLED and await abort(self._scope):
+                log.info("viewer_stalled", path=self._scope["path"])  # No close would get through to it.
+            elif isinstance(gone, _Gone) and gone.code is not None:
                 await self._send({"type": "websocket.close", "code": gone.code, "reason": gone.sentence})
         finally:
             tasks = [reading, *self._streams.values()]

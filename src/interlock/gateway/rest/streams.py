@@ -163,6 +163,7 @@ class EventStream:
                 sending.result()
         except TimeoutError:
             log.info("viewer_stalled", path=scope["path"])
+            await abort(scope)
         finally:
             sending.cancel()
             leaving.cancel()
@@ -197,6 +198,17 @@ class EventStream:
                 if burst and await self._finished(burst):
                     return
             self.ended_by_gateway = True
+
+
+async def abort(scope: Scope) -> bool:
+    """End the connection of somebody who reads nothing: what waits for it is dropped, and its descriptor is free. False
+    where there is no socket."""
+    end: Callable[[], None] | None = scope.get("state", {}).get("abort")
+    if end is None:
+        return False
+    end()
+    await asyncio.sleep(0)  # The server notes the end before the answer returns unfinished.
+    return True
 
 
 async def _disconnect(receive: Receive) -> None:
