@@ -193,8 +193,8 @@ class GatewayLink:
         return [decoded(bytes(raw), kind, path) for raw in await self.pages(path, params, most)]
 
     # --- changing ---
-    async def send(self, path: str, body: Any) -> bytes:
-        """POST a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
+    async def send(self, path: str, body: Any, method: str = "POST") -> bytes:
+        """Send a change under a fresh idempotency key, which stays the same however often it must be sent (M-1).
 
         Raises Trouble; `Unreachable` means that nobody knows whether it was taken.
         """
@@ -204,7 +204,7 @@ class GatewayLink:
         while True:
             attempt += 1
             try:
-                response = await self._once("POST", path, content=content, headers=headers)
+                response = await self._once(method, path, content=content, headers=headers)
             except httpx2.TransportError as error:
                 if attempt == 1:
                     say("the connection to the gateway was lost; sending it again", "yellow")

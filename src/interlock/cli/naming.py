@@ -58,9 +58,9 @@ async def approval(link: GatewayLink, text: str) -> Approval:
 async def session(link: GatewayLink, text: str) -> Session:
     """Find a session by its id or key. Raises Trouble."""
     found = await link.list(SESSION.path, Session)
-    for one in found:
-        if one.session_key == text:
-            return one
+    named = [one for one in found if one.session_key == text]
+    if named:  # A key means its newest session, also where an older one's end came later.
+        return max(named, key=lambda one: one.created_at)
     return pick(text, found, SESSION, lambda one: one.session_id, lambda one: one.updated_at)
 
 

@@ -108,6 +108,16 @@ RUNNER_VERBS: tuple[Verb, ...] = (
 SESSIONS = Verb("sessions", "interlock.cli.grouped:sessions", "List sessions, or show one and its transcript.",
                 ("interlock sessions", "interlock sessions show @last"))
 SESSIONS_VERBS: tuple[Verb, ...] = (
+    Verb("reset", "interlock.cli.session_lives:reset", "End a session's work, and begin anew under its key.",
+         ("interlock sessions reset agent:claude:main",)),
+    Verb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
+         ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
+    Verb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",
+         ("interlock sessions history agent:claude:main",)),
+    Verb("archive", "interlock.cli.session_lives:archive", "End a session's work and put it away.",
+         ("interlock sessions archive @last",)),
+    Verb("restore", "interlock.cli.session_lives:restore", "Take an archived session back.",
+         ("interlock sessions restore 3f2a",)),
     Verb("compact", "interlock.cli.compacting:compact", "Have a session's agent compact its context.",
          ("interlock sessions compact agent:claude:main",
           'interlock sessions compact 3f2a "keep the open questions"')),

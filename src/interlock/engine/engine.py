@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,7 +14,16 @@ import msgspec
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
-from interlock.engine.bridge import asking_agents, canceling, controlled, pausing, submitting, voting
+from interlock.engine.bridge import (
+    archiving,
+    asking_agents,
+    canceling,
+    controlled,
+    entries,
+    pausing,
+    submitting,
+    voting,
+)
 from interlock.engine.bridge.judging import check_lane_verb
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -38,6 +47,7 @@ from interlock.protocol.clock import iso
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
+from interlock.session.entry import shown as shown_entry
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
@@ -249,6 +259,25 @@ class Engine:
         return await self._change_session(principal, session_id, "close", remember,
                                           lambda lane: canceling.close_session(lane, who_is(principal), reason))
 
+    async def patch_session(
+        self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
+    ) -> SessionRecord:
+        """Set fields of a session's entry by their names in I-4; None clears one (V-2)."""
+        return await self._change_session(principal, session_id, "patch", remember, lambda lane: entries.patch(
+            lane, who_is(principal), wanted))
+
+    async def archive_session(
+        self, principal: Principal, session_id: str, reason: str, remember: Remember
+    ) -> SessionRecord:
+        """End a session's work and put it away (V-2)."""
+        return await self._change_session(principal, session_id, "archive", remember, lambda lane: archiving.archive(
+            lane, who_is(principal), reason))
+
+    async def restore_session(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
+        """Take an archived session back (V-2)."""
+        return await self._change_session(principal, session_id, "restore", remember, lambda lane: archiving.restore(
+            lane, who_is(principal)))
+
     async def release_session(
         self, principal: Principal, session_id: str, to: str, remember: Remember
     ) -> SessionRecord:
@@ -309,7 +338,7 @@ class Engine:
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
             context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
             lost_frame_count=state.lost_frames, observed=bool(state.controller),
-            controller=state.controller or self.lanes.gateway_id or None,
+            controller=state.controller or self.lanes.gateway_id or None, entry=shown_entry(state.entry),
         )
 
     async def seen(self, runner_id: str) -> None:

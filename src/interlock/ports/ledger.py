@@ -311,6 +311,10 @@ class Ledger(Protocol):
         """The newest session of a key."""
         ...
 
+    async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
+        """The sessions that a key has had, newest first (I-3)."""
+        ...
+
     async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
                        ) -> list[SessionRecord]:
         """Newest activity first, then larger ids; `before` is (updated_ms, session_id) of the last page's last."""

@@ -69,6 +69,12 @@ class SessionPage(msgspec.Struct, frozen=True):
     has_more: bool
 
 
+class SessionHistory(msgspec.Struct, frozen=True):
+    """The sessions that a key has had, newest first (I-3)."""
+
+    items: list[Session]
+
+
 class FrameEvent(Resource, frozen=True, kw_only=True):
     """One element of a session's stream: a frame of the runner (kind C) or of the gateway (M), one that was recorded
     and changed nothing (refused), or a notice. `n` counts the durable ones; a delta has none (S-1)."""

@@ -18,6 +18,54 @@ class CloseBody(Body, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
+class StartOverBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/reset`."""
+
+    idempotency_key: str | None = None
+
+
+class ArchiveBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/archive`."""
+
+    reason: str = "asked for"
+    idempotency_key: str | None = None
+
+
+class RestoreBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/restore`."""
+
+    idempotency_key: str | None = None
+
+
+EntryText = Annotated[str, msgspec.Meta(max_length=500)] | None | msgspec.UnsetType
+
+
+def _stored(name: str) -> str:
+    head, *rest = name.split("_")
+    return name if name == "idempotency_key" else head + "".join(map(str.capitalize, rest))
+
+
+class EntryBody(Body, frozen=True, kw_only=True, rename=_stored):
+    """`PATCH /v1/sessions/{id}`: fields of the session store, null clears one (I-4)."""
+
+    label: EntryText = msgspec.UNSET
+    model_override: EntryText = msgspec.UNSET
+    provider_override: EntryText = msgspec.UNSET
+    auth_profile_override: EntryText = msgspec.UNSET
+    thinking_level: EntryText = msgspec.UNSET
+    reasoning_level: EntryText = msgspec.UNSET
+    verbose_level: EntryText = msgspec.UNSET
+    elevated_level: EntryText = msgspec.UNSET
+    send_policy: EntryText = msgspec.UNSET
+    chat_type: EntryText = msgspec.UNSET
+    provider: EntryText = msgspec.UNSET
+    subject: EntryText = msgspec.UNSET
+    room: EntryText = msgspec.UNSET
+    space: EntryText = msgspec.UNSET
+    display_name: EntryText = msgspec.UNSET
+    idempotency_key: str | None = None
+
+
 class CompactBody(Body, frozen=True, kw_only=True):
     """`POST /v1/sessions/{id}/compact`; `instructions` say what the summary must keep."""
 

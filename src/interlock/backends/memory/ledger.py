@@ -251,6 +251,11 @@ class MemoryLedger(Ledger):
                  if record.tenant_id == tenant_id and record.session_key == session_key]
         return max(reversed(found), key=lambda record: record.created_ms, default=None)
 
+    async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
+        found = [record for record in reversed(self._sessions.values())
+                 if record.tenant_id == tenant_id and record.session_key == session_key]
+        return sorted(found, key=lambda record: record.created_ms, reverse=True)[:limit]
+
     async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
                        ) -> list[SessionRecord]:
         found = [record for record in reversed(self._sessions.values()) if record.tenant_id == tenant_id

@@ -104,6 +104,10 @@ class SqliteLedger(Ledger):
         found = await self._readers.row(queries.SESSION_BY_KEY, (tenant_id, session_key))
         return rows.session_of(found) if found else None
 
+    async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
+        found = await self._readers.rows(queries.KEY_SESSIONS, (tenant_id, session_key, limit))
+        return [rows.session_of(row) for row in found]
+
     async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
                        ) -> list[SessionRecord]:
         found = await self._readers.rows(queries.SESSIONS, (tenant_id, *(before or (_END_OF_TIME, "")), limit))

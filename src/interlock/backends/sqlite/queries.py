@@ -69,6 +69,10 @@ SESSION_BY_KEY = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
 ORDER BY created_ms DESC, place DESC LIMIT 1
 """
+KEY_SESSIONS = f"""
+SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
+ORDER BY created_ms DESC, place DESC LIMIT ?
+"""
 SESSIONS = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND (updated_ms, session_id) < (?, ?)
 ORDER BY updated_ms DESC, session_id DESC LIMIT ?

@@ -47,7 +47,7 @@ def check_not_archived(lane: Lane) -> None:
     """Raises Problem Conflict for a session that was put away."""
     if lane.state.entry.archived_at is not None:
         raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
-                      hint="Take it back with `interlock sessions archive --restore`, or write to its key: that begins "
+                      hint="Take it back with `interlock sessions restore`, or write to its key: that begins "
                            "a new session.")
 
 

@@ -22,6 +22,7 @@ from interlock.gateway.rest import (
     keys,
     policy,
     runners,
+    session_entries,
     sessions,
     signing_keys,
     status,
@@ -57,7 +58,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *inbound.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS,
+    *tickets.OPERATIONS, *inbound.OPERATIONS,
+    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS,
 )
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})

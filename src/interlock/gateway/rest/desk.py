@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
@@ -69,6 +69,15 @@ class Desk(Protocol):
 
     def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
                       ) -> Awaitable[SessionRecord]: ...
+
+    def patch_session(self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
+                      ) -> Awaitable[SessionRecord]: ...
+
+    def archive_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
+                        ) -> Awaitable[SessionRecord]: ...
+
+    def restore_session(self, principal: Principal, session_id: str, remember: Remember
+                        ) -> Awaitable[SessionRecord]: ...
 
     def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
                         ) -> Awaitable[SessionRecord]: ...

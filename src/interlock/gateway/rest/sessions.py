@@ -48,18 +48,19 @@ async def show(call: Call) -> ASGIApp:
 async def close(call: Call) -> ASGIApp:
     """POST /sessions/{id}/close: end the agent; the session stays readable."""
     desk = call.front.desk
-    return await _change(call, lambda session_id, remember: desk.close_session(
+    return await change(call, lambda session_id, remember: desk.close_session(
         call.principal, session_id, call.body.reason, remember))
 
 
 async def release(call: Call) -> ASGIApp:
     """POST /sessions/{id}/release: ask the runner to hand control to another gateway (D-5)."""
     desk = call.front.desk
-    return await _change(call, lambda session_id, remember: desk.release_session(
+    return await change(call, lambda session_id, remember: desk.release_session(
         call.principal, session_id, call.body.to, remember))
 
 
-async def _change(call: Call, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
+async def change(call: Call, change: Callable[[str, Remember], Awaitable[SessionRecord]]) -> ASGIApp:
+    """Change a session by one of the desk's verbs, and answer with it as it is then."""
     memory = call.memory
     assert memory is not None
     desk = call.front.desk

@@ -46,6 +46,8 @@ class Session(Resource, frozen=True, kw_only=True):
     lost_frame_count: int = 0
     observed: bool = False
     """Another gateway controls it: here it is shown, and takes no commands (D-5)."""
+    entry: dict[str, Any] = {}
+    """What its key carries, by the names of the session store: overrides, label, policy, who talks there (I-4)."""
     controller: str | None = None
     """Id of the gateway that controls it."""
 

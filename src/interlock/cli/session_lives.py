@@ -1,0 +1,134 @@
+"""`interlock sessions reset | set | history | archive | restore`: what a session's key carries (V-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import print_json, print_table, result
+from interlock.cli.trouble import Trouble, usage
+from interlock.cli.values import ago
+from interlock.protocol.answers import SessionHistory
+from interlock.protocol.resources import Session
+from interlock.session.entry import EDITABLE
+
+Json = Annotated[bool, Parameter(help="Print one JSON document.")]
+SHORT = {"model": "modelOverride", "thinking": "thinkingLevel", "reasoning": "reasoningLevel",
+         "verbose": "verboseLevel", "send": "sendPolicy"}
+"""What people say for some fields."""
+
+
+def reset(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """End a session's work, and begin a new one under its key; the old transcript stays.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_change(session, "reset", "began", where, json=json))
+
+
+def set_(session: str, /, *fields: str, json: Json = False, where: Here = NOWHERE) -> int:
+    """Set what a session's key carries: model, thinking, label, sendPolicy and more.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    fields
+        NAME=VALUE; NAME= clears it.
+    """
+    wanted = dict(_field(text) for text in fields)
+    if not wanted:
+        raise usage("Nothing is named to set.", f"Name one as NAME=VALUE; known: {', '.join(EDITABLE)}")
+    return asyncio.run(_set(session, wanted, where, json=json))
+
+
+def archive(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """End a session's work and put it away; it stays readable, and its key begins anew.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_change(session, "archive", "archived", where, json=json))
+
+
+def restore(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """Take an archived session back.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_change(session, "restore", "restored", where, json=json))
+
+
+def history(session: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the sessions that a key has had, newest first.
+
+    Parameters
+    ----------
+    session
+        One of them: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_history(session, where, json=json))
+
+
+def _field(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    name = SHORT.get(name, name)
+    if not equals or name not in EDITABLE:
+        raise usage(f"{text!r} sets nothing.", f"Write NAME=VALUE; known: {', '.join((*SHORT, *EDITABLE))}")
+    return name, value or None
+
+
+async def _set(named: str, wanted: dict[str, str | None], where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        path = f"/v1/sessions/{(await naming.session(link, named)).session_id}"
+        told = decoded(await link.send(path, wanted, method="PATCH"), Session, path)
+    unset = [name for name, value in wanted.items() if told.entry.get(name) != (value and value.strip())]
+    if unset:
+        raise Trouble("InternalError", f"The gateway took it, and {', '.join(unset)} is not so.")
+    return _told(told, f"set {', '.join(wanted)} of {told.session_key}", json=json)
+
+
+async def _change(named: str, verb: str, done: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await naming.session(link, named)
+        path = f"/v1/sessions/{session.session_id}/{verb}"
+        told = decoded(await link.send(path, {}), Session, path)
+    if verb == "reset" and told.session_id == session.session_id:
+        raise Trouble("InternalError", "The gateway took it, and the session is the same.")
+    return _told(told, f"{done} {told.session_id} ({told.session_key})", json=json)
+
+
+def _told(session: Session, line: str, *, json: bool) -> int:
+    if json:
+        print_json(msgspec.json.encode(session))
+    else:
+        result(line)
+    return Exit.DONE
+
+
+async def _history(named: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        path = f"/v1/sessions/{(await naming.session(link, named)).session_id}/history"
+        found = await link.read(path, SessionHistory, {})
+    if json:
+        print_json(msgspec.json.encode(found))
+        return Exit.DONE
+    print_table([[one.session_id, "archived" if "archivedAt" in one.entry else one.state, ago(one.created_at),
+                  ago(one.updated_at), str(one.total_tokens)] for one in found.items],
+                ("SESSION", "STATE", "BEGAN", "LAST", "TOKENS"))
+    return Exit.DONE

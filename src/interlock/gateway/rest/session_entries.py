@@ -1,0 +1,103 @@
+"""Operations on what a session's key carries: overrides, resets, history, archive (V-2, I-1, I-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import OPERATORS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.sessions import change, find_session
+from interlock.protocol.answers import SessionHistory
+from interlock.protocol.bodies import ArchiveBody, EntryBody, RestoreBody, StartOverBody
+from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, SessionRecord
+from interlock.protocol.resources import Session
+
+
+async def patch(call: Call) -> ASGIApp:
+    """PATCH /sessions/{session_id}: set fields of its entry; null clears one, and what is left out stays."""
+    body, desk = call.body, call.front.desk
+    assert isinstance(body, EntryBody)
+    wanted: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(body).items()
+                              if name != "idempotency_key"}
+    answer = await change(call, lambda session_id, remember: desk.patch_session(
+        call.principal, session_id, wanted, remember))
+    _check(await _kept(call), wanted)
+    return answer
+
+
+async def reset(call: Call) -> ASGIApp:
+    """POST /sessions/{session_id}/reset: end its work, and begin a new session under its key; answers the new one."""
+    memory, desk = call.memory, call.front.desk
+    assert memory is not None
+    known = await find_session(call)
+
+    def remember(record: SessionRecord) -> IdempotencyRecord:
+        location = {"Location": f"/v1/sessions/{record.session_id}"}
+        return memory.keep(200, encode(desk.session_resource(record)), location)
+
+    begun = await desk.chats.reset(call.principal, known.session_id, remember)
+    current = await desk.ledger.session_by_key(known.tenant_id, known.session_key)
+    if current is None or current.session_id != begun.session_id:
+        raise Problem("InternalError", f"the key {known.session_key} does not point at its new session")
+    answer = memory.record or remember(begun)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def archive(call: Call) -> ASGIApp:
+    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins anew."""
+    desk = call.front.desk
+    answer = await change(call, lambda session_id, remember: desk.archive_session(
+        call.principal, session_id, call.body.reason, remember))
+    if "archivedAt" not in await _kept(call):
+        raise Problem("InternalError", "the session was not archived")
+    return answer
+
+
+async def restore(call: Call) -> ASGIApp:
+    """POST /sessions/{session_id}/restore: take an archived session back."""
+    desk = call.front.desk
+    answer = await change(call, lambda session_id, remember: desk.restore_session(
+        call.principal, session_id, remember))
+    if "archivedAt" in await _kept(call):
+        raise Problem("InternalError", "the session was not restored")
+    return answer
+
+
+async def history(call: Call) -> ASGIApp:
+    """GET /sessions/{session_id}/history: the sessions that its key has had, newest first; the first is the current."""
+    limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    known, desk = await find_session(call), call.front.desk
+    records = await desk.ledger.key_sessions(known.tenant_id, known.session_key, limit)
+    return json_answer(SessionHistory([desk.session_resource(record) for record in records]))
+
+
+async def _kept(call: Call) -> Mapping[str, Any]:
+    """The entry as the ledger has it now: a verb looks at its own effect before it answers (V-2)."""
+    return call.front.desk.session_resource(await find_session(call)).entry
+
+
+def _check(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    for name, value in wanted.items():
+        if kept.get(name) != (value.strip() if isinstance(value, str) else value):
+            raise Problem("InternalError", f"{name} was not set")
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("PATCH", "/sessions/{session_id}", "patchSession", patch, OPERATORS, body=EntryBody, answers=Session,
+              codes=("Conflict",)),
+    Operation("POST", "/sessions/{session_id}/reset", "resetSession", reset, OPERATORS, body=StartOverBody,
+              body_optional=True, answers=Session, codes=("Conflict",)),
+    Operation("POST", "/sessions/{session_id}/archive", "archiveSession", archive, OPERATORS, body=ArchiveBody,
+              body_optional=True, answers=Session, codes=("Conflict",)),
+    Operation("POST", "/sessions/{session_id}/restore", "restoreSession", restore, OPERATORS, body=RestoreBody,
+              body_optional=True, answers=Session, codes=("Conflict",)),
+    Operation("GET", "/sessions/{session_id}/history", "listSessionHistory", history, READERS, ("limit",),
+              answers=SessionHistory),
+)
