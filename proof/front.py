@@ -15,6 +15,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import Issuers, digest
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app
@@ -57,7 +58,7 @@ class Inside:
             desk=self.engine, clock=self.clock, facts=Facts("gw_proof", "0", "/state", "/state/ledger.db"),
             checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
             access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
-            webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}),
+            webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
         )
         app: Any = build_app(self.front, self.config.gateway, _no_rawp)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from interlock.log import configure
+from interlock.log import as_text, configure
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,26 @@ def test_without_a_file_it_is_standard_error(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert out == ""
     assert json.loads(err)["port"] == 1
+
+
+@pytest.mark.req("K-4")
+def test_what_is_bound_stands_in_every_line_and_is_redacted_too(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.log"
+    file = configure(path)
+    with structlog.contextvars.bound_contextvars(tenant_id="default", note="Bearer abcdefghijkl"):
+        structlog.get_logger("interlock").info("link")
+    file.close()
+    line = json.loads(path.read_text())
+    assert (line["tenant_id"], line["note"]) == ("default", "Bearer ...")
+
+
+def test_a_line_is_text_for_a_person_and_what_is_no_line_stays() -> None:
+    assert as_text('{"timestamp":"2026-11-21T10:11:12.5Z","level":"info","event":"link","n":1,"why":"so"}') == (
+        "10:11:12 link  n=1  why=so\n")
+    assert as_text('{"timestamp":"2026-11-21T10:11:12Z","level":"error","event":"x","exception":[{"exc_type":"E",'
+                   '"exc_value":"bad"}]}') == "10:11:12 error: x  error=E: bad\n"
+    for other in ("Fatal Python error\n", "[1]\n", "{}\n", "3\n"):
+        assert as_text(other) == other
 
 
 def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:

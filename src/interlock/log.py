@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import MutableMapping, Sequence
@@ -47,6 +48,7 @@ def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> 
     exceptions = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.ExceptionRenderer(exceptions),
@@ -57,6 +59,23 @@ def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> 
         cache_logger_on_first_use=False,
     )
     return file
+
+
+def as_text(line: str) -> str:
+    """Write a line of a log for a person: time, level where it is no plain news, what happened, and the rest.
+
+    What is no such line is given as it is."""
+    try:
+        event = cast("dict[str, Any]", json.loads(line))
+        at, level, what = (str(event.pop(name)) for name in ("timestamp", "level", "event"))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return line
+    frames = event.pop("exception", None)
+    if frames:
+        event["error"] = "; ".join(f"{frame.get('exc_type')}: {frame.get('exc_value')}" for frame in frames)
+    rest = "".join(f"  {name}={value if isinstance(value, str) else json.dumps(value)}"
+                   for name, value in event.items())
+    return f"{at[11:19]} {'' if level == 'info' else level + ': '}{what}{rest}\n"
 
 
 def _open(path: Path) -> TextIO:

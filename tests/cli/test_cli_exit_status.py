@@ -18,6 +18,7 @@ CODES = {
     "RateLimited": 1, "QuotaExceeded": 1, "Timeout": 5, "Canceled": 9, "Conflict": 9, "IdempotencyKeyInUse": 9,
     "IdempotencyKeyReused": 9, "IdempotencyKeyMissing": 2, "InternalError": 1, "UpstreamError": 1, "NotFound": 7,
     "CursorExpired": 7, "Unavailable": 1, "MethodNotAllowed": 1, "NotAcceptable": 1, "PayloadTooLarge": 2,
+    "RequestTimeout": 1,
     "UnsupportedMediaType": 1, "MisdirectedRequest": 8,
 }
 

@@ -24,7 +24,7 @@ from interlock.sdk.following import SSE, Following
 DOCUMENT: dict[str, Any] = openapi.openapi()
 TABLE = Table(OPERATIONS)
 RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
-NO_METHOD: dict[str, str] = {}
+NO_METHOD: dict[str, str] = {"readMetrics": "it is Prometheus's text, for Prometheus"}
 """Operations that no method reaches, and why."""
 GIVEN: dict[str, Any] = {
     "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",

@@ -14,8 +14,10 @@ from interlock.command.policy import Policy
 from interlock.command.remembering import read
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.draining import Drains
+from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.desk import Remember
 from interlock.gateway.webhooks import Hook
 from interlock.ports.ledger import (
@@ -75,6 +77,8 @@ class SmallDesk:
         self.failure: Exception | None = None
         self.made = 0
         self.at_ms = NOW
+        self.metrics = Metrics()
+        self.up = True
         self.shut_out: list[tuple[str, str]] = []
         self.transcripts: TranscriptDesk | None = None
 
@@ -204,6 +208,9 @@ class SmallDesk:
     async def audit(self, count: int) -> None:
         draft = AuditDraft(tenant_id="default", at=iso(NOW), who={"id": "owner", "role": "owner"}, action="enqueue")
         await self.commit([Audit(draft) for _ in range(count)])
+
+    def standing(self) -> Standing:
+        return Standing(self.up, [2, 3], 1)
 
     def heartbeat(self, command_id: str) -> Heartbeat | None:
         if command_id not in self.beating:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from interlock.command.note import origin_of, sign_checkpoint
 from interlock.config import GatewaySection
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.server import build_app, listen, make_server, port_of
@@ -88,9 +89,12 @@ class Sse:
 
 
 @asynccontextmanager
-async def running(heartbeat_s: float, desk: SmallDesk | None = None) -> AsyncIterator[Gateway]:
+async def running(
+    heartbeat_s: float, open_to: Sequence[str] = (), desk: SmallDesk | None = None
+) -> AsyncIterator[Gateway]:
     """Start a gateway's listener; end it with its streams."""
     desk = desk or SmallDesk()
+    desk.metrics = Metrics("0.1.0", open_to)
     for tenant in ("default", "other"):
         await desk.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id=tenant, name="", created_ms=NOW))]))
         for role in ("owner", "admin", "operator", "approver", "viewer", "auditor"):
@@ -114,7 +118,7 @@ async def running(heartbeat_s: float, desk: SmallDesk | None = None) -> AsyncIte
     pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
     front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s, pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes),
-                  Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks))
+                  Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics)
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)
     server = make_server(app, desk.viewers.close)

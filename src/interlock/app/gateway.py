@@ -35,6 +35,7 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
@@ -129,7 +130,10 @@ class _Gateway:
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
                               self._transcripts, DirectoryObjects(state / OBJECTS_NAME), clock)
         self._engine.chats.settings = chat_settings(config)
-        self._rawp = RawpEndpoint(self._engine, gateway_id, entropy)
+        metrics = Metrics(__version__, config.metrics.open_to)
+        ledger.measure(metrics.committed)
+        self._engine.lanes.watchers.append(metrics.watch)
+        self._rawp = RawpEndpoint(self._engine, gateway_id, entropy, metrics.acked)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
@@ -144,7 +148,7 @@ class _Gateway:
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
-                            webhooks=self._webhooks)
+                            webhooks=self._webhooks, metrics=metrics)
 
     async def run(
         self,

@@ -259,11 +259,14 @@ async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def _show(log: Path) -> None:
-    """Copy what is added to a log to standard error."""
+    """Copy what is added to a log to standard error: as text on a terminal, as it is where a program reads it."""
+    from interlock.log import as_text
+
+    written = as_text if sys.stderr.isatty() else str
     with suppress(FileNotFoundError), log.open("rb") as file:
         file.seek(0, os.SEEK_END)
         while True:
             while line := file.readline():
-                write(sys.stderr, printable(line.decode("utf-8", "replace")), safe=True)
+                write(sys.stderr, printable(written(line.decode("utf-8", "replace"))), safe=True)
             await asyncio.sleep(POLL_S * 4)
 

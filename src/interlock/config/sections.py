@@ -164,6 +164,19 @@ class AuditSection(Section, frozen=True, kw_only=True):
     lock_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 365
 
 
+class MetricsSection(Section, frozen=True, kw_only=True):
+    """`[metrics]`: who reads `/metrics` without a credential."""
+
+    open_to: list[str] = []
+
+    def __post_init__(self) -> None:
+        for text in self.open_to:
+            try:
+                ipaddress.ip_network(text)
+            except ValueError:
+                raise ValueError(f"open_to: {text!r} is no address and no network like 10.0.0.0/8") from None
+
+
 class WebhookSection(Section, frozen=True, kw_only=True):
     """`[webhooks.NAME]`: where approvers of a tenant are asked, and the secret that signs it (P-8)."""
 
@@ -190,6 +203,7 @@ class Config(Section, frozen=True, kw_only=True):
     redaction: RedactionSection = RedactionSection()
     outgoing: OutgoingSection = OutgoingSection()
     audit: AuditSection = AuditSection()
+    metrics: MetricsSection = MetricsSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
     budgets: list[Budget] = []

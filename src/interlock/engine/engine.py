@@ -36,6 +36,7 @@ from interlock.engine.lanes import Lanes, LaneShell
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
 from interlock.engine.spending import read_spending, shown
+from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.transcript_writer import TranscriptWriter
 from interlock.engine.viewers import Viewers
@@ -84,6 +85,7 @@ class Engine:
         self.policy = policy
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
+        self._up = False
         self.presence = Presence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
         self.lanes.wall = wall or clock
@@ -118,6 +120,7 @@ class Engine:
         await self.drains.learn()
         self.lanes.spending = await read_spending(self.ledger, self.lanes.clock.now_ms())
         await self.lanes.wake_due()
+        self._up = True
 
     async def learn_rules(self) -> None:
         """Take the remembered rules that are in force from the ledger (A-9). One that cannot be read is an error: to
@@ -129,6 +132,7 @@ class Engine:
 
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
+        self._up = False
         await self.lanes.stop()
         if self._writer is not None:
             await self._writer.stop()
@@ -345,6 +349,10 @@ class Engine:
         """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
         with contextlib.suppress(LedgerError):
             await self.ledger.commit(Batch([SeeRunner(runner_id, self.clock.now_ms())]))
+
+    def standing(self) -> Standing:
+        """How it stands now."""
+        return Standing(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())
 
     def _offer(self, state: LaneState) -> Any:
         present = self.presence.get(state.runner_id)

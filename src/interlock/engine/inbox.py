@@ -58,6 +58,9 @@ class Inbox:
     def __bool__(self) -> bool:
         return bool(self._jobs)
 
+    def __len__(self) -> int:
+        return self._count
+
     def push(self, job: Job | Run) -> None:
         """Hand a job over; it is decided in the order of the calls."""
         self._jobs.append(job)

@@ -80,6 +80,9 @@ class LaneShell:
         return not self.inbox and not lane.commands and not lane.approvals and lane.state.opening == "closed"
 
     async def _run(self) -> None:
+        state = self.lane.state  # Whatever is logged while a lane decides says whose it is.
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(tenant_id=state.tenant_id, session_id=state.session_id)
         while True:
             if not self.inbox:
                 if self.idle:
@@ -134,6 +137,7 @@ class LaneShell:
         # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
         self._send(next((job.link for job in reversed(group) if job.link is not None), None))
         self._tell(numbers)
+        self._lanes.watch(lane)
         for reply, answer in replies:
             if reply.done():
                 continue
@@ -249,10 +253,20 @@ class Lanes:
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
+        self.watchers: list[Callable[[Lane], None]] = []
+        """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
         self._shells: dict[str, LaneShell] = {}
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._waking: set[asyncio.Task[None]] = set()
+
+    def watch(self, lane: Lane) -> None:
+        """Show a decision to the watchers. One that fails fails alone: what it only looks at is durable."""
+        for watcher in self.watchers:
+            try:
+                watcher(lane)
+            except Exception:
+                log.exception("a watcher failed", session_id=lane.state.session_id)
 
     def peek(self, session_id: str) -> LaneShell | None:
         """The lane if it is in memory."""

@@ -61,6 +61,10 @@ class Presence:
         present = self._present.get(runner_id)
         return present.link if present is not None else None
 
+    def online(self) -> int:
+        """How many runners are attached."""
+        return sum(present.link is not None for present in self._present.values())
+
     def offering(self, agent_id: str, tenant_id: str) -> list[Present]:
         """Attached runners of a tenant that offer an agent."""
         return [p for p in self._present.values()

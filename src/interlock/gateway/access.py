@@ -7,6 +7,7 @@ from typing import NamedTuple
 from interlock.config import RatesSection
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import Keys
+from interlock.gateway.openings import Openings
 from interlock.gateway.quotas import Quotas
 from interlock.gateway.rates import Rates
 from interlock.gateway.tenants import Tenants
@@ -24,6 +25,7 @@ class Access(NamedTuple):
     tickets: Tickets
     rates: Rates
     quotas: Quotas
+    openings: Openings
 
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
@@ -34,4 +36,5 @@ def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers
     return Access(
         credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),
         Tickets(clock, entropy), Rates(clock, section), Quotas(ledger, clock, section),
+        Openings(credentials),
     )

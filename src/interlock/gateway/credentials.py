@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -136,6 +137,8 @@ class Credentials:
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
         self._accepted: OrderedDict[str, None] = OrderedDict()
         """What was ever accepted, by its hash: it is looked up whatever its neighbours do."""
+        self.on_forget: Callable[[], None] = lambda: None
+        """Called when something was revoked; set by who holds streams open."""
 
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
@@ -164,6 +167,7 @@ class Credentials:
     def forget(self) -> None:
         """Look everything up again: something was revoked."""
         self._known.clear()
+        self.on_forget()
 
     def _is_jwt(self, token: str) -> bool:
         return self._issuers is not None and token.count(".") == 2

@@ -148,6 +148,7 @@ class Intake:
             else:
                 take_frame(lane, frame, raw, policy)
         except Exception:
+            structlog.contextvars.bind_contextvars(message_id=frame.message_id, seq=seq, command_id=lane.state.active)
             # The lane breaks and the runner sends again: the frame must not break it for ever.
             self._poison.append(place)
             raise

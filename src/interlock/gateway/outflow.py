@@ -29,7 +29,8 @@ class LinkClosed(Exception):
 class RunnerOutflow:
     """The one writer of a runner's WebSocket."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, on_acks: Callable[[int], None] = lambda _count: None) -> None:
+        self._on_acks = on_acks
         self._send = send
         self._waiting: list[bytes] = []
         self._bytes = 0
@@ -127,6 +128,8 @@ class RunnerOutflow:
             welcome, self._welcome = self._welcome, None
             await self._send({"type": "websocket.send", "text": welcome.decode()})
         self._acked |= acks
+        if acks:
+            self._on_acks(len(acks))
         waiting += [self._ack(session_id, seq) for session_id, seq in acks.items()]
         for message in join(waiting) if self.batch else waiting:
             await self._send({"type": "websocket.send", "text": message.decode()})

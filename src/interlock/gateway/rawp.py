@@ -60,7 +60,9 @@ LIMITS_TOLD = {
 class RawpEndpoint:
     """`GET /rawp`, upgraded."""
 
-    def __init__(self, engine: Engine, gateway_id: str, entropy: Callable[[int], bytes]) -> None:
+    def __init__(self, engine: Engine, gateway_id: str, entropy: Callable[[int], bytes],
+                 on_acks: Callable[[int], None] = lambda _count: None) -> None:
+        self._on_acks = on_acks
         self._engine = engine
         self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._entropy = entropy
@@ -84,7 +86,7 @@ class RawpEndpoint:
             await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
             return
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
-        outflow = RunnerOutflow(send)
+        outflow = RunnerOutflow(send, self._on_acks)
         self._open.add(outflow)
         try:
             await self._serve(runner, receive, outflow)

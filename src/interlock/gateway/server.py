@@ -11,16 +11,15 @@ from typing import Any, NamedTuple, cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.http11 import Request
 
 from interlock.config import GatewaySection
+from interlock.gateway.connections import SocketConnection
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import Door
+from interlock.gateway.slow_senders import NORMAL_PATIENCE, Patience, protocol_class
 from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
 from interlock.protocol.problems import Problem
@@ -53,6 +52,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
             if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
                 raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
         except Problem as problem:
+            front.metrics.refused(problem.code)
             await _refuse(problem, scope, receive, send)
             return
         await (rawp if scope["path"] == RAWP_PATH else rest)(scope, receive, send)
@@ -110,25 +110,6 @@ def port_of(listener: socket.socket) -> int:
     return cast("tuple[Any, ...]", listener.getsockname())[1]
 
 
-class Connection(HttpToolsProtocol):
-    """An HTTP connection that an answer can end at once, by `scope["state"]["abort"]`: uvicorn closes one by writing
-    first what waits, and to a viewer that reads nothing that never ends (S-4)."""
-
-    def on_message_begin(self) -> None:
-        """Make the scope of a request."""
-        super().on_message_begin()
-        cast("dict[str, Any]", self.scope)["state"]["abort"] = self.transport.abort
-
-
-class SocketConnection(WebSocketsSansIOProtocol):
-    """The same of a WebSocket."""
-
-    def handle_connect(self, event: Request) -> None:
-        """Make the scope, and have the application asked."""
-        super().handle_connect(event)
-        cast("dict[str, Any]", self.scope)["state"]["abort"] = self.transport.abort
-
-
 class GatewayServer(uvicorn.Server):
     """uvicorn waits for open answers when it stops, so the streams are ended first."""
 
@@ -153,7 +134,7 @@ NORMAL_PINGS = Pings()
 
 
 def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext | None = None,
-                pings: Pings = NORMAL_PINGS) -> GatewayServer:
+                pings: Pings = NORMAL_PINGS, patience: Patience = NORMAL_PATIENCE) -> GatewayServer:
     """Set up uvicorn as measured best: uvloop, httptools, sans-I/O WebSocket, no compression.
 
     One ping is under way at a time: it goes out every `pings.interval_s` and must be answered within its timeout,
@@ -161,8 +142,9 @@ def make_server(app: ASGIApp, on_stop: Callable[[], None], tls: ssl.SSLContext |
     `should_exit` of the server stops it.
     """
     config = uvicorn.Config(
-        cast("Any", app), loop="auto", http=Connection, ws=SocketConnection, ws_max_size=MAX_MESSAGE_BYTES,
-        ws_max_queue=WS_QUEUE, ws_ping_interval=pings.interval_s, ws_ping_timeout=pings.timeout_s,
+        cast("Any", app), loop="auto", http=protocol_class(patience), ws=SocketConnection,
+        ws_max_size=MAX_MESSAGE_BYTES, ws_max_queue=WS_QUEUE, ws_ping_interval=pings.interval_s,
+        ws_ping_timeout=pings.timeout_s,
         ws_per_message_deflate=False, lifespan="off", log_config=None, access_log=False, server_header=False,
         date_header=True, proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,

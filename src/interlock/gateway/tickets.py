@@ -27,25 +27,27 @@ class Tickets:
     def __init__(self, clock: Clock, entropy: Entropy) -> None:
         self._clock = clock
         self._entropy = entropy
-        self._open: OrderedDict[str, tuple[int, Principal, str]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[int, Principal, str, str]] = OrderedDict()
 
-    def give(self, principal: Principal, path: str) -> StreamTicket:
-        """Make a ticket that opens `path` once, as the principal. Raises Problem QuotaExceeded."""
+    def give(self, principal: Principal, path: str, token: str) -> StreamTicket:
+        """Make a ticket that opens `path` once, as the principal whose `token` asked for it. Raises Problem
+        QuotaExceeded."""
         now = self._clock.monotonic_ms()
         while self._open and next(iter(self._open.values()))[0] <= now:
             self._open.popitem(last=False)
-        own = sum(holder == principal for _, holder, _ in self._open.values())
+        own = sum(holder == principal for _, holder, _, _ in self._open.values())
         if own >= MAX_OWN_TICKETS or len(self._open) >= MAX_TICKETS:
             raise Problem("QuotaExceeded", "Too many tickets are open.", hint="Each is over after 30 seconds.",
                           headers={"Retry-After": str(TICKET_LIFE_MS // 1000)})
         ticket = TICKET_PREFIX + base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
-        self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path)
+        self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path, token)
         return StreamTicket(ticket=ticket, path=path, expires_at=iso(self._clock.now_ms() + TICKET_LIFE_MS))
 
-    def spend(self, ticket: str, path: str) -> Principal:
-        """Take a ticket; it is spent by the first try, for whatever path. Raises Problem Unauthorized."""
+    def spend(self, ticket: str, path: str) -> tuple[Principal, str]:
+        """Take a ticket, with the token that it was made for: its stream ends with that one. It is spent by the first
+        try, for whatever path. Raises Problem Unauthorized."""
         good = self._open.pop(digest(ticket), None)
         if good is None or good[0] <= self._clock.monotonic_ms() or good[2] != path:
             raise Problem("Unauthorized", "This ticket is not known, was used, is over, or is for another path.",
                           hint="Ask for another: `POST /v1/stream-tickets`.")
-        return good[1]
+        return good[1], good[3]

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from interlock.command.audit_tree import Span
+from interlock.ports.upkeep import Upkeep
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -278,7 +279,7 @@ class CommandQuery(NamedTuple):
     type: str | None = None
 
 
-class Ledger(Protocol):
+class Ledger(Upkeep, Protocol):
     """Guarantees: `commit` returns only when the batch survives kill -9 and power loss; all or nothing; batches take
     effect in the order of the calls; numbers of a stream are 1, 2, 3 … without gaps and are readable once given.
     Reads see every batch whose commit returned. What is not there is None or an empty list. With `tenant_id` a row of

@@ -261,6 +261,15 @@ class Arrived(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """`GET /healthz` and `GET /readyz`."""
+    """`GET /healthz`."""
 
     ok: bool
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /readyz`: `ok` where the ledger writes and the lanes are up. A drain shows, and does not make it false."""
+
+    ok: bool
+    ledger: Literal["writes", "refuses"]
+    lanes: Literal["up", "down"]
+    draining: bool

@@ -44,6 +44,7 @@ PROBLEMS: dict[str, ProblemKind] = {
     "Unavailable": ProblemKind(503, "The gateway cannot do that now", True, "Try again after `Retry-After`."),
     "MethodNotAllowed": ProblemKind(405, "This path does not take that method", False, "See `Allow`."),
     "NotAcceptable": ProblemKind(406, "No form of the answer is acceptable", False, "Accept application/json."),
+    "RequestTimeout": ProblemKind(408, "The request came too slowly", True, "Send it again, without a pause."),
     "PayloadTooLarge": ProblemKind(413, "The body is too large", False, "Send less, or in parts."),
     "UnsupportedMediaType": ProblemKind(415, "The body is of a type not taken here", False,
                                         "Send `Content-Type: application/json`."),

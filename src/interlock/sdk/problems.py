@@ -190,6 +190,12 @@ class NotAcceptable(Refused):
     code = "NotAcceptable"
 
 
+class RequestTimeout(Refused):
+    """The request did not arrive in time."""
+
+    code = "RequestTimeout"
+
+
 class PayloadTooLarge(Refused):
     """The body is too large."""
 

@@ -210,7 +210,7 @@ async def test_what_was_not_foreseen_is_told_without_its_inside(gateway: Gateway
 async def test_health_needs_no_key(gateway: Gateway) -> None:
     async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
         for path in ("/healthz", "/readyz"):
-            assert (await nobody.get(path)).json() == {"ok": True}
+            assert (await nobody.get(path)).json()["ok"] is True
 
 
 @pytest.mark.req("C-0")

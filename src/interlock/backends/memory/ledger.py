@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.backends.memory.audit_log import MemoryAudit
+from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import Span
 from interlock.command.machine import TERMINAL
@@ -80,7 +81,7 @@ V = TypeVar("V")
 Undo = list[Callable[[], object]]
 
 
-class MemoryLedger(Ledger):
+class MemoryLedger(MemoryUpkeep, Ledger):
     """See `interlock.ports.ledger.Ledger`. A dict keeps the order of insertion, so lists come out as from the disk."""
 
     def __init__(self, gateway_id: str = "gw_memory") -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from interlock.backends.sqlite import queries, rows
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.readers import Readers
-from interlock.backends.sqlite.writer import Writer
+from interlock.backends.sqlite.upkeep import SqliteUpkeep
+from interlock.backends.sqlite.writer import Measured, Writer
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
@@ -58,7 +59,7 @@ async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
     return SqliteLedger(gateway_id, Writer(connection), Readers(path))
 
 
-class SqliteLedger(Ledger):
+class SqliteLedger(SqliteUpkeep, Ledger):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
     def __init__(self, gateway_id: str, writer: Writer, readers: Readers) -> None:
@@ -66,6 +67,10 @@ class SqliteLedger(Ledger):
         self._writer = writer
         self._readers = readers
         self._on_audit: list[Callable[[str, int], None]] = []
+
+    def measure(self, told: Measured) -> None:
+        """Have `told` called with the batches and the seconds of each transaction, on the writer's thread."""
+        self._writer.measured = told
 
     async def commit(self, batch: Batch) -> Receipt:
         receipt = await self._writer.run(lambda transaction: transaction.apply(batch))

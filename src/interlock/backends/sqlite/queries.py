@@ -277,6 +277,16 @@ PUT_STORE_VALUE = """
 INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
 
+# --- upkeep (G-5) ---
+COUNTS = """
+SELECT 'command', state, count(*) FROM command WHERE ended_ms IS NULL GROUP BY state
+UNION ALL SELECT 'approval', state, count(*) FROM approval WHERE state IN ('pending', 'granted') GROUP BY state
+UNION ALL SELECT 'delivery', 'pending', count(*) FROM delivery WHERE due_ms IS NOT NULL HAVING count(*) > 0
+UNION ALL SELECT 'delivery', state, count(*) FROM delivery WHERE state = 'dead' GROUP BY state
+UNION ALL SELECT 'session', '', count(*) FROM session
+"""
+"""Each part by an index that holds what is not at its end alone, or by one that covers the count."""
+
 # --- transcript lines on their way to the file ---
 PUT_TRANSCRIPT = """
 INSERT INTO transcript_pending (session_id, entry_id, line) VALUES (?,?,?)

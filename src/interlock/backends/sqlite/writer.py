@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import apsw
@@ -22,6 +23,8 @@ GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
 
 Work = Callable[[Transaction], Any]
+Measured = Callable[[int, float], None]
+"""Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
 
 
 class _Job(NamedTuple):
@@ -46,6 +49,7 @@ class Writer:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
+        self.measured: Measured = lambda _batches, _seconds: None
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -89,7 +93,9 @@ class Writer:
             else:
                 open_ = False
             if group:
+                began = perf_counter()
                 outcomes = self._commit(group)
+                self.measured(len(group), perf_counter() - began)
                 if self._transaction.erased:
                     self._fold()
                 self._answer(outcomes)

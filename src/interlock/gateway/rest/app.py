@@ -28,12 +28,13 @@ from interlock.gateway.rest import (
     status,
     tickets,
     transcripts,
+    watching,
     webhooks,
 )
-from interlock.gateway.rest.answers import json_answer, problem_answer, raw_answer
+from interlock.gateway.rest.answers import problem_answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.gate import Gate, with_rates
+from interlock.gateway.rest.gate import CREDENTIAL, Gate, with_rates
 from interlock.gateway.rest.guard import allow
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
@@ -46,9 +47,9 @@ from interlock.gateway.rest.routes import (
     unversioned,
 )
 from interlock.gateway.rest.socket import Socket
+from interlock.gateway.rest.streams import EventStream
 from interlock.gateway.rest.strict import read_json, typed
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.answers import Health
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
@@ -64,11 +65,13 @@ OPERATIONS: tuple[Operation, ...] = (
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})
 """Where the API describes itself, to anyone (F-2)."""
-OPEN_PATHS = DOCUMENT_PATHS | {"/healthz", "/readyz"}
+OPEN_PATHS = DOCUMENT_PATHS | watching.PATHS
 
 NOBODY = Principal(tenant_id="", actor=Actor(type="user", id="unknown"), role="viewer", key_id="")
 """Stands where an operation asks for no key."""
 
+LOGGED = ("command_id", "session_id", "approval_id", "runner_id", "key_id", "transfer_id")
+"""What a path names, as every line that is logged while the request is answered says it."""
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
 """A body larger than this is not read to its end: the connection is closed."""
 
@@ -84,6 +87,7 @@ class RestApp:
         self._once = Once(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
         self._gate = Gate(front, self._denials)
+        self._watching = watching.Watching(front, self._gate)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)
             for operation in OPERATIONS if operation.body is not None
@@ -91,20 +95,29 @@ class RestApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        structlog.contextvars.clear_contextvars()
         started = False
 
         async def noting(message: Message) -> None:
             nonlocal started
-            started = started or message["type"] == "http.response.start"
+            if message["type"] == "http.response.start":
+                started = True
+                self._front.metrics.answered(scope["method"], message["status"])
             await send(with_rates(scope, message))
 
         try:
             answer = await self._answer(Request(scope, receive))
+            if isinstance(answer, EventStream):
+                with self._front.access.openings.hold("sse", scope[CREDENTIAL]) as opening:
+                    answer.lost = opening.lost
+                    await answer(scope, receive, noting)
+                return
             await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and told
             problem = _as_problem(error, scope)
+            self._front.metrics.refused(problem.code)
             if started:
                 return  # The answer has begun: the connection's end is all that can still be said.
             await problem_answer(problem, scope["path"])(scope, receive, noting)
@@ -112,12 +125,13 @@ class RestApp:
     async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/v1/stream` (section 4). Raises Problem before it is accepted."""
         principal = await self._known(scope)
-        await Socket(self._operate_noted, principal, scope, receive, send).serve()
+        with self._front.access.openings.hold("websocket", scope[CREDENTIAL]) as opening:
+            await Socket(self._operate_noted, principal, scope, receive, send).serve(opening.lost)
 
     async def _answer(self, request: Request) -> ASGIApp:
         path = request.scope["path"]
         if path in OPEN_PATHS:
-            return await self._open_path(path, request.method)
+            return await self._open_path(request)
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
         return await self._operate_noted(request, await self._known(request.scope))
@@ -156,6 +170,8 @@ class RestApp:
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
         found = self._table.find(request.method, unversioned(request.scope["path"]))
+        named = {word: found.path[word] for word in LOGGED if word in found.path}
+        structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id, **named)
         allow(principal, found.operation.roles)
         check_acceptable(media_ranges(request.headers.getlist("accept")), found.operation.media)
         _check_query(request, found.operation)
@@ -181,15 +197,12 @@ class RestApp:
         answer = await self._once.answer(claim, lambda: found.operation.answer(ready))
         return answer if found.operation.then is None else await found.operation.then(ready, answer)
 
-    async def _open_path(self, path: str, method: str) -> Response:
-        """Answer what anyone may read. Raises Problem MethodNotAllowed."""
+    async def _open_path(self, request: Request) -> Response:
+        """Answer what stands beside the table. Raises Problem, MethodNotAllowed for what only reads."""
+        path, method = request.scope["path"], request.method
         if method not in ("GET", "HEAD"):
             raise Problem("MethodNotAllowed", f"{path} does not take {method}.", headers={"Allow": "GET, HEAD"})
-        if path in DOCUMENT_PATHS:
-            return raw_answer(_document())
-        if path == "/readyz":
-            await self._front.desk.ledger.gateway_id()
-        return json_answer(Health(ok=True))
+        return raw_answer(_document()) if path in DOCUMENT_PATHS else await self._watching.answer(request)
 
 
 def _document() -> bytes:

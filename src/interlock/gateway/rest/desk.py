@@ -9,9 +9,11 @@ from interlock.command.policy import Policy
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.chats import Chats
 from interlock.engine.draining import Drains
+from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.clock import Clock
@@ -88,6 +90,8 @@ class Desk(Protocol):
 
     def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
 
+    def standing(self) -> Standing: ...
+
     def session_resource(self, record: SessionRecord) -> Session: ...
 
 
@@ -115,3 +119,4 @@ class Front(NamedTuple):
     pairings: Pairings
     access: Access
     webhooks: Webhooks
+    metrics: Metrics

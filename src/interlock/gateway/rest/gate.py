@@ -18,6 +18,8 @@ from interlock.protocol.records import Principal
 
 RATE_HEADERS = "interlock.rate_headers"
 """Where a request's scope keeps the headers of K-3 for its answer."""
+CREDENTIAL = "interlock.credential"
+"""Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
 TICKET = "ticket"
 _NEVER_IN_A_URL = tuple(prefix.encode() for prefix in (KEY_PREFIX, RUNNER_PREFIX, "eyJ"))
 
@@ -51,11 +53,15 @@ class Gate:
         ticket = _taken_ticket(scope)
         if ticket is not None:
             self._access.rates.check_refused(source)
-            return self._access.tickets.spend(ticket, unversioned(scope["path"]))
+            principal, scope[CREDENTIAL] = self._access.tickets.spend(ticket, unversioned(scope["path"]))
+            # The key may have been revoked since it asked for the ticket.
+            await self._access.credentials.principal(scope[CREDENTIAL])
+            return principal
         token = bearer(scope["headers"])
         # A good credential is let in however many bad ones its neighbours send.
         if not self._access.credentials.was_accepted(token):
             self._access.rates.check_refused(source)
+        scope[CREDENTIAL] = token
         return await self._access.credentials.principal(token)
 
 

@@ -23,7 +23,7 @@ from interlock.gateway.rest.problem_forms import codes_of, name_of, problem_resp
 from interlock.gateway.rest.raw_paths import RAW_PATHS
 from interlock.gateway.rest.routes import Operation
 from interlock.gateway.rest.streams import SSE
-from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health
+from interlock.protocol.answers import COMPONENTS, AuditLine, FrameEvent, Health, Readiness
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.resources import ExecutePayload, FeedEvent, Heartbeat, StatusEvent
 
@@ -37,7 +37,7 @@ LINE = ("Commands, approvals, status and audit over HTTP. Every path answers wit
         "Refusals are `application/problem+json` with a stable `code`.")
 LICENSE_URL = "https://www.apache.org/licenses/LICENSE-2.0"
 
-IN_BYTES = (StatusEvent, Heartbeat, FeedEvent, FrameEvent, AuditLine, ExecutePayload, Health)
+IN_BYTES = (StatusEvent, Heartbeat, FeedEvent, FrameEvent, AuditLine, ExecutePayload, Health, Readiness)
 """Forms of what answers and bodies carry as bytes; `answers` and `resources` refer to them by name."""
 
 TAGS = {

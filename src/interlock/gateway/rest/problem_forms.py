@@ -12,9 +12,10 @@ from interlock.protocol.problems import PROBLEMS
 
 PROBLEM_MEDIA = "application/problem+json"
 
-ALWAYS = ("Forbidden", "InternalError", "InvalidPayload", "MisdirectedRequest", "Unauthorized", "Unavailable")
+ALWAYS = ("Forbidden", "InternalError", "InvalidPayload", "MisdirectedRequest", "RequestTimeout", "Unauthorized",
+          "Unavailable")
 """Any request may be for another host, from a page that may not ask, with an unknown parameter, or meet a gateway
-whose ledger cannot answer."""
+whose ledger cannot answer; one that does not arrive in time is ended."""
 KNOWN = ("NotAcceptable", "RateLimited", "UpstreamError")
 """Of those that ask for a credential: its pace is limited, and an issuer's keys may not be there to check it."""
 CHANGING = ("IdempotencyKeyInUse", "IdempotencyKeyMissing", "IdempotencyKeyReused")

@@ -20,20 +20,33 @@ def _refused(*codes: str) -> dict[str, Any]:
             "content": {"application/problem+json": {"schema": {"$ref": COMPONENTS + "Problem"}}}}
 
 
-def _health(name: str, summary: str) -> dict[str, Any]:
+def _said(description: str, form: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": {"$ref": COMPONENTS + form}}}}
+
+
+def _health(name: str, summary: str, form: str = "Health") -> dict[str, Any]:
     return {"get": {
         "operationId": name, "tags": ["gateway"], "summary": summary, "security": [],
         "responses": {
-            "200": {"description": "It is.", "content": {"application/json": {
-                "schema": {"$ref": COMPONENTS + "Health"}}}},
-            "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"), "503": _refused("Unavailable"),
+            "200": _said("It is.", form), "421": _refused("MisdirectedRequest"), "403": _refused("Forbidden"),
+            **({"503": _said("It is not.", form)} if form != "Health" else {}),
         },
     }}
 
 
 RAW_PATHS: dict[str, Any] = {
     "/healthz": _health("isAlive", "The gateway's process answers"),
-    "/readyz": _health("isReady", "The gateway can use its ledger"),
+    "/readyz": _health("isReady", "The ledger writes and the lanes are up", "Readiness"),
+    "/metrics": {"get": {
+        "operationId": "readMetrics", "tags": ["gateway"], "summary": "What the gateway counts, for Prometheus",
+        "description": "A credential of the gateway's own tenant, or a network of `[metrics] open_to`.",
+        "responses": {
+            "200": {"description": "The text format, or OpenMetrics where that is accepted.", "content": {
+                "text/plain": {"schema": {"type": "string"}}}},
+            "401": _refused("Unauthorized"), "403": _refused("Forbidden"), "421": _refused("MisdirectedRequest"),
+            "429": _refused("RateLimited"),
+        },
+    }},
     "/openapi.json": {"get": {
         "operationId": "describeApi", "tags": ["gateway"], "summary": "This document", "security": [],
         "responses": {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
-from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, EventStream, abort
+from interlock.gateway.rest.streams import FAREWELL_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
@@ -34,6 +35,8 @@ STALLED = 4408
 """Close code: the reader took nothing for SEND_STALL_S; it resumes from its cursors."""
 BAD_REQUEST = 4400
 """Close code: what came is no request, so that nobody could say which stream it meant."""
+UNAUTHORIZED = 4401
+"""Close code: the credential that opened it is accepted no more."""
 STOPPING = 1012
 
 log = structlog.get_logger("interlock.gateway")
@@ -76,19 +79,26 @@ class Socket:
         self._writing = asyncio.Lock()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def serve(self) -> None:
-        """Accept, then follow what is asked for until either side ends it."""
+    async def serve(self, lost: asyncio.Event) -> None:
+        """Accept, then follow what is asked for until either side ends it, or its credential is `lost`."""
         await self._send({"type": "websocket.accept"})
         reading = asyncio.ensure_future(self._read_all())
+        losing = asyncio.ensure_future(lost.wait())
         try:
-            await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading, self._gone, losing), return_when=asyncio.FIRST_COMPLETED)
+            if losing.done():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FAREWELL_S):
+                        await self._send({"type": "websocket.close", "code": UNAUTHORIZED,
+                                          "reason": "the credential is accepted no more"})
+                return
             gone = (self._gone.exception() if self._gone.done() else None) or reading.exception()
             if isinstance(gone, _Gone) and gone.code == STALLED and await abort(self._scope):
                 log.info("viewer_stalled", path=self._scope["path"])  # No close would get through to it.
             elif isinstance(gone, _Gone) and gone.code is not None:
                 await self._send({"type": "websocket.close", "code": gone.code, "reason": gone.sentence})
         finally:
-            tasks = [reading, *self._streams.values()]
+            tasks: list[asyncio.Task[Any]] = [reading, losing, *self._streams.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

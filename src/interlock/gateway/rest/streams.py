@@ -28,6 +28,12 @@ QUERY = ("since", "limit", "wait")
 KEEP_ALIVE = b": hb\n\n"
 BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; resume from your cursor."}\n\n'
 
+REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The credential of this stream is accepted no '
+           b'more."}\n\n')
+"""The last event of a stream whose credential was revoked, or is over."""
+FAREWELL_S = 1.0
+"""How long such a stream may take to be told so."""
+
 log = structlog.get_logger("interlock.gateway")
 
 
@@ -152,22 +158,28 @@ class EventStream:
         self._finished = finished
         self.ended_by_gateway = False
         """Whether it stopped since the gateway stops, and not since all was said."""
+        self.lost: asyncio.Event | None = None
+        """Set where it is watched whether its credential is still accepted."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
+        losing = asyncio.ensure_future((self.lost or asyncio.Event()).wait())
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, leaving, losing), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
+            elif losing.done():
+                await _say_farewell(sending, send)
         except TimeoutError:
             log.info("viewer_stalled", path=scope["path"])
             await abort(scope)
         finally:
             sending.cancel()
             leaving.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            losing.cancel()
+            await asyncio.gather(sending, leaving, losing, return_exceptions=True)
 
     async def _send_all(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
@@ -214,6 +226,15 @@ async def abort(scope: Scope) -> bool:
 async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _say_farewell(sending: asyncio.Task[None], send: Send) -> None:
+    """End a stream between two of its writes."""
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    async with asyncio.timeout(FAREWELL_S):
+        await send({"type": "http.response.body", "body": REFUSED, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _write(send: Send, data: bytes) -> None:

@@ -1,0 +1,174 @@
+"""What a gateway counts, for Prometheus: labels are of small fixed sets, never of what a person or an agent named."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from interlock.command.approval import TERMINAL as APPROVAL_ENDS
+from interlock.engine.bridge.lane import Lane, Told
+from interlock.ports.ledger import Audit, PutApproval, PutCommand
+from interlock.ports.upkeep import Counts
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.records import ApprovalRecord, CommandRecord
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+COMMIT_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+GROUP_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+DECIDED_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
+_TRANSIENT = "transient"
+
+
+class Metrics:
+    """One registry, made for one gateway. Counters grow as things happen; gauges are set when somebody looks."""
+
+    def __init__(self, version: str = "", open_to: Sequence[str] = ()) -> None:
+        """`open_to` are networks whose requests need no credential."""
+        self._open_to = [ipaddress.ip_network(text) for text in open_to]
+        registry = self.registry = CollectorRegistry(auto_describe=True)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+        def counter(name: str, says: str, *labels: str) -> Counter:
+            return Counter(f"interlock_{name}", says, labels, registry=registry)
+
+        def gauge(name: str, says: str, *labels: str) -> Gauge:
+            return Gauge(f"interlock_{name}", says, labels, registry=registry)
+
+        def histogram(name: str, says: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(f"interlock_{name}", says, labels, buckets=buckets, registry=registry)
+
+        gauge("build_info", "The gateway that is asked.", "version").labels(version).set(1)
+        self._moves = counter("command_moves", "Commands that came into a state.", "type", "state")
+        self._approval_moves = counter("approval_moves", "Approvals that came into a state.", "door", "state")
+        self._decided = histogram("approval_decided_seconds", "From the question to its answer.", DECIDED_BUCKETS_S,
+                                  "door")
+        self._received = counter("frames_received", "Frames of runners that were taken.", "kind")
+        self._sent = counter("frames_sent", "Control frames that lanes gave to a runner's link.")
+        self._acks = counter("acks_sent", "Acknowledgements of durable frames.")
+        self._records = counter("audit_records", "Audit records that lanes wrote.")
+        self._refused = counter("requests_refused", "Refusals by their code.", "code")
+        self._requests = counter("http_requests", "Requests that were answered.", "method", "status")
+        self._commits = histogram("ledger_commit_seconds", "One transaction of the ledger, to the disk.",
+                                  COMMIT_BUCKETS_S)
+        self._groups = histogram("ledger_group_batches", "Batches that one transaction took.", GROUP_BUCKETS)
+        self._commands = gauge("commands", "Commands that are not at their end.", "state")
+        self._approvals = gauge("approvals", "Approvals that wait for an answer or for their use.", "state")
+        self._deliveries = gauge("deliveries", "Questions to approvers that have not arrived.", "state")
+        self._sessions = gauge("sessions", "Sessions that the ledger has.")
+        self._lanes = gauge("lanes", "Sessions that are in memory.")
+        self._inbox = gauge("lane_inbox_jobs", "What waits for lanes, of all of them.")
+        self._fullest = gauge("lane_inbox_fullest_jobs", "What waits for the lane that has most.")
+        self._runners = gauge("runners_online", "Runners whose link is up.")
+        self._viewers = gauge("viewers", "Readers of a stream.")
+        self._streams = gauge("streams", "Connections that stay open for readers.", "kind")
+        self.ready = gauge("ready", "1 where /readyz says so.")
+
+    def is_open_to(self, source: str) -> bool:
+        """Whether an address reads these figures without a credential."""
+        try:
+            address = ipaddress.ip_address(source)
+        except ValueError:
+            return False
+        return any(address in network for network in self._open_to)
+
+    # --- as things happen ---
+    def watch(self, lane: Lane) -> None:
+        """Count what a lane decided and has made durable."""
+        kinds = Tally[str]()
+        for item in lane.out.tells:
+            if not isinstance(item, Told):
+                kinds[_TRANSIENT] += 1
+            elif item.event.kind in ("C", "refused"):
+                kinds["durable" if item.event.kind == "C" else "refused"] += 1
+        for kind, count in kinds.items():
+            self._received.labels(kind).inc(count)
+        if lane.out.sends:
+            self._sent.inc(len(lane.out.sends))
+        audits = [write.draft for write in lane.out.writes if isinstance(write, Audit)]
+        if not audits:
+            return
+        self._records.inc(len(audits))
+        commands: dict[str, CommandRecord] = {}
+        approvals: dict[str, ApprovalRecord] = {}
+        for write in lane.out.writes:
+            if isinstance(write, PutCommand):
+                commands[write.record.command.id] = write.record
+            elif isinstance(write, PutApproval):
+                approvals[write.record.approval.id] = write.record
+        for draft in audits:
+            # Every transition leaves exactly one record that names where it led (invariant 3).
+            if "to" not in draft.meta:
+                continue
+            if draft.approval_id in approvals:
+                self._count_approval(approvals[draft.approval_id], draft.meta["to"])
+            elif draft.approval_id is None and draft.command_id in commands:
+                self._moves.labels(commands[draft.command_id].command.type, draft.meta["to"]).inc()
+
+    def _count_approval(self, record: ApprovalRecord, state: str) -> None:
+        approval = record.approval
+        self._approval_moves.labels(approval.door, state).inc()
+        if state == "granted" or (state in APPROVAL_ENDS and state != "consumed"):
+            decided = parse_iso(approval.decided_at) if approval.decided_at else None
+            if decided is not None:
+                self._decided.labels(approval.door).observe((decided - parse_iso(approval.created_at)) / 1000)
+
+    def acked(self, count: int) -> None:
+        """Acknowledgements went out."""
+        self._acks.inc(count)
+
+    def committed(self, batches: int, seconds: float) -> None:
+        """The ledger ended a transaction. Called on any thread."""
+        self._groups.observe(batches)
+        self._commits.observe(seconds)
+
+    def refused(self, code: str) -> None:
+        """A request was refused, with a code of F-1."""
+        self._refused.labels(code).inc()
+
+    def answered(self, method: str, status: int) -> None:
+        """A request was answered."""
+        self._requests.labels(method if method in METHODS else "other", f"{status // 100}xx").inc()
+
+    # --- when somebody looks ---
+    def set_counts(self, counts: Counts) -> None:
+        """Set what the ledger has."""
+        for gauge, values in ((self._commands, counts.commands), (self._approvals, counts.approvals),
+                              (self._deliveries, counts.deliveries)):
+            gauge.clear()
+            for state, count in values.items():
+                gauge.labels(state).set(count)
+        self._sessions.set(counts.sessions)
+
+    def forget_counts(self) -> None:
+        """The ledger cannot be read: figures of another time would be taken for today's."""
+        for gauge in (self._commands, self._approvals, self._deliveries):
+            gauge.clear()
+        self._sessions.set(float("nan"))
+
+    def set_lanes(self, inboxes: Sequence[int]) -> None:
+        """Set what waits in each lane that is in memory."""
+        self._lanes.set(len(inboxes))
+        self._inbox.set(sum(inboxes))
+        self._fullest.set(max(inboxes, default=0))
+
+    def set_readers(self, viewers: int, streams: Tally[str], runners: int) -> None:
+        """Set who is here."""
+        self._viewers.set(viewers)
+        self._runners.set(runners)
+        for kind in ("sse", "websocket"):
+            self._streams.labels(kind).set(streams[kind])
+
+    def exposed(self, accept: str) -> tuple[bytes, str]:
+        """Write all figures as the reader wants them: (body, content type)."""
+        encode, content_type = choose_encoder(accept)
+        write: Callable[[CollectorRegistry], bytes] = encode
+        return write(self.registry), content_type
+
+    def labels(self) -> set[str]:
+        """Name every label that stands in the figures now."""
+        return {label for family in self.registry.collect() for sample in family.samples for label in sample.labels}

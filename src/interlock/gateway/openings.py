@@ -1,0 +1,92 @@
+"""What stays open for a credential, server-sent events and WebSockets: ended once the credential is accepted no more.
+
+A request is judged when it comes; a stream lives on, so whom it was opened for is looked up again and again (K-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+import structlog
+
+from interlock.gateway.credentials import Credentials
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.problems import Problem
+
+CHECK_S = 0.5
+"""How often each credential of an open stream is looked up. What this gateway revokes itself is noticed at once; what
+another one on the same ledger revoked, what expired, or a tenant that was suspended within this and CACHE_MS."""
+
+Kind = Literal["sse", "websocket"]
+
+log = structlog.get_logger("interlock.gateway")
+
+
+class Opening:
+    """One stream that is open. `lost` is set once its credential is accepted no more."""
+
+    def __init__(self, kind: Kind, token: str) -> None:
+        self.kind: Kind = kind
+        self.token = token
+        self.lost = asyncio.Event()
+
+
+class Openings:
+    """All of them. One task looks after them while there are any."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._open: set[Opening] = set()
+        self._forgotten = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        credentials.on_forget = self._forgotten.set
+
+    def counts(self) -> Counter[str]:
+        """How many there are of each kind."""
+        return Counter(opening.kind for opening in self._open)
+
+    @contextmanager
+    def hold(self, kind: Kind, token: str) -> Generator[Opening]:
+        """Watch over a credential while its stream is open."""
+        opening = Opening(kind, token)
+        self._open.add(opening)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(), name="open streams")
+        try:
+            yield opening
+        finally:
+            self._open.discard(opening)
+            if not self._open and self._watching:
+                self._watching.cancel()
+                self._watching = None
+
+    async def _watch(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_S):
+                    await self._forgotten.wait()
+            self._forgotten.clear()
+            for token in {opening.token for opening in self._open}:
+                if await self._is_refused(token):
+                    self._end(token)
+
+    async def _is_refused(self, token: str) -> bool:
+        """An issuer or a ledger that cannot be asked refuses nobody who was let in."""
+        try:
+            await self._credentials.principal(token)
+        except Problem as problem:
+            return problem.code == "Unauthorized"
+        except LedgerError:
+            return False
+        return False
+
+    def _end(self, token: str) -> None:
+        ended = [opening for opening in self._open if opening.token == token and not opening.lost.is_set()]
+        for opening in ended:
+            opening.lost.set()
+        if ended:
+            log.info("streams_ended", reason="their credential is accepted no more", count=len(ended))

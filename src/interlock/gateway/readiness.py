@@ -1,0 +1,42 @@
+"""Whether the gateway can do its work now: its ledger writes, its lanes are up (`/readyz`)."""
+
+from __future__ import annotations
+
+from interlock.gateway.credentials import OWNER_TENANT
+from interlock.gateway.rest.desk import Front
+from interlock.ports.ledger import Batch, LedgerError, PutFact
+from interlock.protocol.answers import Readiness
+from interlock.protocol.clock import iso
+
+PROBE_MS = 1_000
+"""The ledger is written to at most this often, however often somebody asks: the path asks for no credential."""
+PROBE = "ready_probe"
+
+
+class Ready:
+    """Looks, and remembers what it saw for PROBE_MS."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._seen: tuple[int, bool] | None = None
+
+    async def look(self) -> Readiness:
+        """Give what is up. A drain does not make it unready: what runs is still to be read and answered."""
+        writes = await self._writes()
+        up = self._front.desk.standing().up
+        ready = Readiness(ok=writes and up, ledger="writes" if writes else "refuses", lanes="up" if up else "down",
+                          draining=any(drain.scope == "gateway" for drain in self._front.desk.drains.of(OWNER_TENANT)))
+        self._front.metrics.ready.set(ready.ok)
+        return ready
+
+    async def _writes(self) -> bool:
+        now = self._front.clock.monotonic_ms()
+        if self._seen is not None and now - self._seen[0] < PROBE_MS:
+            return self._seen[1]
+        try:
+            await self._front.desk.ledger.commit(Batch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
+            good = True
+        except LedgerError:
+            good = False
+        self._seen = (now, good)
+        return good

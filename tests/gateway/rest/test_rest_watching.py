@@ -1,0 +1,120 @@
+"""What watches over a gateway: alive, ready, and its figures (`/healthz`, `/readyz`, `/metrics`)."""
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from interlock.ports.ledger import Batch, Full, PutDelivery, PutDrain, Receipt
+from interlock.protocol.clock import iso
+from interlock.protocol.drains import Drain
+from interlock.protocol.records import DeliveryRecord, DrainRecord
+from interlock.protocol.resources import Delivery
+from small_gateway.desk import NOW
+from small_gateway.running import Gateway, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def figures(gateway: Gateway) -> dict[tuple[str, str], float]:
+    """Every sample by its name and its labels' values."""
+    answer = await gateway.http.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    return {(sample.name, " ".join(sample.labels.values())): sample.value
+            for family in text_string_to_metric_families(answer.text) for sample in family.samples}
+
+
+async def test_ready_is_a_ledger_that_writes_and_lanes_that_are_up(gateway: Gateway) -> None:
+    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
+        assert (await nobody.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
+                                                        "draining": False}
+        gateway.desk.up = False
+        answer = await nobody.get("/readyz")
+        assert (answer.status_code, answer.json()["lanes"]) == (503, "down")
+        assert (await nobody.get("/healthz")).status_code == 200
+
+
+async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: Gateway) -> None:
+    commit = gateway.desk.ledger.commit
+
+    async def full(_batch: Batch) -> Receipt:
+        raise Full("The ledger's disk is full.")
+
+    gateway.desk.ledger.commit = full  # type: ignore[method-assign]
+    answer = await gateway.http.get("/readyz")
+    assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
+    assert answer.headers["Retry-After"] == "1"
+    gateway.desk.ledger.commit = commit  # type: ignore[method-assign]
+    gateway.desk.at_ms += 1_000
+    assert (await gateway.http.get("/readyz")).json()["ok"] is True
+
+
+async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> None:
+    drain = Drain(scope="gateway", id=None, at=iso(NOW), by="user:owner", reason="")
+    await gateway.desk.ledger.commit(Batch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
+    await gateway.desk.drains.learn()
+    assert (await gateway.http.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
+                                                          "draining": True}
+
+
+async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway: Gateway) -> None:
+    await gateway.execute()
+    await gateway.desk.add_approval("apr_1")
+    await gateway.desk.add_session()
+    for number, state in enumerate(("pending", "dead", "delivered")):
+        delivery = Delivery(id=f"dlv_{number}", tenant_id="default", channel="hook", approval_id="apr_1",
+                            state=state, created_at=iso(NOW))  # type: ignore[arg-type]
+        record = DeliveryRecord(delivery=delivery, due_ms=NOW if state == "pending" else None)
+        await gateway.desk.ledger.commit(Batch([PutDelivery(record)]))
+    async with gateway.as_role("viewer") as viewer:
+        assert (await viewer.post("/v1/commands", json={})).status_code == 403
+    async with gateway.sse("/v1/events") as stream:
+        assert stream.answer.status_code == 200
+        found = await figures(gateway)
+    assert found["interlock_commands", "queued"] == 1
+    assert found["interlock_approvals", "pending"] == 1
+    assert found["interlock_sessions", ""] == 1
+    assert (found["interlock_deliveries", "pending"], found["interlock_deliveries", "dead"]) == (1, 1)
+    assert ("interlock_deliveries", "delivered") not in found
+    assert (found["interlock_lanes", ""], found["interlock_lane_inbox_jobs", ""],
+            found["interlock_lane_inbox_fullest_jobs", ""]) == (2, 5, 3)
+    assert (found["interlock_viewers", ""], found["interlock_streams", "sse"],
+            found["interlock_streams", "websocket"]) == (1, 1, 0)
+    assert found["interlock_runners_online", ""] == 1
+    assert found["interlock_requests_refused_total", "Forbidden"] == 1
+    assert found["interlock_http_requests_total", "POST 2xx"] == 1
+    assert found["interlock_http_requests_total", "POST 4xx"] == 1
+    assert found["interlock_ready", ""] == 1
+    assert found["interlock_build_info", "0.1.0"] == 1
+    assert found["process_resident_memory_bytes", ""] > 0
+    assert found["process_open_fds", ""] > 0
+
+
+@pytest.mark.req("K-1")
+async def test_whose_gateway_it_is_reads_the_figures(gateway: Gateway) -> None:
+    for role, status in (("operator", 200), ("auditor", 200), ("admin", 200), ("viewer", 403), ("approver", 403)):
+        async with gateway.as_role(role) as reader:
+            assert (await reader.get("/metrics")).status_code == status
+    async with gateway.as_role("admin", "other") as stranger:
+        assert (await stranger.get("/metrics")).status_code == 403
+    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
+        assert (await nobody.get("/metrics")).status_code == 401
+
+
+@pytest.mark.parametrize(("open_to", "status"), [(["127.0.0.0/8"], 200), (["10.0.0.0/8"], 401)])
+async def test_an_open_network_needs_no_credential(open_to: list[str], status: int) -> None:
+    async with running(30, open_to) as gateway, httpx2.AsyncClient(base_url=gateway.base) as nobody:
+        answer = await nobody.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+        assert answer.status_code == status
+        if status == 200:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+            assert answer.text.endswith("# EOF\n")
+
+
+async def test_no_name_that_a_person_chose_is_a_label(gateway: Gateway) -> None:
+    await gateway.execute(reason="canary-1")
+    await gateway.http.request("PROPFIND", "/v1/canary-2")
+    text = (await gateway.http.get("/metrics")).text
+    assert "canary" not in text
+    assert 'method="other"' in text
+    assert gateway.desk.metrics.labels() <= {"code", "door", "implementation", "kind", "le", "major", "method", "minor",
+                                             "patchlevel", "state", "status", "type", "version"}
