@@ -18,6 +18,7 @@ from interlock.gateway.credentials import Issuers, digest
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import Batch, PutKey, PutTenant
@@ -59,6 +60,7 @@ class Inside:
             checkpoint=_no_head, heartbeat_s=30, pairings=pairings,
             access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
             webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
+            retention=Retention(self.ledger, None, self.clock),
         )
         app: Any = build_app(self.front, self.config.gateway, _no_rawp)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")

@@ -262,6 +262,8 @@ MEANING = {
     "audit.s3_endpoint": "the store's URL, where it is not AWS",
     "audit.s3_region": "its region; credentials are those of the environment, as for every S3 program",
     "audit.lock_days": "days for which the store refuses to delete or overwrite a checkpoint",
+    "retention.days": "frames, events and files are forgotten so long after a session's last turn; transcripts and the "
+    "audit log never; 0: nothing is",
     "metrics.open_to": "networks that read `/metrics` without a credential; all others need a key of the tenant "
     "`default` whose role is operator, auditor, admin or owner",
     "webhooks.url": "where a signed POST goes for each approval that waits; https, or a network of `outgoing.allow`",

@@ -29,6 +29,7 @@ NO_METHOD: dict[str, str] = {"readMetrics": "it is Prometheus's text, for Promet
 GIVEN: dict[str, Any] = {
     "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
     "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
+    "older_than_ms": 3_600_000, "dry_run": True,
     "priority": 1, "timeout_ms": 5, "ttl_ms": 5000, "approvals": 2, "on_busy": "reject", "close_session": True,
     "remember": None, "updated_input": {"a": 1}, "state": "pending", "view": "raw", "scope": "rule", "kind": "cancel",
 }

@@ -17,6 +17,7 @@ from interlock.gateway.credentials import digest
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, listen, make_server, port_of
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import Batch, PutKey, PutTenant
@@ -118,7 +119,8 @@ async def running(
     pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
     front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s, pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes),
-                  Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics)
+                  Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics,
+                  Retention(desk.ledger, desk.objects, desk))
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)
     server = make_server(app, desk.viewers.close)

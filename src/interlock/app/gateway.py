@@ -40,17 +40,17 @@ from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_policy, note_settings
 from interlock.gateway.signing import load_or_make_key
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.limits import HEARTBEAT_INTERVAL_MS, IDEMPOTENCY_TTL_MS
+from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
 
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
-PRUNE_INTERVAL_S = 600
 OBJECTS_NAME = "objects"
 """Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
 YOUNG_OBJECTS = 10_000
@@ -130,6 +130,7 @@ class _Gateway:
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
                               self._transcripts, DirectoryObjects(state / OBJECTS_NAME), clock)
         self._engine.chats.settings = chat_settings(config)
+        self._retention = Retention(ledger, self._engine.objects, clock)
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
         self._engine.lanes.watchers.append(metrics.watch)
@@ -148,7 +149,7 @@ class _Gateway:
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
-                            webhooks=self._webhooks, metrics=metrics)
+                            webhooks=self._webhooks, metrics=metrics, retention=self._retention)
 
     async def run(
         self,
@@ -164,7 +165,7 @@ class _Gateway:
         self._reload_on_hangup(reload)
         stopped = asyncio.Event()
         signing = asyncio.create_task(self._signer.run(stopped))
-        pruning = asyncio.create_task(_prune(self._ledger, self._clock))
+        pruning = asyncio.create_task(self._retention.daily(self._config.retention.days * DAY_MS))
         try:
             await self._engine.start()
             _tune_collector()
@@ -247,13 +248,6 @@ def _limits(config: Config) -> Limits:
         buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
         webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
     )
-
-
-async def _prune(ledger: SqliteLedger, clock: SystemClock) -> None:
-    """Forget old idempotency answers (M-2)."""
-    while True:
-        await asyncio.sleep(PRUNE_INTERVAL_S)
-        await ledger.prune_idempotency(clock.now_ms() - IDEMPOTENCY_TTL_MS)
 
 
 async def _pair_own(pairings: Pairings, token_file: Path) -> None:

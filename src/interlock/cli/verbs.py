@@ -68,6 +68,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
          ("interlock conformance", "interlock conformance --json",
           "interlock conformance --master ws://127.0.0.1:7420/rawp --token-file token --key-file owner.key",
           "interlock conformance --runner --port 7421 --agent shell")),
+    Verb("prune", "interlock.cli.prune:prune", "Forget frames, events and files of sessions that ended long ago.",
+         ("interlock prune --dry-run", "interlock prune --older-than 8w")),
     Verb("whoami", "interlock.cli.keys:whoami", "Say who this key stands for, and what it allows.",
          ("interlock whoami",)),
     Verb("drain", "interlock.cli.holding:drain", "Let what runs finish, and start nothing new.",

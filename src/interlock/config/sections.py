@@ -164,6 +164,12 @@ class AuditSection(Section, frozen=True, kw_only=True):
     lock_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 365
 
 
+class RetentionSection(Section, frozen=True, kw_only=True):
+    """`[retention]`: how long frames, events and files are kept (G-5)."""
+
+    days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = limits.RETENTION_DAYS
+
+
 class MetricsSection(Section, frozen=True, kw_only=True):
     """`[metrics]`: who reads `/metrics` without a credential."""
 
@@ -204,6 +210,7 @@ class Config(Section, frozen=True, kw_only=True):
     outgoing: OutgoingSection = OutgoingSection()
     audit: AuditSection = AuditSection()
     metrics: MetricsSection = MetricsSection()
+    retention: RetentionSection = RetentionSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
     budgets: list[Budget] = []

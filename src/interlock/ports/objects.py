@@ -52,6 +52,14 @@ class Objects(Protocol):
         """Forget an object; one that is not there stays so."""
         ...
 
+    async def old(self, before_ms: int) -> list[str]:
+        """Objects that were last put before an instant of the wall clock."""
+        ...
+
+    async def drop_old(self, sha256: str, before_ms: int) -> bool:
+        """Forget an object unless it was put again since; tells whether it did. Raises ObjectsError."""
+        ...
+
     async def names(self) -> list[str]:
         """Every object there is, in no order."""
         ...

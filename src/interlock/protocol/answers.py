@@ -266,6 +266,29 @@ class Health(msgspec.Struct, frozen=True):
     ok: bool
 
 
+class PrunedTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """What was forgotten of one tenant."""
+
+    tenant_id: str
+    sessions: int = 0
+    events: int = 0
+    """Frames, notices and status events."""
+    files: int = 0
+    controls: int = 0
+    feed: int = 0
+    deliveries: int = 0
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /v1/prune`: what was forgotten, or with `dry_run` what would be; tenants without any are left out."""
+
+    dry_run: bool
+    before: str
+    objects: int
+    answers: int
+    tenants: list[PrunedTenant]
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /readyz`: `ok` where the ledger writes and the lanes are up. A drain shows, and does not make it false."""
 

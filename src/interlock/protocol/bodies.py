@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from interlock.protocol.limits import PRUNE_MIN_MS
 from interlock.protocol.resources import Body
 
 DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
@@ -109,6 +110,14 @@ class RevokeRuleBody(Body, frozen=True, kw_only=True):
 class RevokeKeyBody(Body, frozen=True, kw_only=True):
     """`POST /v1/signing-keys/{id}/revoke`."""
 
+    idempotency_key: str | None = None
+
+
+class PruneBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/prune` (G-5)."""
+
+    older_than_ms: Annotated[int, msgspec.Meta(ge=PRUNE_MIN_MS, le=2**48)]
+    dry_run: bool = False
     idempotency_key: str | None = None
 
 

@@ -112,6 +112,13 @@ VIEWER_OUTBOX_BYTES = 1 * MIB
 """A viewer that is behind by more than this is closed and told to resume from its cursor (S-4)."""
 PROGRESS_INTERVAL_MS = 1_000
 
+# --- retention (G-5) ---
+DAY_MS = 24 * 60 * 60 * 1000
+RETENTION_DAYS = 30
+"""Frames, events and files of a session are kept so long after its last turn."""
+PRUNE_MIN_MS = 60 * 60 * 1000
+"""Nothing younger is forgotten, whatever is asked for."""
+
 # --- audit (U-3) ---
 CHECKPOINT_INTERVAL_MS = 5_000
 """A checkpoint is at most this far behind the log …"""

@@ -148,6 +148,7 @@ class Interlock(Room):
     status = Once(gateway.status)
     alive = Once(gateway.alive)
     ready = Once(gateway.ready)
+    prune = Once(gateway.prune)
     description = Once(gateway.description)
     whoami = Once(access.whoami)
     drain = Once(gateway.drain)

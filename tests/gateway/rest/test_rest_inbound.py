@@ -21,7 +21,7 @@ async def chatting(**settings: Any) -> AsyncIterator[tuple[Gateway, Room]]:
     """A gateway whose chats are the engine's own."""
     room, desk = Room(**settings), SmallDesk()
     desk.ledger, desk.chats = room.ledger, room.engine.chats
-    async with running(60, desk) as gateway:
+    async with running(60, desk=desk) as gateway:
         yield gateway, room
 
 

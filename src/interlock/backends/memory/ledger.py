@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.backends.memory.audit_log import MemoryAudit
+from interlock.backends.memory.events import Streams
 from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import Span
@@ -88,7 +89,7 @@ class MemoryLedger(MemoryUpkeep, Ledger):
         self._gateway_id = gateway_id
         self._closed = False
         self._lanes: dict[str, int] = {}
-        self._events: dict[str, list[Event]] = {}
+        self._streams = Streams()
         self._sessions: dict[str, SessionRecord] = {}
         self._commands: dict[str, CommandRecord] = {}
         self._approvals: dict[str, ApprovalRecord] = {}
@@ -214,11 +215,10 @@ class MemoryLedger(MemoryUpkeep, Ledger):
                 raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
 
     def _append(self, write: Append, undo: Undo) -> int:
-        events = self._events.setdefault(write.stream, [])
-        number = len(events) + 1
-        events.append(Event(stream=write.stream, n=number, kind=write.kind, at_ms=write.at_ms, body=write.body,
-                            message_id=write.message_id))
-        undo.append(events.pop)
+        number = self._streams.head(write.stream) + 1
+        self._streams.add(Event(stream=write.stream, n=number, kind=write.kind, at_ms=write.at_ms, body=write.body,
+                                message_id=write.message_id))
+        undo.append(lambda: self._streams.take_back(write.stream))
         return number
 
     async def take(self, lane: str) -> int:
@@ -231,14 +231,14 @@ class MemoryLedger(MemoryUpkeep, Ledger):
 
     async def events(self, stream: str, after: int, limit: int) -> list[Event]:
         self._check_open()
-        return self._events.get(stream, [])[after : after + limit]
+        return self._streams.after(stream, after, limit)
 
     async def head(self, stream: str) -> int:
         self._check_open()
-        return len(self._events.get(stream, []))
+        return self._streams.head(stream)
 
     async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
-        received = (event.message_id for event in reversed(self._events.get(stream, []))
+        received = (event.message_id for event in self._streams.newest_first(stream)
                     if event.kind in ("C", "refused"))
         return list(islice(received, limit))[::-1]
 

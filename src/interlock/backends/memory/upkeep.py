@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
+import msgspec
+
+from interlock.backends.memory.events import Streams
 from interlock.command.machine import TERMINAL
-from interlock.ports.upkeep import Counts, Upkeep
-from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord, SessionRecord
+from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream
+from interlock.protocol.records import (
+    ApprovalRecord,
+    CommandRecord,
+    ControlRecord,
+    DeliveryRecord,
+    FileRecord,
+    SessionRecord,
+)
 
 
 class MemoryUpkeep(Upkeep):
@@ -16,6 +29,9 @@ class MemoryUpkeep(Upkeep):
     _approvals: dict[str, ApprovalRecord]
     _deliveries: dict[str, DeliveryRecord]
     _sessions: dict[str, SessionRecord]
+    _controls: dict[tuple[str, int], ControlRecord]
+    _files: dict[tuple[str, str], FileRecord]
+    _streams: Streams
 
     async def counts(self) -> Counts:
         commands = Counter(record.command.state for record in self._commands.values())
@@ -27,3 +43,73 @@ class MemoryUpkeep(Upkeep):
             {state: deliveries[state] for state in ("pending", "dead") if deliveries[state]},
             len(self._sessions),
         )
+
+    async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
+        found = [session_id for session_id, record in sorted(self._sessions.items())
+                 if record.tenant_id == tenant_id and session_id > after and self._is_old(session_id, before_ms)
+                 and self._would_forget(session_id)._replace(controls=0) != Forgotten()]
+        return found[:limit]
+
+    async def would_forget(self, session_id: str) -> Forgotten:
+        return self._would_forget(session_id)
+
+    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
+        if not self._is_old(session_id, before_ms):
+            return Forgotten()
+        gone = self._would_forget(session_id)
+        for name in self._names(session_id):
+            self._streams.forget(name, self._streams.kept(name))
+        for key in [key for key in self._files if key[0] == session_id]:
+            del self._files[key]
+        for key in self._confirmed(session_id):
+            del self._controls[key]
+        return gone
+
+    async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        name, old = tenant_stream(tenant_id), 0
+        for event in self._streams.after(name, 0, self._streams.kept(name)):
+            if event.at_ms >= before_ms:
+                break
+            old += 1
+        if not dry:
+            self._streams.forget(name, old)
+        return old
+
+    async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        old = [key for key, record in self._deliveries.items() if record.delivery.tenant_id == tenant_id
+               and record.due_ms is None and parse_iso(record.delivery.created_at) < before_ms]
+        for key in () if dry else old:
+            del self._deliveries[key]
+        return len(old)
+
+    async def named_objects(self) -> set[str]:
+        named = {name for record in self._files.values() for name in record.objects}
+        for record in self._sessions.values():
+            for under_way in _machine(record).get("incoming", {}).values():
+                named.update(under_way["objects"])
+        return named
+
+    def _is_old(self, session_id: str, before_ms: int) -> bool:
+        record = self._sessions.get(session_id)
+        if record is None or record.created_ms >= before_ms:
+            return False
+        commands = [one.command for one in self._commands.values() if one.session_id == session_id]
+        if not commands:
+            return record.updated_ms < before_ms
+        return all(one.state in TERMINAL and parse_iso(one.ended_at or one.updated_at) < before_ms for one in commands)
+
+    def _names(self, session_id: str) -> list[str]:
+        return [*(command_stream(one.command.id) for one in self._commands.values() if one.session_id == session_id),
+                session_stream(session_id)]
+
+    def _confirmed(self, session_id: str) -> list[tuple[str, int]]:
+        acked = _machine(self._sessions[session_id]).get("control_acked", 0)
+        return [key for key in self._controls if key[0] == session_id and key[1] <= acked]
+
+    def _would_forget(self, session_id: str) -> Forgotten:
+        return Forgotten(sum(self._streams.kept(name) for name in self._names(session_id)),
+                         sum(key[0] == session_id for key in self._files), len(self._confirmed(session_id)))
+
+
+def _machine(record: SessionRecord) -> dict[str, Any]:
+    return msgspec.json.decode(record.machine, type=dict[str, Any]) if record.machine else {}

@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO
 
 from interlock.ports.objects import Kept, ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge
@@ -28,6 +29,7 @@ class DirectoryObjects:
         """Raises ObjectsError where the directory cannot be used."""
         self._root = root
         self._limit_bytes = limit_bytes
+        self._naming = Lock()
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             for draft in root.glob(_DRAFT + "*"):
@@ -68,7 +70,8 @@ class DirectoryObjects:
     def _publish(self, draft: Path, sha256: str) -> None:
         place = self._place(sha256)
         place.parent.mkdir(exist_ok=True, mode=0o700)
-        draft.replace(place)
+        with self._naming:
+            draft.replace(place)
         # The name, and the directory that may be new, are on the disk before anybody is told.
         for directory in (place.parent, self._root):
             _sync(directory)
@@ -107,6 +110,25 @@ class DirectoryObjects:
         except OSError as error:
             raise ObjectsError(f"The object {sha256} cannot be removed: {error.strerror}.") from error
 
+    async def old(self, before_ms: int) -> list[str]:
+        """Look at the times of the files: each put gives its name to a new one."""
+        return await asyncio.to_thread(lambda: [path.name for path in self._root.glob("??/*")
+                                                if _NAME.fullmatch(path.name) and _put_ms(path) < before_ms])
+
+    async def drop_old(self, sha256: str, before_ms: int) -> bool:
+        """Remove the file, unless it was named again."""
+        try:
+            return await asyncio.to_thread(self._drop_old, self._place(sha256), before_ms)
+        except OSError as error:
+            raise ObjectsError(f"The object {sha256} cannot be removed: {error.strerror}.") from error
+
+    def _drop_old(self, place: Path, before_ms: int) -> bool:
+        with self._naming:
+            if _put_ms(place) >= before_ms:
+                return False
+            place.unlink()
+            return True
+
     async def names(self) -> list[str]:
         """List the files."""
         return await asyncio.to_thread(lambda: [path.name for path in self._root.glob("??/*")
@@ -120,6 +142,14 @@ class DirectoryObjects:
         if not _NAME.fullmatch(sha256):
             raise ValueError(sha256)
         return self._root / sha256[:2] / sha256
+
+
+def _put_ms(path: Path) -> float:
+    """When it was put; one that is gone meanwhile is of now and always."""
+    try:
+        return path.stat().st_mtime_ns / 1_000_000
+    except FileNotFoundError:
+        return float("inf")
 
 
 def _sync(directory: Path) -> None:

@@ -287,6 +287,75 @@ UNION ALL SELECT 'session', '', count(*) FROM session
 """
 """Each part by an index that holds what is not at its end alone, or by one that covers the count."""
 
+_STILL = """
+  AND NOT EXISTS (SELECT 1 FROM command AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+                  AND (c.ended_ms IS NULL OR c.ended_ms >= ?2))
+  AND (s.updated_ms < ?2 OR EXISTS (SELECT 1 FROM command AS c
+                                    WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id))
+"""
+"""Nothing of a session goes on, and its last command ended before an instant; without any, nothing changed since."""
+_STREAMS = """
+SELECT stream.id, stream.name, stream.head FROM command AS c JOIN stream ON stream.name = 'c/' || c.id
+WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+UNION ALL SELECT stream.id, stream.name, stream.head FROM stream WHERE stream.name = 's/' || s.session_id
+"""
+OLD_SESSIONS = f"""
+SELECT s.session_id FROM session AS s WHERE s.tenant_id = ?1 AND s.session_id > ?3 AND s.created_ms < ?2 {_STILL}
+  AND (EXISTS (SELECT 1 FROM ({_STREAMS}) AS t JOIN event ON event.place > t.id << 32
+                                                         AND event.place <= (t.id << 32) + t.head)
+       OR EXISTS (SELECT 1 FROM file WHERE file.session_id = s.session_id))
+ORDER BY s.session_id LIMIT ?4
+"""
+IS_OLD = f"SELECT count(*) FROM session AS s WHERE s.session_id = ?1 AND s.created_ms < ?2 {_STILL}"
+STREAMS_OF_SESSION = """
+SELECT 'c/' || c.id FROM session AS s JOIN command AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+WHERE s.session_id = ?1
+UNION ALL SELECT 's/' || ?1
+"""
+WOULD_FORGET = f"""
+SELECT
+    (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.place > t.id << 32
+                                                      AND event.place <= (t.id << 32) + t.head),
+    (SELECT count(*) FROM file WHERE file.session_id = s.session_id),
+    (SELECT count(*) FROM control WHERE control.session_id = s.session_id
+     AND control.seq <= coalesce(json_extract(CAST(s.machine AS TEXT), '$.control_acked'), 0))
+FROM session AS s WHERE s.session_id = ?
+"""
+FORGET_EVENTS = """
+DELETE FROM event WHERE place IN (
+    SELECT event.place FROM stream JOIN event ON event.place > stream.id << 32
+                                             AND event.place <= (stream.id << 32) + stream.head
+    WHERE stream.name = ? ORDER BY event.place LIMIT ?)
+"""
+FORGET_FILES = "DELETE FROM file WHERE place IN (SELECT place FROM file WHERE session_id = ? LIMIT ?)"
+FORGET_CONTROLS = """
+DELETE FROM control WHERE session_id = ?1 AND seq <= coalesce(
+    (SELECT json_extract(CAST(machine AS TEXT), '$.control_acked') FROM session WHERE session_id = ?1), 0)
+"""
+_OLD_FEED = """
+SELECT event.place FROM stream JOIN event ON event.place > stream.id << 32
+                                         AND event.place <= (stream.id << 32) + stream.head
+WHERE stream.name = ?1 AND event.place < coalesce(
+    (SELECT e.place FROM event AS e WHERE e.place > stream.id << 32 AND e.place <= (stream.id << 32) + stream.head
+     AND e.at_ms >= ?2 ORDER BY e.place LIMIT 1), (stream.id + 1) << 32)
+"""
+"""Only a beginning is forgotten, so that what is left has no hole."""
+OLD_FEED = f"SELECT count(*) FROM ({_OLD_FEED})"
+FORGET_FEED = f"DELETE FROM event WHERE place IN ({_OLD_FEED} ORDER BY event.place LIMIT ?3)"
+_OLD_DELIVERIES = """
+SELECT place FROM delivery WHERE tenant_id = ?1 AND due_ms IS NULL
+  AND json_extract(CAST(body AS TEXT), '$.delivery.created_at') < ?2
+"""
+OLD_DELIVERIES = f"SELECT count(*) FROM ({_OLD_DELIVERIES})"
+FORGET_DELIVERIES = f"DELETE FROM delivery WHERE place IN ({_OLD_DELIVERIES} LIMIT ?3)"
+NAMED_OBJECTS = """
+SELECT name.value FROM file, json_each(CAST(file.body AS TEXT), '$.objects') AS name
+UNION
+SELECT name.value FROM session, json_each(CAST(session.machine AS TEXT), '$.incoming') AS under_way,
+    json_each(under_way.value, '$.objects') AS name
+WHERE instr(CAST(session.machine AS TEXT), '"incoming":{"') > 0
+"""
+
 # --- transcript lines on their way to the file ---
 PUT_TRANSCRIPT = """
 INSERT INTO transcript_pending (session_id, entry_id, line) VALUES (?,?,?)

@@ -64,7 +64,7 @@ class Transaction:
     """
 
     def __init__(self, connection: Database) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
         self._execute = connection.execute
         self._streams: dict[str, list[int]] = {}
         self._dirty: set[str] = set()

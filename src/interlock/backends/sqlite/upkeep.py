@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from interlock.backends.sqlite import queries
+from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.readers import Readers
+from interlock.backends.sqlite.transaction import Transaction
 from interlock.backends.sqlite.writer import Writer
-from interlock.ports.upkeep import Counts, Upkeep
+from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import tenant_stream
+
+STEP_ROWS = 1_000
+"""Rows are forgotten so many to a transaction, so that others' commits wait for milliseconds only."""
 
 
 class SqliteUpkeep(Upkeep):
@@ -20,3 +29,66 @@ class SqliteUpkeep(Upkeep):
         for kind, state, count in found:
             by_kind[kind][state] = count
         return Counts(by_kind["command"], by_kind["approval"], by_kind["delivery"], by_kind["session"].get("", 0))
+
+    async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
+        found = await self._readers.rows(queries.OLD_SESSIONS, (tenant_id, before_ms, after, limit))
+        return [row[0] for row in found]
+
+    async def would_forget(self, session_id: str) -> Forgotten:
+        found = await self._readers.row(queries.WOULD_FORGET, (session_id,))
+        return Forgotten(*found) if found else Forgotten()
+
+    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
+        total = Forgotten()
+        while True:
+            now: Forgotten = await self._writer.run(
+                lambda transaction: _forget_session(transaction, session_id, before_ms))
+            total += now
+            if now == Forgotten():
+                return total
+
+    async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        stream = tenant_stream(tenant_id)
+        if dry:
+            found = await self._readers.row(queries.OLD_FEED, (stream, before_ms))
+            return int(found[0]) if found else 0
+        return await self._in_steps(queries.FORGET_FEED, (stream, before_ms))
+
+    async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        if dry:
+            found = await self._readers.row(queries.OLD_DELIVERIES, (tenant_id, iso(before_ms)))
+            return int(found[0]) if found else 0
+        return await self._in_steps(queries.FORGET_DELIVERIES, (tenant_id, iso(before_ms)))
+
+    async def named_objects(self) -> set[str]:
+        return {row[0] for row in await self._readers.rows(queries.NAMED_OBJECTS)}
+
+    async def _in_steps(self, statement: str, bindings: tuple[str | int, ...]) -> int:
+        total = 0
+        while True:
+            step: Callable[[Transaction], int] = lambda transaction: _changed(  # noqa: E731
+                transaction.connection, statement, (*bindings, STEP_ROWS))
+            now: int = await self._writer.run(step)
+            total += now
+            if now < STEP_ROWS:
+                return total
+
+
+def _forget_session(transaction: Transaction, session_id: str, before_ms: int) -> Forgotten:
+    """Take one step; nothing where the session is not old, or all is done."""
+    connection = transaction.connection
+    if not connection.execute(queries.IS_OLD, (session_id, before_ms)).get:
+        return Forgotten()
+    events = 0
+    for (stream,) in connection.execute(queries.STREAMS_OF_SESSION, (session_id,)).fetchall():
+        # Its own stream comes last: while it holds something, the session is found again after a broken run.
+        events += _changed(connection, queries.FORGET_EVENTS, (stream, STEP_ROWS - events))
+        if events >= STEP_ROWS:
+            return Forgotten(events)
+    files = _changed(connection, queries.FORGET_FILES, (session_id, STEP_ROWS))
+    return Forgotten(events, files, _changed(connection, queries.FORGET_CONTROLS, (session_id,)))
+
+
+def _changed(connection: Database, statement: str, bindings: tuple[str | int, ...]) -> int:
+    connection.execute(statement, bindings)
+    return connection.changes()

@@ -21,6 +21,7 @@ from interlock.gateway.rest import (
     inbound,
     keys,
     policy,
+    prune,
     runners,
     session_entries,
     sessions,
@@ -60,7 +61,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *inbound.OPERATIONS,
-    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS,
+    *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
 )
 
 DOCUMENT_PATHS = frozenset({"/openapi.json", "/v1/openapi.json"})

@@ -15,6 +15,7 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
+from interlock.gateway.retention import Retention
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
@@ -120,3 +121,4 @@ class Front(NamedTuple):
     access: Access
     webhooks: Webhooks
     metrics: Metrics
+    retention: Retention

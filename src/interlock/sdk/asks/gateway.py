@@ -18,12 +18,13 @@ from interlock.protocol.answers import (
     InclusionProof,
     NodeList,
     PolicyRules,
+    Pruned,
     RuleList,
     RunnerList,
     Status,
     WebhookList,
 )
-from interlock.protocol.bodies import PairBody, PairingBody, RevokeRuleBody, RunnerBody, WebhookBody
+from interlock.protocol.bodies import PairBody, PairingBody, PruneBody, RevokeRuleBody, RunnerBody, WebhookBody
 from interlock.protocol.drains import DrainBody, DrainScope
 from interlock.protocol.resources import (
     AuditErasureBody,
@@ -158,6 +159,12 @@ def erase(*, records: Sequence[int] | None = None, who: str | None = None, idemp
     """Forget the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return post("/v1/audit/erasures", Erased, body, idempotency_key)
+
+
+def prune(older_than_ms: int, *, dry_run: bool | None = None, idempotency_key: str | None = None) -> Ask[Pruned]:
+    """Forget frames, events and files of sessions whose last turn is older; with `dry_run` only count them."""
+    body = PruneBody(older_than_ms=older_than_ms, dry_run=bool(dry_run))
+    return post("/v1/prune", Pruned, body, idempotency_key)
 
 
 # --- webhooks ---

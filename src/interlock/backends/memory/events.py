@@ -1,0 +1,44 @@
+"""Numbered streams in memory, of which a beginning may be forgotten (S-1, G-5)."""
+
+from __future__ import annotations
+
+from interlock.protocol.records import Event
+
+
+class Streams:
+    """Events by stream. A number is never given twice, whatever is forgotten."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._forgotten: dict[str, int] = {}
+
+    def head(self, name: str) -> int:
+        """The highest number that was given."""
+        return self._forgotten.get(name, 0) + self.kept(name)
+
+    def kept(self, name: str) -> int:
+        """How many are still there."""
+        return len(self._events.get(name, ()))
+
+    def add(self, event: Event) -> None:
+        """Append."""
+        self._events.setdefault(event.stream, []).append(event)
+
+    def take_back(self, name: str) -> None:
+        """Undo the last `add`."""
+        self._events[name].pop()
+
+    def after(self, name: str, after: int, limit: int) -> list[Event]:
+        """Events behind a number, up to `limit` of those that are kept."""
+        start = max(0, after - self._forgotten.get(name, 0))
+        return self._events.get(name, [])[start : start + limit]
+
+    def newest_first(self, name: str) -> list[Event]:
+        """All that are kept, from the end."""
+        return self._events.get(name, [])[::-1]
+
+    def forget(self, name: str, count: int) -> None:
+        """Forget so many from the beginning."""
+        if count:
+            del self._events[name][:count]
+            self._forgotten[name] = self._forgotten.get(name, 0) + count

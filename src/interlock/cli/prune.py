@@ -1,0 +1,54 @@
+"""`interlock prune`: forget what is older than it is kept (G-5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import print_json, print_table, say
+from interlock.cli.trouble import usage
+from interlock.protocol.answers import Pruned
+from interlock.protocol.limits import PRUNE_MIN_MS
+
+UNITS_MS = {"h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
+
+
+def prune(
+    *,
+    older_than: Annotated[str, Parameter(help="What is forgotten: 12h, 30d, 8w after a session's last turn.")] = "30d",
+    dry_run: Annotated[bool, Parameter(help="Only count.")] = False,
+    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Forget frames, events and files of sessions that ended long ago; transcripts and the audit log stay."""
+    return asyncio.run(_prune(span_ms(older_than), where, dry_run=dry_run, json=json))
+
+
+def span_ms(text: str) -> int:
+    """Read a span of time. Raises Trouble Usage."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in UNITS_MS or not number.isascii() or not number.isdigit() or len(number) > 5:
+        raise usage(f"{text!r} is no span of time.", "Write 12h, 30d or 8w.")
+    span = int(number) * UNITS_MS[unit]
+    if span < PRUNE_MIN_MS:
+        raise usage("What is younger than an hour is not forgotten.", "Write 1h or more.")
+    return span
+
+
+async def _prune(older_than_ms: int, where: Where, *, dry_run: bool, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.send("/v1/prune", {"older_than_ms": older_than_ms, "dry_run": dry_run})
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    pruned = decoded(raw, Pruned, "/v1/prune")
+    print_table([[one.tenant_id, str(one.sessions), str(one.events + one.feed), str(one.files), str(one.deliveries)]
+                 for one in pruned.tenants], ("TENANT", "SESSIONS", "EVENTS", "FILES", "DELIVERIES"))
+    did = "would be forgotten" if dry_run else "forgotten"
+    say(f"{did}: what ended before {pruned.before}; {pruned.objects} objects of files, {pruned.answers} old answers")
+    return Exit.DONE

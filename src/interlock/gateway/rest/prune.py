@@ -1,0 +1,32 @@
+"""The operation that forgets what is old (G-5)."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp
+
+from interlock.gateway.credentials import owns_all
+from interlock.gateway.rest.answers import encode, json_answer
+from interlock.gateway.rest.guard import ADMINS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import Batch, PutIdempotency
+from interlock.protocol.answers import Pruned
+from interlock.protocol.bodies import PruneBody
+
+
+async def prune(call: Call) -> ASGIApp:
+    """POST /prune: an admin's own tenant; an owner of the gateway's, every tenant."""
+    memory, body, principal = call.memory, call.body, call.principal
+    assert memory is not None
+    assert isinstance(body, PruneBody)
+    ledger = call.front.desk.ledger
+    tenants = [principal.tenant_id]
+    if owns_all(principal):
+        tenants = [record.tenant_id for record in await ledger.tenants()]
+    pruned = await call.front.retention.prune(tenants, body.older_than_ms, principal.who, dry=body.dry_run)
+    await ledger.commit(Batch([PutIdempotency(memory.keep(200, encode(pruned), {}))]))
+    return json_answer(pruned)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/prune", "prune", prune, ADMINS, body=PruneBody, answers=Pruned),
+)

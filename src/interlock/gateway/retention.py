@@ -1,0 +1,118 @@
+"""Forgets what is older than it is kept: frames and events, files, deliveries (G-5). Transcripts and audit stay.
+
+What is taken is told in each tenant's audit log before anything goes, and what went after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact
+from interlock.ports.objects import Objects, ObjectsError
+from interlock.ports.upkeep import Forgotten
+from interlock.protocol.answers import Pruned, PrunedTenant
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import DAY_MS, IDEMPOTENCY_TTL_MS
+from interlock.protocol.records import AuditDraft
+
+SESSIONS_A_PAGE = 100
+STRAY_MS = DAY_MS
+"""An object that nothing names is kept so long: its file may still be on its way."""
+LAST_RUN = "pruned_ms"
+LOOK_S = 600
+SYSTEM = {"id": "gateway", "role": "system"}
+
+Forget = Callable[[str], Awaitable[Forgotten]]
+"""Takes what a session holds, or tells what would be taken."""
+
+log = structlog.get_logger("interlock.gateway")
+
+
+class Retention:
+    """One run at a time; a second one waits for the first."""
+
+    def __init__(self, ledger: Ledger, objects: Objects | None, clock: Clock) -> None:
+        self._ledger = ledger
+        self._objects = objects
+        self._clock = clock
+        self._running = asyncio.Lock()
+
+    async def prune(self, tenants: Sequence[str], older_than_ms: int, who: dict[str, str], *, dry: bool = False
+                    ) -> Pruned:
+        """Forget what these tenants have that is older; with `dry` only count it. What is cut short is taken up by the
+        next run. Raises LedgerError."""
+        before_ms = self._clock.now_ms() - older_than_ms
+        async with self._running:
+            found = [await self._tenant(tenant_id, before_ms, who, dry=dry) for tenant_id in tenants]
+            answers = 0 if dry else await self._ledger.prune_idempotency(self._clock.now_ms() - IDEMPOTENCY_TTL_MS)
+            objects = await self._sweep(dry=dry)
+        return Pruned(dry_run=dry, before=iso(before_ms), objects=objects, answers=answers,
+                      tenants=[one for one in found if one != PrunedTenant(tenant_id=one.tenant_id)])
+
+    async def daily(self, keep_ms: int) -> None:
+        """Prune once a day, also where the gateway is seldom up for a day; the first time soon after the start."""
+        while True:
+            try:
+                now = self._clock.now_ms()
+                await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
+                last = int(await self._ledger.fact(LAST_RUN) or 0)
+                if keep_ms and not 0 <= now - last < DAY_MS:
+                    tenants = [record.tenant_id for record in await self._ledger.tenants()]
+                    pruned = await self.prune(tenants, keep_ms, SYSTEM)
+                    await self._ledger.commit(Batch([PutFact(LAST_RUN, str(now))]))
+                    log.info("pruned", before=pruned.before, objects=pruned.objects, tenants=len(pruned.tenants),
+                             events=sum(one.events for one in pruned.tenants))
+            except LedgerError as error:
+                log.warning("not_pruned", error=str(error))
+            await asyncio.sleep(LOOK_S)
+
+    async def _tenant(self, tenant_id: str, before_ms: int, who: dict[str, str], *, dry: bool) -> PrunedTenant:
+        expected = await self._walk(tenant_id, before_ms, self._ledger.would_forget, dry=True)
+        if dry or expected == PrunedTenant(tenant_id=tenant_id):
+            return expected
+        await self._record(expected, before_ms, who, "begun")
+        done = await self._walk(tenant_id, before_ms, partial(self._ledger.forget_session, before_ms=before_ms),
+                                dry=False)
+        await self._record(done, before_ms, who, "done")
+        return done
+
+    async def _walk(self, tenant_id: str, before_ms: int, each: Forget, *, dry: bool) -> PrunedTenant:
+        sessions, gone, after = 0, Forgotten(), ""
+        while page := await self._ledger.old_sessions(tenant_id, before_ms, after, SESSIONS_A_PAGE):
+            for session_id in page:
+                now = await each(session_id)
+                sessions += now != Forgotten()
+                gone += now
+            after = page[-1]
+        return PrunedTenant(
+            tenant_id=tenant_id, sessions=sessions, events=gone.events, files=gone.files, controls=gone.controls,
+            feed=await self._ledger.forget_feed(tenant_id, before_ms, dry=dry),
+            deliveries=await self._ledger.forget_deliveries(tenant_id, before_ms, dry=dry))
+
+    async def _record(self, pruned: PrunedTenant, before_ms: int, who: dict[str, str], step: str) -> None:
+        meta = {"step": step, "before": iso(before_ms), "sessions": pruned.sessions, "events": pruned.events,
+                "files": pruned.files, "feed": pruned.feed, "deliveries": pruned.deliveries}
+        await self._ledger.commit(Batch([Audit(AuditDraft(
+            tenant_id=pruned.tenant_id, at=iso(self._clock.now_ms()), who=who, action="prune", meta=meta))]))
+
+    async def _sweep(self, *, dry: bool) -> int:
+        """Drop objects that nothing names: of files that were never whole, and of what was just forgotten."""
+        if self._objects is None:
+            return 0
+        before_ms = self._clock.now_ms() - STRAY_MS
+        # What is there first, then what is named: an object that is kept in between is young.
+        old = await self._objects.old(before_ms)
+        named = await self._ledger.named_objects()
+        swept = 0
+        for name in old:
+            if name in named:
+                continue
+            with suppress(ObjectsError):
+                swept += dry or await self._objects.drop_old(name, before_ms)
+        return swept

@@ -1,0 +1,117 @@
+"""Forgetting what is old (G-5): over REST, once a day, told in the audit log, and seen by cursors."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.gateway.retention import LAST_RUN, SYSTEM, Retention
+from interlock.ports.ledger import Batch, PutCommand, PutSession
+from interlock.protocol.clock import iso
+from interlock.protocol.limits import DAY_MS
+from small_gateway.desk import NOW
+from small_gateway.running import Gateway
+
+pytestmark = pytest.mark.anyio
+MONTH = 30 * DAY_MS
+
+
+async def old_command(gateway: Gateway) -> str:
+    """A command of session s1 that ended 40 days ago."""
+    command = await gateway.execute()
+    await gateway.desk.finish(command)
+    await gateway.desk.add_session()
+    session = await gateway.desk.ledger.session("s1")
+    record = await gateway.desk.ledger.command(command)
+    assert record is not None
+    assert session is not None
+    ended = msgspec.structs.replace(record.command, ended_at=iso(NOW - 40 * DAY_MS))
+    await gateway.desk.ledger.commit(Batch([
+        PutCommand(msgspec.structs.replace(record, command=ended)),
+        PutSession(msgspec.structs.replace(session, created_ms=1))]))
+    return command
+
+
+@pytest.mark.req("G-5", "M-1", "S-2")
+async def test_it_is_counted_first_then_forgotten_and_a_cursor_behind_it_answers_410(gateway: Gateway) -> None:
+    command = await old_command(gateway)
+    page = (await gateway.http.get(f"/v1/commands/{command}/status", params={"limit": 1})).json()
+    body = {"older_than_ms": MONTH, "dry_run": True}
+    counted = (await gateway.post("/v1/prune", body)).json()
+    assert counted["dry_run"] is True
+    assert counted["tenants"][0] | {"feed": 0} == {"tenant_id": "default", "sessions": 1, "events": 3, "files": 0,
+                                                   "controls": 0, "feed": 0, "deliveries": 0}
+    assert (await gateway.http.get(f"/v1/commands/{command}/status")).json()["events"]
+    pruned = await gateway.post("/v1/prune", {"older_than_ms": MONTH}, key="p" * 16)
+    assert pruned.json()["tenants"] == counted["tenants"]
+    again = await gateway.post("/v1/prune", {"older_than_ms": MONTH}, key="p" * 16)
+    assert again.content == pruned.content
+    assert (await gateway.http.get(f"/v1/commands/{command}/status")).json()["events"] == []
+    behind = await gateway.http.get(f"/v1/commands/{command}/status", params={"since": page["next_cursor"]})
+    assert (behind.status_code, behind.json()["code"]) == (410, "CursorExpired")
+    assert (await gateway.http.get(f"/v1/commands/{command}")).json()["state"] == "succeeded"
+
+
+@pytest.mark.req("G-5", "U-1")
+async def test_the_log_says_what_is_about_to_go_and_what_went(gateway: Gateway) -> None:
+    await old_command(gateway)
+    await gateway.post("/v1/prune", {"older_than_ms": MONTH})
+    records = [json.loads(one.body) for one in await gateway.desk.ledger.audit("default", 0, 100)]
+    told = [(one["who"]["id"], one["meta"]["step"], one["meta"]["events"]) for one in records
+            if one["action"] == "prune"]
+    assert told == [("user:owner", "begun", 3), ("user:owner", "done", 3)]
+    await gateway.post("/v1/prune", {"older_than_ms": MONTH})
+    assert len(await gateway.desk.ledger.audit("default", 0, 100)) == len(records)
+
+
+@pytest.mark.req("G-5", "K-1")
+async def test_who_may_and_how_young_it_may_be(gateway: Gateway) -> None:
+    for role in ("viewer", "operator", "auditor"):
+        async with gateway.as_role(role) as other:
+            answer = await other.post("/v1/prune", json={"older_than_ms": MONTH}, headers={"Idempotency-Key": "r" * 16})
+            assert answer.status_code == 403
+    assert (await gateway.post("/v1/prune", {"older_than_ms": 3_599_999})).json()["code"] == "InvalidPayload"
+    await old_command(gateway)
+    async with gateway.as_role("admin", "other") as stranger:
+        answer = await stranger.post("/v1/prune", json={"older_than_ms": MONTH}, headers={"Idempotency-Key": "r" * 16})
+        assert answer.json()["tenants"] == []
+
+
+@pytest.mark.req("G-5", "E-5")
+async def test_objects_that_nothing_names_go_once_they_are_not_young(gateway: Gateway) -> None:
+    at_ms = [NOW - 2 * DAY_MS]
+    objects = MemoryObjects(now_ms=lambda: at_ms[0])
+    for text in (b"never whole", b"put again"):
+        await objects.put([text])
+    at_ms[0] = NOW
+    young = [(await objects.put([text])).sha256 for text in (b"just came", b"put again")]
+    retention = Retention(gateway.desk.ledger, objects, gateway.desk)
+    assert (await retention.prune(["default"], MONTH, SYSTEM, dry=True)).objects == 1
+    assert (await retention.prune(["default"], MONTH, SYSTEM)).objects == 1
+    assert sorted(await objects.names()) == sorted(young)
+
+
+@pytest.mark.req("G-5")
+@pytest.mark.parametrize(("keep_days", "left"), [(30, 0), (41, 3), (0, 3)])
+async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int, left: int) -> None:
+    command = await old_command(gateway)
+    ran = asyncio.Event()
+    commit = gateway.desk.ledger.prune_idempotency
+
+    async def noting(before_ms: int) -> int:
+        ran.set()
+        return await commit(before_ms)
+
+    gateway.desk.ledger.prune_idempotency = noting  # type: ignore[method-assign]
+    daily = asyncio.ensure_future(Retention(gateway.desk.ledger, None, gateway.desk).daily(keep_days * DAY_MS))
+    await ran.wait()
+    if keep_days:
+        while await gateway.desk.ledger.fact(LAST_RUN) is None:
+            await asyncio.sleep(0)
+    daily.cancel()
+    with suppress(asyncio.CancelledError):
+        await daily
+    assert len(await gateway.desk.ledger.events(f"c/{command}", 0, 9)) == left

@@ -1,0 +1,154 @@
+"""One suite over every ledger: what `interlock.ports.upkeep` promises."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.sqlite import upkeep as sqlite_upkeep
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.ports.ledger import Append, Batch, Ledger, PutCommand, PutControl, PutDelivery, PutFile, PutSession
+from interlock.ports.upkeep import Counts, Forgotten
+from interlock.protocol.clock import iso
+from interlock.protocol.records import CommandRecord, ControlRecord, DeliveryRecord, FileRecord, SessionRecord
+from interlock.protocol.resources import Actor, Command, Delivery, Target
+
+pytestmark = pytest.mark.anyio
+DAY = 24 * 60 * 60 * 1000
+NOW = 1_700_000_000_000
+BEFORE = NOW - 30 * DAY
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return NOW
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
+    opened = MemoryLedger() if request.param == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+    yield opened
+    await opened.close()
+
+
+def command(number: str, session_id: str, ended_ms: int | None) -> PutCommand:
+    return PutCommand(CommandRecord(session_id=session_id, created_ms=NOW, command=Command(
+        id=f"cmd_{number}", created_at=iso(NOW), updated_at=iso(ended_ms or NOW), tenant_id="t",
+        actor=Actor(type="user", id="u"), type="execute", target=Target(agent_id="a"), timeout_ms=1,
+        state="running" if ended_ms is None else "succeeded", payload=msgspec.Raw(b"{}"), payload_sha256="",
+        idempotency_key="k" * 16, ended_at=iso(ended_ms) if ended_ms is not None else None)))
+
+
+async def session(ledger: Ledger, name: str, ended_ms: int | None = BEFORE - 1, updated_ms: int = NOW) -> None:
+    """A session whose one command ended then (None: it still runs), with three frames, a file and two controls."""
+    machine = msgspec.json.encode({"control_acked": 1, "incoming": {"x": {"objects": [f"way-{name}"]}}})
+    file = FileRecord(session_id=name, transfer_id="f", name="f", media_type="text/plain", size=1, sha256="",
+                      purpose="output", created_ms=1, objects=[f"of-{name}"])
+    await ledger.commit(Batch([
+        PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
+                                 workspace="", state="idle", created_ms=1, updated_ms=updated_ms, deadline_ms=None,
+                                 machine=machine, usage={})),
+        command(name, name, ended_ms), PutFile(file),
+        *(PutControl(ControlRecord(session_id=name, seq=seq, message_id=str(seq), body=b"{}")) for seq in (1, 2)),
+        *(Append(f"s/{name}", "C", 1, b"{}") for _ in range(3)),
+        *(Append(f"c/cmd_{name}", "status", 1, b"{}") for _ in range(2)),
+    ]))
+
+
+@pytest.mark.req("G-5")
+async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledger: Ledger) -> None:
+    for name in ("old", "young"):
+        await session(ledger, name, BEFORE - 1 if name == "old" else BEFORE)
+    assert await ledger.old_sessions("t", BEFORE, "", 10) == ["old"]
+    assert await ledger.old_sessions("other", BEFORE, "", 10) == []
+    assert await ledger.old_sessions("t", BEFORE, "old", 10) == []
+    expected = Forgotten(events=5, files=1, controls=1)
+    assert await ledger.would_forget("old") == expected
+    assert await ledger.forget_session("old", BEFORE) == expected
+    assert await ledger.forget_session("old", BEFORE) == Forgotten()
+    assert await ledger.old_sessions("t", BEFORE, "", 10) == []
+    assert (await ledger.events("s/old", 0, 9), await ledger.events("c/cmd_old", 0, 9)) == ([], [])
+    assert await ledger.file("old", "f") is None
+    assert [one.seq for one in await ledger.controls("old", 0)] == [2]  # The runner has not confirmed it.
+    assert await ledger.session("old") is not None
+    assert await ledger.command("cmd_old") is not None
+    assert await ledger.head("s/old") == 3
+    assert (await ledger.commit(Batch([Append("s/old", "C", 1, b"{}")]))).numbers == [4]
+    assert [event.n for event in await ledger.events("s/old", 0, 9)] == [4]
+    assert len(await ledger.events("s/young", 0, 9)) == 3
+
+
+@pytest.mark.req("G-5")
+async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
+    await session(ledger, "running", None)
+    await session(ledger, "again")
+    found = await ledger.old_sessions("t", BEFORE, "", 10)
+    assert found == ["again"]
+    await ledger.commit(Batch([command("later", "again", None)]))  # Asked for after the session was found old.
+    assert await ledger.forget_session("again", BEFORE) == Forgotten()
+    assert len(await ledger.events("s/again", 0, 9)) == 3
+
+
+@pytest.mark.req("G-5")
+async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: Ledger) -> None:
+    for name, updated_ms in (("seen", BEFORE - 1), ("seeing", BEFORE)):
+        await ledger.commit(Batch([
+            PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
+                                     workspace="", state="idle", created_ms=1, updated_ms=updated_ms,
+                                     deadline_ms=None, machine=b"{}", usage={})),
+            Append(f"s/{name}", "C", 1, b"{}")]))
+    assert await ledger.old_sessions("t", BEFORE, "", 10) == ["seen"]
+
+
+@pytest.mark.req("G-5")
+async def test_a_feed_loses_its_beginning_alone(ledger: Ledger) -> None:
+    for at_ms in (BEFORE - 2, BEFORE - 1, BEFORE, BEFORE - 1):  # A clock that went back leaves no hole.
+        await ledger.commit(Batch([Append("t/t", "feed", at_ms, b"{}"), Append("t/other", "feed", at_ms, b"{}")]))
+    assert await ledger.forget_feed("t", BEFORE, dry=True) == 2
+    assert await ledger.forget_feed("t", BEFORE) == 2
+    assert await ledger.forget_feed("t", BEFORE) == 0
+    assert [event.n for event in await ledger.events("t/t", 0, 9)] == [3, 4]
+    assert len(await ledger.events("t/other", 0, 9)) == 4
+    assert await ledger.forget_feed("t", NOW) == 2
+    assert await ledger.head("t/t") == 4
+
+
+@pytest.mark.req("G-5", "P-8")
+async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
+    for number, (state, made) in enumerate((("delivered", BEFORE - 1), ("pending", BEFORE - 1), ("dead", BEFORE))):
+        delivery = Delivery(id=f"dlv_{number}", tenant_id="t", channel="h", approval_id="a", state=state,  # type: ignore[arg-type]
+                            created_at=iso(made))
+        await ledger.commit(Batch([PutDelivery(DeliveryRecord(delivery=delivery,
+                                                              due_ms=NOW if state == "pending" else None))]))
+    assert await ledger.forget_deliveries("t", BEFORE, dry=True) == 1
+    assert await ledger.forget_deliveries("t", BEFORE) == 1
+    assert [one.delivery.state for one in await ledger.deliveries("t", None, 9)] == ["dead", "pending"]
+    assert await ledger.counts() == Counts({}, {}, {"pending": 1, "dead": 1}, 0)
+
+
+@pytest.mark.req("G-5", "E-5")
+async def test_objects_are_named_by_files_that_are_kept_and_by_files_under_way(ledger: Ledger) -> None:
+    await session(ledger, "old")
+    assert await ledger.named_objects() == {"of-old", "way-old"}
+    await ledger.forget_session("old", BEFORE)
+    assert await ledger.named_objects() == {"way-old"}
+    assert (await ledger.counts()).sessions == 1
+
+
+@pytest.mark.req("G-5")
+async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_upkeep, "STEP_ROWS", 2)
+    ledger = await open_ledger(tmp_path / "ledger.db", StandingClock())
+    groups: list[int] = []
+    await session(ledger, "old")
+    ledger.measure(lambda batches, _seconds: groups.append(batches))
+    assert await ledger.forget_session("old", BEFORE) == Forgotten(events=5, files=1, controls=1)
+    assert len(groups) >= 4
+    await ledger.close()
