@@ -113,6 +113,6 @@ def least(operation: Operation) -> bytes:
             return form["enum"][0]
         if "anyOf" in form:
             return value(form["anyOf"][0])
-        return {"string": "x", "integer": 1, "array": ["x"], "boolean": True}[form["type"]]
+        return {"string": "x", "integer": form.get("minimum", 1), "array": ["x"], "boolean": True}[form["type"]]
 
     return json.dumps(value({"$ref": operation.body.__name__})).encode() if operation.body else b""
