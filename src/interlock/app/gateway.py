@@ -44,6 +44,7 @@ from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_policy, note_settings
 from interlock.gateway.signing import load_or_make_key
+from interlock.gateway.tracing import Tracing, tracer_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
@@ -134,6 +135,10 @@ class _Gateway:
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
         self._engine.lanes.watchers.append(metrics.watch)
+        tracer = tracer_of(os.environ, __version__)
+        self._tracing = Tracing(tracer) if tracer is not None else None
+        if self._tracing is not None:
+            self._engine.lanes.watchers.append(self._tracing.watch)
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy, metrics.acked)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)
@@ -174,6 +179,8 @@ class _Gateway:
         finally:
             await self._notifier.stop()
             await self._engine.stop()
+            if self._tracing is not None:
+                await asyncio.to_thread(self._tracing.end)
             await self._transcripts.close()
             pruning.cancel()
             stopped.set()
