@@ -24,7 +24,16 @@ from interlock.sdk.following import SSE, Following
 DOCUMENT: dict[str, Any] = openapi.openapi()
 TABLE = Table(OPERATIONS)
 RAW = {"/healthz": "isAlive", "/readyz": "isReady", "/openapi.json": "describeApi"}
-NO_METHOD: dict[str, str] = {"readMetrics": "it is Prometheus's text, for Prometheus"}
+OF_TRANSCRIPTS = "the library has no room for transcripts yet: `interlock sessions` and REST have"
+OF_ENTRIES = "the library has no room for what chats keep of a session yet: `interlock sessions` and REST have"
+NO_METHOD: dict[str, str] = {
+    "readMetrics": "it is Prometheus's text, for Prometheus",
+    **dict.fromkeys(("getTranscript", "getTranscriptTree", "getContext", "exportTranscript", "examineTranscript",
+                     "labelEntry", "branchTranscript", "forkSession", "repairTranscript", "importTranscript"),
+                    OF_TRANSCRIPTS),
+    **dict.fromkeys(("patchSession", "resetSession", "archiveSession", "restoreSession", "listSessionHistory",
+                     "receiveMessage"), OF_ENTRIES),
+}
 """Operations that no method reaches, and why."""
 GIVEN: dict[str, Any] = {
     "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
@@ -118,7 +127,8 @@ def check_body(ask: Ask[Any], operation: Operation) -> None:
 
 
 @pytest.mark.req("F-2")
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query and one.name not in NO_METHOD],
+                         ids=lambda one: one.name)
 def test_every_parameter_can_be_given(operation: Operation) -> None:
     of_it = [method for method in METHODS if operation_of(asked(method, everything=False)) == operation]
     open_ended = {name for method in of_it for name, one in inspect.signature(method.verb.ask).parameters.items()

@@ -59,6 +59,16 @@ class _Clock:
         return NOW
 
 
+class NoChats:
+    """A desk's chats where a test needs none: whatever is asked of them is a conflict."""
+
+    async def arrive(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk has no chats.")
+
+    async def reset(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk has no chats.")
+
+
 class SmallDesk:
     """Commands become queued at once, votes decide at once."""
 
@@ -69,7 +79,7 @@ class SmallDesk:
         self.drains = Drains(self.ledger, _Clock())
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
-        self.chats: Any = None
+        self.chats: Any = NoChats()
         """The engine's own, where a test has one."""
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
@@ -172,6 +182,15 @@ class SmallDesk:
         asked = Asked("r-1", "m-1", 0)
         await self.commit([PutIdempotency(remember(asked))])
         return asked
+
+    async def archive_session(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk archives nothing.")
+
+    async def restore_session(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk archives nothing.")
+
+    def budgets(self, tenant_id: str) -> list[Any]:
+        return []
 
     async def learn_rules(self) -> None:
         self.policy = self.policy.remembering([read(record.rule) for record in await self.ledger.rules()])
