@@ -46,7 +46,9 @@ def listening(module: str, *arguments: str) -> Generator[Listening]:
                                cwd=ROOT)
     try:
         assert process.stdout is not None
-        line = process.stdout.readline().strip()
+        # A part may log a line before it says where it listens.
+        lines = iter(process.stdout.readline, "")
+        line = next((one.strip() for one in lines if one.strip().rpartition(":")[2].isdigit()), "")
         if not line:
             raise RuntimeError(f"{module} ended before it listened, with status {process.wait()}")
         yield Listening(process, int(line.rpartition(":")[2]))

@@ -108,10 +108,15 @@ class Pipe:
     def __init__(self) -> None:
         self._incoming = b""
         self._next_id = 0
+        self.held: bytearray | None = None
+        """What is to leave in one write: a reader has it all before anybody can answer the first of it."""
         self.waiting: list[dict[str, Any]] = []
         self.answers: dict[int, dict[str, Any]] = {}
 
     def write(self, data: bytes) -> None:
+        if self.held is not None:
+            self.held += data
+            return
         view = memoryview(data)
         while view:
             view = view[os.write(1, view) :]
@@ -236,9 +241,12 @@ class Turn:
 
     def finish(self) -> None:
         outcome = {"error": self.error} if self.error is not None else {"result": self.result}
+        self.pipe.held = bytearray() if self.after else None
         self.pipe.send({"id": self.prompt_id, **outcome})
         for late in self.after:
             late()
+        together, self.pipe.held = self.pipe.held, None
+        self.pipe.write(bytes(together or b""))
 
 
 Word = Callable[..., None]

@@ -36,7 +36,7 @@ async def patch(gateway: Gateway, session_id: str, **fields: Any) -> Any:
 
 @pytest.mark.req("V-2", "I-4")
 async def test_fields_are_set_and_cleared_one_by_one_and_shown() -> None:
-    async with running(60, EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(Room())) as gateway:
         session_id = await begun(gateway)
         told = await patch(gateway, session_id, label=" work ", modelOverride="opus")
         assert told.status_code == 200, told.text
@@ -48,7 +48,7 @@ async def test_fields_are_set_and_cleared_one_by_one_and_shown() -> None:
 
 @pytest.mark.req("V-2")
 async def test_what_cannot_be_set_is_refused_by_its_name_and_nothing_changes() -> None:
-    async with running(60, EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(Room())) as gateway:
         session_id = await begun(gateway)
         for wrong, place in (({"compactionCount": 3}, "compactionCount"), ({"sendPolicy": "maybe"}, "sendPolicy"),
                              ({"label": "a\nb"}, "label"), ({"label": "", "modelOverride": "opus"}, "label")):
@@ -60,7 +60,7 @@ async def test_what_cannot_be_set_is_refused_by_its_name_and_nothing_changes() -
 
 @pytest.mark.req("V-2", "I-3")
 async def test_a_reset_keeps_overrides_and_lists_the_old_session_as_history() -> None:
-    async with running(60, EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(Room())) as gateway:
         old = await begun(gateway)
         await patch(gateway, old, label="work", thinkingLevel="high")
         new = (await gateway.post(f"/v1/sessions/{old}/reset", {})).json()
@@ -76,7 +76,7 @@ async def test_a_reset_keeps_overrides_and_lists_the_old_session_as_history() ->
 
 @pytest.mark.req("V-2")
 async def test_an_archived_session_is_readable_its_key_begins_anew_and_it_can_come_back() -> None:
-    async with running(60, EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(Room())) as gateway:
         session_id = await begun(gateway)
         told = (await gateway.post(f"/v1/sessions/{session_id}/archive", {})).json()
         assert told["entry"]["archivedAt"] > 0
