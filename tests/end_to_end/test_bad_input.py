@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -299,9 +300,20 @@ def test_a_hostile_history(gateway: House, rogue: Rogue, history: dict[str, Any]
     errand.cancel()
 
 
+def _present(gateway: House) -> None:
+    """Wait until the gateway gives commands to the runner: after its welcome the lanes of its sessions come first."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        nodes = httpx2.get(f"{gateway.url}/v1/edge/nodes", headers=gateway.headers).json()["nodes"]
+        if any(node["status"] != "offline" and AGENT in [one["agent_id"] for one in node["agents"]] for node in nodes):
+            return
+    raise AssertionError("the rogue was not seen")
+
+
 def _begun(gateway: House, rogue: Rogue, *, welcomed: bool = False) -> Errand:
     if not welcomed:
         rogue.hear("x-interlock.welcome")
+    _present(gateway)
     errand = submit(gateway, AGENT, "be yourself", workspace="/")
     rogue.opened(errand.session_id)
     return errand
