@@ -1,0 +1,257 @@
+"""The bus within one process. Gateways that share a `Hub` hear each other; a place on it can be cut off and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from interlock.ports.bus import (
+    MAX_NOTE_BYTES,
+    MAX_REQUEST_BYTES,
+    UNDER_WAY,
+    AnswerFailed,
+    Bus,
+    BusCounts,
+    BusError,
+    BusTimeout,
+    NobodyThere,
+    Subscription,
+    check_subject,
+    matches,
+)
+
+WAITING_NOTES = 65_536
+"""Notes that wait for one subscription; one more is let go, and its gateway told of a gap."""
+
+log = structlog.get_logger()
+Told = Callable[[bytes], None]
+Answer = Callable[[bytes], Awaitable[bytes]]
+
+
+class Hub:
+    """Where the places of one process meet."""
+
+    def __init__(self) -> None:
+        self.exact: dict[str, list[_Reader]] = {}
+        self.wide: list[_Reader] = []
+        self.served: dict[str, deque[_Served]] = {}
+
+    def readers(self, subject: str) -> list[_Reader]:
+        """Give those who listen to a subject."""
+        return [*self.exact.get(subject, ()), *(one for one in self.wide if matches(one.subject, subject))]
+
+
+class LocalBus(Bus):
+    """See `interlock.ports.bus.Bus`."""
+
+    def __init__(self, hub: Hub | None = None) -> None:
+        self._hub = hub or Hub()
+        self._mine: list[_Reader | _Served] = []
+        self._gaps: list[Callable[[], None]] = []
+        self._away = False
+        self._closed = False
+        self._asked = set[asyncio.Future[bytes]]()
+        self._published = self._dropped = self._missed = 0
+
+    def publish(self, subject: str, body: bytes) -> None:
+        check_subject(subject)
+        if self._away or self._closed or len(body) > MAX_NOTE_BYTES:
+            self._dropped += 1
+            return
+        self._published += 1
+        for reader in self._hub.readers(subject):
+            reader.put(body)
+
+    async def subscribe(self, subject: str, told: Told) -> Subscription:
+        check_subject(subject, wide=True)
+        self._refuse_when_closed()
+        reader = _Reader(self, subject, told)
+        (self._hub.wide if subject.endswith(".>") else self._hub.exact.setdefault(subject, [])).append(reader)
+        self._mine.append(reader)
+        return reader
+
+    async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
+        check_subject(subject)
+        self._refuse_when_closed()
+        if len(body) > MAX_REQUEST_BYTES:
+            raise BusError(f"A request of {len(body)} bytes is too large for the bus.")
+        if self._away:
+            raise NobodyThere("This gateway is cut off from the bus.")
+        asked = self._hub.served.get(subject)
+        free = [one for one in asked or () if one.takes()]
+        if not asked or not free:
+            raise NobodyThere(f"Nobody serves {subject} now.")
+        asked.rotate(-1)
+        answering = free[0].begin(body)
+        waiting = asyncio.shield(answering)  # The one who answers goes on, whoever still waits for it.
+        self._asked.add(waiting)
+        try:
+            return await asyncio.wait_for(waiting, timeout_ms / 1000)
+        except TimeoutError as error:
+            raise BusTimeout(f"{subject} did not answer within {timeout_ms} ms.") from error
+        except asyncio.CancelledError:
+            if answering.cancelled() or self._closed:
+                raise BusError("The bus was closed.") from None
+            raise
+        finally:
+            self._asked.discard(waiting)
+
+    async def serve(self, subject: str, answer: Answer) -> Subscription:
+        check_subject(subject)
+        self._refuse_when_closed()
+        served = _Served(self, subject, answer)
+        self._hub.served.setdefault(subject, deque()).append(served)
+        self._mine.append(served)
+        return served
+
+    def on_gap(self, told: Callable[[], None]) -> None:
+        self._gaps.append(told)
+
+    def counts(self) -> BusCounts:
+        return BusCounts(self._published, self._dropped, self._missed)
+
+    def connected(self) -> bool:
+        return not (self._away or self._closed)
+
+    def cut_off(self) -> None:
+        """Be away from the others, as behind a broken network: nothing goes out, nothing comes in."""
+        self._away = True
+
+    def come_back(self) -> None:
+        """Be there again, and say that something may have been missed."""
+        if self._away:
+            self._away = False
+            self.gap()
+
+    async def close(self) -> None:
+        self._closed = True
+        for one in [*self._mine]:
+            await one.end()
+        for asked in self._asked:
+            asked.cancel()
+
+    @property
+    def away(self) -> bool:
+        """Cut off."""
+        return self._away
+
+    def missed(self) -> None:
+        """Count a note that a reader let go."""
+        self._missed += 1
+
+    def gap(self) -> None:
+        """Tell those who asked that something may have been missed."""
+        for told in self._gaps:
+            told()
+
+    def drop(self, one: _Reader | _Served) -> None:
+        """Forget what has ended."""
+        if one in self._mine:
+            self._mine.remove(one)
+        if isinstance(one, _Served):
+            _take_out(self._hub.served, one.subject, one)
+        elif one in self._hub.wide:
+            self._hub.wide.remove(one)
+        else:
+            _take_out(self._hub.exact, one.subject, one)
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise BusError("The bus was closed.")
+
+
+def _take_out(table: dict[str, list[_Reader]] | dict[str, deque[_Served]], subject: str, one: object) -> None:
+    row = table.get(subject)
+    if row is not None and one in row:
+        row.remove(one)  # pyright: ignore[reportArgumentType] - it stands in this row
+        if not row:
+            del table[subject]
+
+
+class _Reader:
+    """A subscription: notes wait here for the next turn of the loop."""
+
+    def __init__(self, bus: LocalBus, subject: str, told: Told) -> None:
+        self.subject = subject
+        self._bus = bus
+        self._told = told
+        self._waiting: deque[bytes] = deque()
+        self._behind = False
+        self._ended = False
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, body: bytes) -> None:
+        """Have a note delivered soon."""
+        if self._bus.away:
+            return
+        if len(self._waiting) >= WAITING_NOTES:
+            self._behind = True
+            self._bus.missed()
+            return
+        if not self._waiting:
+            self._loop.call_soon(self._deliver)
+        self._waiting.append(body)
+
+    def _deliver(self) -> None:
+        for _ in range(len(self._waiting)):
+            if self._ended:
+                return
+            body = self._waiting.popleft()
+            try:
+                self._told(body)
+            except Exception:
+                log.exception("bus_reader_failed", subject=self.subject)
+        if self._waiting:
+            self._loop.call_soon(self._deliver)
+        elif self._behind:
+            self._behind = False
+            self._bus.gap()
+
+    async def end(self) -> None:
+        self._ended = True
+        self._waiting.clear()
+        self._bus.drop(self)
+
+
+class _Served:
+    """One who answers requests under a subject."""
+
+    def __init__(self, bus: LocalBus, subject: str, answer: Answer) -> None:
+        self.subject = subject
+        self._bus = bus
+        self._answer = answer
+        self._under_way = set[asyncio.Task[bytes]]()
+
+    def takes(self) -> bool:
+        """Whether one more can be answered."""
+        return not self._bus.away and len(self._under_way) < UNDER_WAY
+
+    def begin(self, body: bytes) -> asyncio.Task[bytes]:
+        """Begin to answer."""
+        task = asyncio.create_task(self._run(body))
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def _run(self, body: bytes) -> bytes:
+        try:
+            answer = await self._answer(body)
+        except Exception as error:
+            log.exception("bus_answer_failed", subject=self.subject)
+            raise AnswerFailed(f"{self.subject} failed while it answered.") from error
+        if len(answer) > MAX_REQUEST_BYTES:
+            raise AnswerFailed(f"{self.subject} answered with more than the bus carries.")
+        return answer
+
+    def _done(self, task: asyncio.Task[bytes]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whoever asked may have gone; then nobody else looks at it.
+
+    async def end(self) -> None:
+        self._bus.drop(self)
+        for task in self._under_way:
+            task.cancel()

@@ -1,0 +1,109 @@
+"""The bus between the gateways of a cluster: where something is, never what it is worth (nudges, routing, transients).
+
+Nothing durable rests on it. What it loses is read again from the stores by those who were told that they may have
+missed something (`on_gap`), so it may lose, and never blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+MAX_NOTE_BYTES = 1_000_000
+"""A published body above this is dropped and counted: a transient frame fits."""
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+"""A request's or an answer's body above this is refused with BusError: the largest REST request fits."""
+UNDER_WAY = 1_024
+"""Requests that one `serve` answers at the same time; one more is not taken, and its asker hears NobodyThere."""
+
+_TOKEN = r"[A-Za-z0-9_:@=/+~-]+"
+_EXACT = re.compile(rf"{_TOKEN}(\.{_TOKEN})*")
+_WIDE = re.compile(rf"{_TOKEN}(\.{_TOKEN})*(\.>)?")
+
+
+class BusError(Exception):
+    """The bus could not do it; one sentence."""
+
+
+class BusTimeout(BusError):
+    """Nobody answered in time. The request may have been acted on all the same."""
+
+
+class NobodyThere(BusError):
+    """Nobody serves this subject now, or this gateway is cut off. The request was not acted on."""
+
+
+class AnswerFailed(BusError):
+    """The one who was asked failed while it answered. How far it came is not known."""
+
+
+class BusCounts(NamedTuple):
+    """What became of the notes since the start."""
+
+    published: int
+    dropped: int
+    """Never sent, because the bus was away or full, or the body too large."""
+    missed: int
+    """Came, and were let go since their reader was too far behind; it was told of a gap."""
+
+
+class Subscription(Protocol):
+    """Something listens; until it is ended."""
+
+    async def end(self) -> None:
+        """Hear nothing more. May be called again."""
+        ...
+
+
+class Bus(Protocol):
+    """One gateway's place on the bus.
+
+    Guarantees: notes of one publisher under one subject arrive in their order, each at most once at a subscription;
+    a publisher hears its own notes where it has subscribed. `told` is called on the event loop, one at a time, never
+    inside `publish`; what it raises is logged and ends nothing. Bodies are bytes that nobody changes.
+
+    Subjects are words with dots between them, of letters, digits and `_ : @ = / + ~ -`; a subscription's may end in
+    `.>`, which stands for one word or more. Another subject is a ValueError.
+    """
+
+    def publish(self, subject: str, body: bytes) -> None:
+        """Tell those who listen now. Never blocks, never raises for a bus that is away: then it is counted."""
+        ...
+
+    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+        """Hear what is published under a subject from when this returns; also after the bus was away."""
+        ...
+
+    async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
+        """Ask the one who serves a subject. Raises NobodyThere, BusTimeout, AnswerFailed, BusError."""
+        ...
+
+    async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
+        """Answer requests, several at the same time; where several gateways serve a subject, one of them is asked."""
+        ...
+
+    def on_gap(self, told: Callable[[], None]) -> None:
+        """Have `told` called when notes may have been missed: after the bus was away, or a reader fell behind."""
+        ...
+
+    def counts(self) -> BusCounts: ...
+
+    def connected(self) -> bool:
+        """Whether notes reach others now."""
+        ...
+
+    async def close(self) -> None:
+        """End every subscription and what is served. Requests under way fail with BusError. May be called again."""
+        ...
+
+
+def check_subject(subject: str, *, wide: bool = False) -> None:
+    """Refuse what is no subject; `wide` allows `.>` at the end. Raises ValueError."""
+    if not (_WIDE if wide else _EXACT).fullmatch(subject):
+        raise ValueError(f"{subject!r} is not a subject of the bus: words with dots between them are.")
+
+
+def matches(wanted: str, subject: str) -> bool:
+    """Tell whether a subscription to `wanted` hears `subject`."""
+    return subject.startswith(wanted[:-1]) if wanted.endswith(".>") else wanted == subject

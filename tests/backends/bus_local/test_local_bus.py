@@ -1,0 +1,66 @@
+"""What only the bus within a process has: being cut off and coming back, and readers that fall behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.backends.bus_local import bus as module
+from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.ports.bus import NobodyThere
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_one_that_is_cut_off_hears_nothing_and_is_told_of_the_gap_when_it_is_back() -> None:
+    hub = Hub()
+    a, b = LocalBus(hub), LocalBus(hub)
+    heard: list[bytes] = []
+    gaps: list[str] = []
+    await b.subscribe("x", heard.append)
+    b.on_gap(lambda: gaps.append("gap"))
+    b.cut_off()
+    a.publish("x", b"lost")
+    b.publish("x", b"not sent")
+    with pytest.raises(NobodyThere):
+        await b.request("x", b"", 10)
+    assert not b.connected()
+    b.come_back()
+    assert gaps == ["gap"]
+    a.publish("x", b"heard")
+    await asyncio.sleep(0)
+    assert heard == [b"heard"]
+    assert b.counts().dropped == 1
+
+
+async def test_a_reader_that_is_far_behind_loses_the_newest_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_NOTES", 2)
+    bus = LocalBus()
+    heard: list[bytes] = []
+    gaps: list[int] = []
+    await bus.subscribe("x", heard.append)
+    bus.on_gap(lambda: gaps.append(len(heard)))
+    for body in (b"1", b"2", b"3", b"4"):
+        bus.publish("x", body)
+    await asyncio.sleep(0)
+    assert (heard, gaps, bus.counts().missed) == ([b"1", b"2"], [2], 2)
+
+
+async def test_who_is_busy_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNDER_WAY", 1)
+    bus = LocalBus()
+    gate = asyncio.Event()
+
+    async def slow(body: bytes) -> bytes:
+        await gate.wait()
+        return body
+
+    await bus.serve("slow", slow)
+    first = asyncio.create_task(bus.request("slow", b"1", 10_000))
+    await asyncio.sleep(0)
+    with pytest.raises(NobodyThere):
+        await bus.request("slow", b"2", 10_000)
+    gate.set()
+    assert await first == b"1"
+    await bus.close()

@@ -1,0 +1,256 @@
+"""One suite over every bus: what `interlock.ports.bus` promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.ports import bus as port
+from interlock.ports.bus import AnswerFailed, Bus, BusError, BusTimeout, NobodyThere
+
+pytestmark = pytest.mark.anyio
+Join = Callable[[], Awaitable[Bus]]
+
+
+@pytest.fixture(params=["local"])
+async def join(request: pytest.FixtureRequest) -> AsyncIterator[Join]:
+    """Take a place more on the bus of this test."""
+    assert request.param == "local"
+    hub = Hub()
+    async with AsyncExitStack() as ends:
+        async def another() -> Bus:
+            bus = LocalBus(hub)
+            ends.push_async_callback(bus.close)
+            return bus
+
+        yield another
+
+
+class Heard:
+    """What a subscription was told."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, body: bytes) -> None:
+        self.bodies.append(body)
+        self._more.set()
+
+    async def until(self, count: int) -> list[bytes]:
+        while len(self.bodies) < count:
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), 10)
+        return self.bodies
+
+
+async def test_notes_reach_everyone_who_listens_in_their_order(join: Join) -> None:
+    a, b = await join(), await join()
+    at_a, at_b = Heard(), Heard()
+    await a.subscribe("nudge.s/1", at_a)
+    await b.subscribe("nudge.s/1", at_b)
+    sent = [str(number).encode() for number in range(500)]
+    for body in sent:
+        a.publish("nudge.s/1", body)
+    assert await at_b.until(500) == sent
+    assert await at_a.until(500) == sent, "a publisher hears its own"
+    assert a.counts().published == 500
+    assert a.counts().dropped == 0
+
+
+async def test_a_subscription_hears_its_subject_and_a_wide_one_all_below(join: Join) -> None:
+    bus = await join()
+    exact, wide, everything = Heard(), Heard(), Heard()
+    await bus.subscribe("a.b", exact)
+    await bus.subscribe("a.>", wide)
+    await bus.subscribe("end.>", everything)
+    for subject in ("a.b", "a", "a.b.c", "ab.c", "a.c"):
+        bus.publish(subject, subject.encode())
+    bus.publish("end.now", b"end")
+    await everything.until(1)
+    assert exact.bodies == [b"a.b"]
+    assert wide.bodies == [b"a.b", b"a.b.c", b"a.c"]
+
+
+@pytest.mark.parametrize("subject", ["", "a..b", ".a", "a.", "a b", "a.*", "a.>", "a\n", "ä"])
+async def test_what_is_no_subject_is_refused(join: Join, subject: str) -> None:
+    bus = await join()
+    with pytest.raises(ValueError, match="not a subject"):
+        bus.publish(subject, b"")
+    with pytest.raises(ValueError, match="not a subject"):
+        await bus.request(subject, b"", 10)
+    with pytest.raises(ValueError, match="not a subject"):
+        await bus.serve(subject, echo)
+
+
+async def test_one_that_has_ended_hears_nothing_more(join: Join) -> None:
+    bus = await join()
+    gone, there = Heard(), Heard()
+    subscription = await bus.subscribe("x", gone)
+    await bus.subscribe("x", there)
+    await subscription.end()
+    await subscription.end()
+    bus.publish("x", b"1")
+    await there.until(1)
+    assert gone.bodies == []
+
+
+async def test_a_reader_that_fails_is_called_again_and_the_others_too(join: Join) -> None:
+    bus = await join()
+    there, seen = Heard(), []
+
+    def fails(body: bytes) -> None:
+        seen.append(body)
+        raise RuntimeError("not mine")
+
+    await bus.subscribe("x", fails)
+    await bus.subscribe("x", there)
+    bus.publish("x", b"1")
+    bus.publish("x", b"2")
+    await there.until(2)
+    assert seen == [b"1", b"2"]
+
+
+async def test_publishing_never_calls_back_by_itself(join: Join) -> None:
+    bus = await join()
+    heard = Heard()
+    await bus.subscribe("x", heard)
+    bus.publish("x", b"1")
+    assert heard.bodies == []
+    await heard.until(1)
+
+
+async def test_a_note_that_is_too_large_is_dropped_and_counted(join: Join) -> None:
+    bus = await join()
+    heard = Heard()
+    await bus.subscribe("x", heard)
+    bus.publish("x", b"x" * (port.MAX_NOTE_BYTES + 1))
+    bus.publish("x", b"y" * port.MAX_NOTE_BYTES)
+    assert await heard.until(1) == [b"y" * port.MAX_NOTE_BYTES]
+    assert bus.counts().dropped == 1
+
+
+async def echo(body: bytes) -> bytes:
+    return b"<" + body + b">"
+
+
+async def test_a_request_is_answered_by_the_one_who_serves(join: Join) -> None:
+    a, b = await join(), await join()
+    await b.serve("to.b", echo)
+    assert await a.request("to.b", b"hello", 5_000) == b"<hello>"
+    assert await b.request("to.b", b"", 5_000) == b"<>", "also its own"
+
+
+async def test_many_requests_are_answered_at_the_same_time(join: Join) -> None:
+    a, b = await join(), await join()
+    gate, waiting = asyncio.Event(), []
+
+    async def slow(body: bytes) -> bytes:
+        waiting.append(body)
+        if len(waiting) == 50:
+            gate.set()
+        await gate.wait()
+        return body
+
+    await b.serve("slow", slow)
+    bodies = [str(number).encode() for number in range(50)]
+    assert await asyncio.gather(*(a.request("slow", body, 10_000) for body in bodies)) == bodies
+
+
+async def test_where_several_serve_one_is_asked(join: Join) -> None:
+    a, b = await join(), await join()
+    asked: list[str] = []
+
+    def named(name: str) -> Callable[[bytes], Awaitable[bytes]]:
+        async def answer(body: bytes) -> bytes:
+            asked.append(name)
+            return body
+
+        return answer
+
+    await a.serve("any", named("a"))
+    await b.serve("any", named("b"))
+    for _ in range(20):
+        await a.request("any", b"", 5_000)
+    assert len(asked) == 20
+
+
+async def test_nobody_there_is_said_at_once(join: Join) -> None:
+    bus = await join()
+    with pytest.raises(NobodyThere):
+        await bus.request("nobody", b"", 60_000)
+    served = await bus.serve("x", echo)
+    await bus.request("x", b"", 5_000)
+    await served.end()
+    with pytest.raises(NobodyThere):
+        await bus.request("x", b"", 60_000)
+
+
+async def test_an_answer_that_does_not_come_in_time_goes_on_where_it_is_made(join: Join) -> None:
+    a, b = await join(), await join()
+    gate, done = asyncio.Event(), asyncio.Event()
+
+    async def late(body: bytes) -> bytes:
+        await gate.wait()
+        done.set()
+        return body
+
+    await b.serve("late", late)
+    with pytest.raises(BusTimeout):
+        await a.request("late", b"", 20)
+    gate.set()
+    await asyncio.wait_for(done.wait(), 10)
+
+
+async def test_a_failing_answer_is_said(join: Join) -> None:
+    a, b = await join(), await join()
+
+    async def fails(_: bytes) -> bytes:
+        raise RuntimeError("a secret")
+
+    await b.serve("bad", fails)
+    with pytest.raises(AnswerFailed) as failed:
+        await a.request("bad", b"", 5_000)
+    assert "secret" not in str(failed.value)
+
+
+async def test_requests_and_answers_may_be_larger_than_notes(join: Join) -> None:
+    a, b = await join(), await join()
+    await b.serve("big", echo)
+    body = bytes(range(256)) * 20_000
+    assert await a.request("big", body, 20_000) == b"<" + body + b">"
+    with pytest.raises(BusError):
+        await a.request("big", b"x" * (port.MAX_REQUEST_BYTES + 1), 5_000)
+
+
+async def test_a_closed_bus_takes_nothing_and_what_it_waited_for_fails(join: Join) -> None:
+    a, b = await join(), await join()
+    begun, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def never(body: bytes) -> bytes:
+        begun.set()
+        await gate.wait()
+        done.set()
+        return body
+
+    await b.serve("never", never)
+    asking = asyncio.create_task(a.request("never", b"", 60_000))
+    await asyncio.wait_for(begun.wait(), 10)
+    await a.close()
+    await a.close()
+    with pytest.raises(BusError):
+        await asyncio.wait_for(asking, 10)
+    gate.set()
+    await asyncio.wait_for(done.wait(), 10)  # Who was asked goes on.
+    a.publish("x", b"")
+    assert a.counts().dropped == 1
+    assert not a.connected()
+    assert b.connected()
+    with pytest.raises(BusError):
+        await a.subscribe("x", Heard())
+    with pytest.raises(BusError):
+        await a.request("never", b"", 10)
