@@ -261,6 +261,10 @@ MEANING = {
     "audit.s3_prefix": "what its objects' names begin with",
     "audit.s3_endpoint": "the store's URL, where it is not AWS",
     "audit.s3_region": "its region; credentials are those of the environment, as for every S3 program",
+    "objects.s3_bucket": "a bucket for files and large tool results; without it they lie in the state directory",
+    "objects.s3_prefix": "what its objects' names begin with",
+    "objects.s3_endpoint": "the store's URL, where it is not AWS",
+    "objects.s3_region": "its region; credentials are those of the environment, as for every S3 program",
     "audit.lock_days": "days for which the store refuses to delete or overwrite a checkpoint",
     "retention.days": "frames, events and files are forgotten so long after a session's last turn; transcripts and the "
     "audit log never; 0: nothing is",

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from moto.server import ThreadedMotoServer
 
 from engine.conversation import ManualClock
+from interlock.backends.bucket import Bucket
 from interlock.backends.checkpoints.files import CheckpointFiles
-from interlock.backends.checkpoints.locked import Both, LockedCheckpoints, Place
+from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
 from interlock.command.audit import checkpoint_line
 from interlock.command.note import origin_of, sign_checkpoint
 
@@ -32,13 +33,13 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> tuple[Place, Any]:
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> tuple[Bucket, Any]:
     """A bucket of the test's own, with an object lock."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    place = Place(f"b{abs(hash(request.node.name)):x}"[:40], "log", endpoint, "eu-north-1", 7)
+    place = Bucket(f"b{abs(hash(request.node.name)):x}"[:40], "log", endpoint, "eu-north-1")
     client = boto3.client("s3", endpoint_url=endpoint, region_name="eu-north-1")
-    client.create_bucket(Bucket=place.bucket, ObjectLockEnabledForBucket=True,
+    client.create_bucket(Bucket=place.name, ObjectLockEnabledForBucket=True,
                          CreateBucketConfiguration={"LocationConstraint": "eu-north-1"})
     return place, client
 
@@ -47,7 +48,7 @@ def line(size: int, root: str = "ab", tenant: str = "default") -> bytes:
     return checkpoint_line(sign_checkpoint(KEY, origin_of("gw_1", tenant), size, bytes.fromhex(root * 32)))
 
 
-def test_what_is_kept_is_given_again_in_order_and_by_tenant(store: tuple[Place, Any]) -> None:
+def test_what_is_kept_is_given_again_in_order_and_by_tenant(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0], ManualClock())
     for size in (9, 10, 256):
         sink.append("default", line(size))
@@ -57,18 +58,18 @@ def test_what_is_kept_is_given_again_in_order_and_by_tenant(store: tuple[Place, 
     assert sink.lines("nobody") == []
 
 
-def test_the_store_holds_each_for_its_days_and_lets_nobody_delete_it(store: tuple[Place, Any]) -> None:
+def test_the_store_holds_each_for_its_days_and_lets_nobody_delete_it(store: tuple[Bucket, Any]) -> None:
     place, client = store
-    LockedCheckpoints(place, ManualClock()).append("default", line(1))
-    (kept,) = client.list_object_versions(Bucket=place.bucket)["Versions"]
-    lock = client.head_object(Bucket=place.bucket, Key=kept["Key"], VersionId=kept["VersionId"])
+    LockedCheckpoints(place, ManualClock(), 7).append("default", line(1))
+    (kept,) = client.list_object_versions(Bucket=place.name)["Versions"]
+    lock = client.head_object(Bucket=place.name, Key=kept["Key"], VersionId=kept["VersionId"])
     assert lock["ObjectLockMode"] == "COMPLIANCE"
     assert lock["ObjectLockRetainUntilDate"].timestamp() * 1000 == ManualClock().now_ms() + 7 * 86_400_000
     with pytest.raises(ClientError, match="AccessDenied"):
-        client.delete_object(Bucket=place.bucket, Key=kept["Key"], VersionId=kept["VersionId"])
+        client.delete_object(Bucket=place.name, Key=kept["Key"], VersionId=kept["VersionId"])
 
 
-def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: tuple[Place, Any]) -> None:
+def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0], ManualClock())
     sink.append("default", line(5))
     sink.append("default", line(5))
@@ -77,8 +78,8 @@ def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: 
     assert sink.lines("default") == [line(5)]
 
 
-def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Place, Any]) -> None:
-    sink = LockedCheckpoints(store[0]._replace(bucket="nowhere"), ManualClock())
+def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Bucket, Any]) -> None:
+    sink = LockedCheckpoints(store[0]._replace(name="nowhere"), ManualClock())
     with pytest.raises(OSError, match="bucket nowhere did not take or give a checkpoint: NoSuchBucket"):
         sink.append("default", line(1))
     with pytest.raises(OSError, match="NoSuchBucket"):
@@ -86,11 +87,11 @@ def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Place, Any]) ->
 
 
 def test_the_file_never_has_one_that_the_store_lacks_and_the_store_stands_in_for_a_lost_file(
-    store: tuple[Place, Any], tmp_path: Path
+    store: tuple[Bucket, Any], tmp_path: Path
 ) -> None:
     near = CheckpointFiles(tmp_path)
     with pytest.raises(OSError, match="nowhere"):
-        Both(LockedCheckpoints(store[0]._replace(bucket="nowhere"), ManualClock()), near).append("default", line(1))
+        Both(LockedCheckpoints(store[0]._replace(name="nowhere"), ManualClock()), near).append("default", line(1))
     assert near.lines("default") == []
     both = Both(LockedCheckpoints(store[0], ManualClock()), near)
     both.append("default", line(1))

@@ -8,13 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
+from interlock.backends.bucket import Bucket
 from interlock.backends.memory.objects import MemoryObjects
+from interlock.backends.objects.bucket import BucketObjects
 from interlock.backends.objects.directory import DirectoryObjects
+from interlock.backends.objects.moved import MovedObjects
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError, ObjectTooLarge
 from interlock.protocol.limits import OBJECT_READ_BYTES
 
@@ -22,10 +29,39 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("E-5")]
 Make = Callable[..., Objects]
 
 
-@pytest.fixture(params=["memory", "directory"])
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """A server that speaks S3."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Bucket:
+    """A bucket of the test's own."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    bucket = Bucket(f"b{sha(request.node.name.encode())[:40]}", "interlock/objects", endpoint, "us-east-1")
+    asked(bucket).create_bucket(Bucket=bucket.name)
+    return bucket
+
+
+def asked(bucket: Bucket) -> Any:
+    return boto3.client("s3", endpoint_url=bucket.endpoint, region_name=bucket.region)
+
+
+@pytest.fixture(params=["memory", "directory", "bucket", "moved"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     if request.param == "memory":
         return MemoryObjects
+    if request.param == "moved":
+        return lambda **words: MovedObjects(MemoryObjects(**words), DirectoryObjects(tmp_path / "objects"))
+    if request.param == "bucket":
+        bucket = request.getfixturevalue("bucket")
+        return lambda **words: BucketObjects(bucket, os.urandom, **words)
     return lambda **words: DirectoryObjects(tmp_path / "objects", **words)
 
 
@@ -103,6 +139,76 @@ async def test_a_put_that_breaks_off_leaves_nothing(make: Make) -> None:
     with pytest.raises(RuntimeError):
         await objects.put(parts())
     assert await objects.names() == []
+
+
+async def test_what_is_old_is_forgotten_unless_it_was_put_again(make: Make) -> None:
+    objects = make()
+    kept = await objects.put([b"x"])
+    hour_ago, later = time.time_ns() // 1_000_000 - 3_600_000, time.time_ns() // 1_000_000 + 3_600_000
+    assert await objects.old(hour_ago) == []
+    assert await objects.drop_old(kept.sha256, hour_ago) is False
+    assert await objects.old(later) == [kept.sha256]
+    assert await objects.drop_old(kept.sha256, later) is True
+    assert await objects.names() == []
+
+
+# --- in a bucket ---
+async def test_a_put_that_meets_the_sweep_of_its_older_copy_stays(bucket: Bucket) -> None:
+    objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
+    kept = await objects.put([b"x"])
+    # What another gateway wrote between this one's look and its removal: a copy of a later second.
+    old = [copy["Key"] for copy in store.list_objects_v2(Bucket=bucket.name)["Contents"]]
+    await objects.put([b"x"])
+    for key in old:
+        store.delete_object(Bucket=bucket.name, Key=key)
+    assert await whole(objects, kept.sha256) == b"x"
+
+
+async def test_copies_that_were_left_are_one_object_and_the_next_put_takes_them_away(bucket: Bucket) -> None:
+    objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
+    folder = f"{bucket.prefix}/{sha(b'x')[:2]}/{sha(b'x')}/"
+    for copy in range(3):
+        store.put_object(Bucket=bucket.name, Key=f"{folder}{copy}", Body=b"x")
+    assert await objects.names() == [sha(b"x")]
+    assert await objects.size(sha(b"x")) == 1
+    await objects.put([b"x"])
+    left = store.list_objects_v2(Bucket=bucket.name)["Contents"]
+    assert all(copy["LastModified"] >= left[-1]["LastModified"] for copy in left)
+    await objects.drop(sha(b"x"))
+    assert await objects.size(sha(b"x")) is None
+
+
+@pytest.mark.parametrize("damage", [b"kepT", b"kep", b"", b"kept and more"])
+async def test_a_damaged_copy_is_never_given_as_whole(bucket: Bucket, damage: bytes) -> None:
+    store, name = asked(bucket), sha(b"kept")
+    store.put_object(Bucket=bucket.name, Key=f"{bucket.prefix}/{name[:2]}/{name}/1", Body=damage)
+    with pytest.raises(ObjectDamaged, match="damaged"):
+        await whole(BucketObjects(bucket, os.urandom), name)
+
+
+async def test_a_bucket_that_is_not_there_is_one_sentence(bucket: Bucket) -> None:
+    objects = BucketObjects(bucket._replace(name="nowhere"), os.urandom)
+    with pytest.raises(ObjectsError, match="in the bucket nowhere: NoSuchBucket"):
+        await objects.put([b"x"])
+
+
+async def test_a_store_that_is_gone_is_one_sentence(bucket: Bucket) -> None:
+    objects = BucketObjects(bucket._replace(endpoint="http://127.0.0.1:9"), os.urandom)
+    with pytest.raises(ObjectsError, match="cannot be looked at in the bucket"):
+        await objects.size(sha(b"x"))
+
+
+# --- moved ---
+async def test_what_the_earlier_store_has_is_found_and_what_is_new_goes_to_the_present_one(tmp_path: Path) -> None:
+    before, now = DirectoryObjects(tmp_path), MemoryObjects()
+    earlier = await before.put([b"earlier"])
+    objects = MovedObjects(now, before)
+    kept = await objects.put([b"new"])
+    assert await whole(objects, earlier.sha256) == b"earlier"
+    assert (await now.names(), await before.names()) == ([kept.sha256], [earlier.sha256])
+    again = await objects.put([b"earlier"])
+    assert await objects.drop_old(again.sha256, 0) is False
+    assert await whole(objects, again.sha256) == b"earlier"
 
 
 # --- on a disk ---

@@ -17,11 +17,12 @@ def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSin
     if section.s3_bucket is None:
         return near
     try:  # A heavy import that one in a hundred needs.
-        from interlock.backends.checkpoints.locked import Both, LockedCheckpoints, Place
+        from interlock.backends.bucket import Bucket
+        from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
     except ModuleNotFoundError:
         raise ConfigError(["[audit]: s3_bucket needs the part that speaks S3: pip install 'interlock[s3]'."]) from None
-    place = Place(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region, section.lock_days)
+    bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
     try:
-        return Both(LockedCheckpoints(place, clock), near)
+        return Both(LockedCheckpoints(bucket, clock, section.lock_days), near)
     except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person is told in one sentence
         raise ConfigError([f"[audit]: the store cannot be asked: {error}."]) from None

@@ -16,11 +16,11 @@ import structlog
 from interlock import __version__
 from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
+from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.steady import STEADY_NAME, SteadyClock
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
@@ -52,7 +52,6 @@ from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
 
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
-OBJECTS_NAME = "objects"
 """Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
 YOUNG_OBJECTS = 10_000
 """New objects after which the cyclic collector looks at them: at most some megabytes wait for it."""
@@ -129,7 +128,7 @@ class _Gateway:
         self._transcripts = JsonlTranscripts(state, clock)
         steady = SteadyClock(state / STEADY_NAME)
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
-                              self._transcripts, DirectoryObjects(state / OBJECTS_NAME), clock)
+                              self._transcripts, open_objects(state, config.objects, entropy), clock)
         self._engine.chats.settings = chat_settings(config)
         self._retention = Retention(ledger, self._engine.objects, clock)
         metrics = Metrics(__version__, config.metrics.open_to)

@@ -164,6 +164,15 @@ class AuditSection(Section, frozen=True, kw_only=True):
     lock_days: Annotated[int, msgspec.Meta(ge=1, le=36_500)] = 365
 
 
+class ObjectsSection(Section, frozen=True, kw_only=True):
+    """`[objects]`: a bucket for files and large tool results, instead of a directory of the state (E-5)."""
+
+    s3_bucket: str | None = None
+    s3_prefix: str = "interlock/objects"
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+
+
 class RetentionSection(Section, frozen=True, kw_only=True):
     """`[retention]`: how long frames, events and files are kept (G-5)."""
 
@@ -209,6 +218,7 @@ class Config(Section, frozen=True, kw_only=True):
     redaction: RedactionSection = RedactionSection()
     outgoing: OutgoingSection = OutgoingSection()
     audit: AuditSection = AuditSection()
+    objects: ObjectsSection = ObjectsSection()
     metrics: MetricsSection = MetricsSection()
     retention: RetentionSection = RetentionSection()
     oidc: dict[str, OidcSection] = {}

@@ -1,0 +1,32 @@
+"""Where large things are kept: a directory of the state, or a bucket that several gateways share (E-5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.backends.objects.directory import DirectoryObjects
+from interlock.backends.objects.moved import MovedObjects
+from interlock.config import ConfigError, ObjectsSection
+from interlock.ports.clock import Entropy
+from interlock.ports.objects import Objects
+
+OBJECTS_NAME = "objects"
+
+
+def open_objects(state: Path, section: ObjectsSection, entropy: Entropy) -> Objects:
+    """Open the store. What the directory had before there was a bucket stays readable there. Raises ObjectsError, and
+    ConfigError where the part that speaks S3 is not installed or finds no region."""
+    directory = state / OBJECTS_NAME
+    if section.s3_bucket is None:
+        return DirectoryObjects(directory)
+    try:  # A heavy import that a single gateway does not need.
+        from interlock.backends.bucket import Bucket
+        from interlock.backends.objects.bucket import BucketObjects
+    except ModuleNotFoundError:
+        raise ConfigError(["[objects]: s3_bucket needs what speaks S3: pip install 'interlock[s3]'."]) from None
+    bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
+    try:
+        objects = BucketObjects(bucket, entropy)
+    except Exception as error:  # noqa: BLE001 - whatever its own settings lack, the person is told in one sentence
+        raise ConfigError([f"[objects]: the store cannot be asked: {error}."]) from None
+    return MovedObjects(objects, DirectoryObjects(directory)) if directory.is_dir() else objects
