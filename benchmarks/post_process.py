@@ -14,6 +14,7 @@ from pathlib import Path
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from interlock.app.gateway import tune_collector
 from interlock.app.place import SystemClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
@@ -24,8 +25,10 @@ from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
+from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import Batch, Ledger, PutKey, PutTenant
@@ -68,6 +71,8 @@ async def bare(scope: Scope, receive: Receive, send: Send) -> None:
 async def _api(ledger: Ledger, key: str) -> ASGIApp:
     clock = SystemClock()
     engine = Engine(ledger, Viewers(ledger), clock, secrets.token_bytes, Policy(RULES), Limits())
+    metrics = Metrics()
+    engine.lanes.watchers.append(metrics.watch)
     await ledger.commit(Batch([
         PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0)),
         PutKey(KeyRecord(key_sha256=digest(key), key_id="key_1", tenant_id="default", role="operator", created_ms=0,
@@ -82,8 +87,10 @@ async def _api(ledger: Ledger, key: str) -> ASGIApp:
         desk=engine, clock=clock, facts=Facts("gw_bench", "0", "/state", "/state/ledger.db"), checkpoint=_no_head,
         heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),
         access=make_access(ledger, clock, secrets.token_bytes, None, RATES),
-        webhooks=Webhooks(ledger, clock, secrets.token_bytes, {}),
+        webhooks=Webhooks(ledger, clock, secrets.token_bytes, {}), metrics=metrics,
+        retention=Retention(ledger, None, clock),
     )
+    tune_collector()
     return build_app(front, Config().gateway, bare)
 
 

@@ -1,59 +1,115 @@
-"""Row 4: POST /v1/commands with credentials, idempotency, policy and audit, beside a bare ASGI POST of it."""
+"""Row 4: POST /v1/commands with credentials, idempotency, policy and audit, beside a bare ASGI POST of it.
+
+Two kinds of command, told apart: one for a session that is there (it waits in its queue, `on_busy` enqueue), and one
+that opens a session of its own, which writes a session, two control frames and a transcript's first lines beside it.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import itertools
 import os
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
-import uvloop
+import msgspec
 
 from benchmarks.control_report import Line, Scale
-from benchmarks.processes import listening
+from benchmarks.processes import Listening, listening
+from benchmarks.requests import Connections, Driven
 
-CONNECTIONS = 32
-BODY = (b'{"type":"execute","target":{"agent_id":"shell"},"payload":{"messages":[{"role":"user","content":'
-        b'[{"contentType":"text","value":"look at the failing test and say why it fails"}]}]}}')
+CONNECTIONS = 64
+"""Requests under way at once: what group commit gathers."""
+SESSIONS = 256
+ROUNDS = 3
+KINDS = ("bare", "memory", "durable")
+_MESSAGES = (b'"payload":{"messages":[{"role":"user","content":'
+             b'[{"contentType":"text","value":"look at the failing test and say why it fails"}]}]}')
+OPENING = b'{"type":"execute","target":{"agent_id":"shell"},%s}' % _MESSAGES
+
+
+def existing(session_id: str) -> bytes:
+    """Write a command for a session that is there."""
+    return b'{"type":"execute","on_busy":"enqueue","target":{"session_id":"%s"},%s}' % (session_id.encode(), _MESSAGES)
+
+
+class Side:
+    """One server, and who posts to it."""
+
+    def __init__(self, process: Listening, key: str) -> None:
+        self.process = process
+        self._key = key.encode()
+        self._numbers = itertools.count(1)
+        self.sessions = list[str]()
+
+    def request(self, body: bytes) -> bytes:
+        """Write one request under a key of its own."""
+        return (b"POST /v1/commands HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
+                b"Idempotency-Key: benchmark-%012d\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%s" % (self._key, next(self._numbers), len(body), body))
+
+    def open_sessions(self) -> None:
+        """Have sessions there, each with a command that runs."""
+        left = iter(range(SESSIONS))
+        answers = self._drive(
+            lambda: None if next(left, None) is None else self.request(OPENING), keep=True).answers
+        self.sessions = [msgspec.json.decode(answer)["target"]["session_id"] for answer in answers]
+
+    def rate(self, body: Callable[[], bytes], seconds: float) -> tuple[float, float, float]:
+        """Requests/s, and the share of a processor that the server had, and the driver."""
+        before = self.process.cpu_s()
+        driven = self._drive(lambda: self.request(body()), seconds)
+        return driven.rate, (self.process.cpu_s() - before) / driven.seconds, driven.cpu_s / driven.seconds
+
+    def _drive(self, make: Callable[[], bytes | None], seconds: float = float("inf"), *, keep: bool = False) -> Driven:
+        # A server ends connections that were idle for some seconds, so each round has its own.
+        with contextlib.closing(Connections(self.process.port, CONNECTIONS)) as connections:
+            return connections.drive(make, seconds, keep=keep)
 
 
 def posts(scale: Scale) -> list[Line]:
-    """Requests/s over 32 connections: the bare one, ours with the commit left out, ours durable."""
-    rates = dict[str, float]()
-    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
-        for kind in ("bare", "memory", "durable"):
-            with listening("benchmarks.post_process", kind, name) as process:
-                key = (Path(name) / f"{kind}.key").read_text("ascii")
-                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    rates[kind] = runner.run(_posting(process.port, key, scale.seconds / 3))
+    """Requests/s over CONNECTIONS connections: the bare one, ours with the commit left out, ours durable."""
+    with contextlib.ExitStack() as stack:
+        name = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")))
+        sides = dict[str, Side]()
+        for kind in KINDS:
+            process = stack.enter_context(listening("benchmarks.post_process", kind, name))
+            sides[kind] = Side(process, (Path(name) / f"{kind}.key").read_text("ascii"))
+        for kind in KINDS[1:]:
+            sides[kind].open_sessions()
+        share = scale.seconds / (ROUNDS * (2 * len(KINDS) - 1))
+        rates = dict[str, list[float]]()
+        busy = dict[str, tuple[float, float]]()
+
+        def measure(label: str, side: Side, body: Callable[[], bytes]) -> None:
+            rate, server, driver = side.rate(body, share)
+            rates.setdefault(label, []).append(rate)
+            busy[label] = server, driver
+
+        for _ in range(ROUNDS):
+            measure("bare", sides["bare"], lambda: OPENING)
+            for kind in KINDS[1:]:
+                ids = itertools.cycle(sides[kind].sessions)
+                measure(kind, sides[kind], lambda ids=ids: existing(next(ids)))
+                measure(f"{kind}, opening", sides[kind], lambda: OPENING)
+    return _lines({label: median(found) for label, found in rates.items()}, busy)
+
+
+def _lines(rates: dict[str, float], busy: dict[str, tuple[float, float]]) -> list[Line]:
     limit = rates["bare"]
+
+    def line(label: str, what: str, wanted: float | None = None) -> Line:
+        server, driver = busy[label]
+        return Line("4", f"{what} (busy: server {server:.2f}, driver {driver:.2f})", rates[label], "/s",
+                    rates[label] / limit, wanted)
+
     return [
-        Line("4", "a bare ASGI POST", limit, "/s", 1.0),
-        Line("4", "POST /v1/commands, the commit left out", rates["memory"], "/s", rates["memory"] / limit, 0.3),
-        Line("4", "POST /v1/commands, durable", rates["durable"], "/s", rates["durable"] / limit, 0.15),
+        line("bare", "a bare ASGI POST"),
+        line("memory", "POST /v1/commands, the commit left out", 0.3),
+        line("durable", "POST /v1/commands, durable", 0.15),
+        line("memory, opening", "the same, each opening a session, the commit left out"),
+        line("durable, opening", "the same, each opening a session, durable"),
     ]
-
-
-async def _posting(port: int, key: str, seconds: float) -> float:
-    numbers, count, end = itertools.count(1), 0, time.perf_counter() + seconds
-
-    async def post() -> None:
-        nonlocal count
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < end:
-            writer.write(b"POST /v1/commands HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
-                         b"Idempotency-Key: benchmark-%012d\r\nContent-Type: application/json\r\n"
-                         b"Content-Length: %d\r\n\r\n%s" % (key.encode(), next(numbers), len(BODY), BODY))
-            head = await reader.readuntil(b"\r\n\r\n")
-            if b" 202 " not in head.partition(b"\r\n")[0]:
-                raise RuntimeError(head.decode())
-            length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-            await reader.readexactly(int(length))
-            count += 1
-        writer.close()
-
-    begin = time.perf_counter()
-    await asyncio.gather(*(post() for _ in range(CONNECTIONS)))
-    return count / (time.perf_counter() - begin)

@@ -92,7 +92,7 @@ async def run_gateway(
         lock.release()
 
 
-def _tune_collector() -> None:
+def tune_collector() -> None:
     """Have the cyclic collector look seldom: what passes through a gateway is freed by its counts, and a look at every
     700 new objects took a sixth of the time of a frame. What is there at the start is never looked at again."""
     gc.collect()
@@ -172,7 +172,7 @@ class _Gateway:
         pruning = asyncio.create_task(self._retention.daily(self._config.retention.days * DAY_MS))
         try:
             await self._engine.start()
-            _tune_collector()
+            tune_collector()
             self._notifier.start()
             await self._listen(ready, stopping)
         finally:
