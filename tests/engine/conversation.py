@@ -15,7 +15,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.bridge.links import attach, confirm
 from interlock.engine.engine import Engine
-from interlock.engine.lanes import LaneShell
+from interlock.engine.lane_shell import LaneShell
 from interlock.engine.viewers import Viewers
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p

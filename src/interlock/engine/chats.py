@@ -16,7 +16,8 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submitting import SentBy
-from interlock.engine.lanes import Lanes, LaneShell
+from interlock.engine.lane_shell import LaneShell
+from interlock.engine.lanes import Lanes
 from interlock.engine.routing import Route, Router
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, PutIdempotency

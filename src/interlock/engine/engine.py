@@ -32,7 +32,8 @@ from interlock.engine.bridge.raising import review
 from interlock.engine.chats import Chats
 from interlock.engine.draining import Drains
 from interlock.engine.jobs import Job
-from interlock.engine.lanes import Lanes, LaneShell
+from interlock.engine.lane_shell import LaneShell
+from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Presence
 from interlock.engine.routing import Route, Router
 from interlock.engine.spending import read_spending, shown

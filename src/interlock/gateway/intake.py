@@ -16,7 +16,7 @@ from interlock.engine.bridge.links import close_for_gap, confirm, tell_loss, vou
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
 from interlock.engine.jobs import Job
-from interlock.engine.lanes import LaneShell
+from interlock.engine.lane_shell import LaneShell
 from interlock.gateway.ending import Closing
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.losses import why_lost

@@ -7,7 +7,7 @@ import structlog
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.engine import Engine
-from interlock.engine.lanes import LaneShell
+from interlock.engine.lane_shell import LaneShell
 from interlock.protocol.records import RunnerRecord
 from interlock.session.keys import BadKey, canonical_agent, run_key
 

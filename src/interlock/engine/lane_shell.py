@@ -1,0 +1,222 @@
+"""The shell of one lane: it feeds the lane, commits what that decided, then tells (decide, commit, tell)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from interlock.command.budget import Spending
+from interlock.engine.bridge.canceling import interrupt
+from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.dispatch import dispatch_next
+from interlock.engine.bridge.lane import Lane, Told
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.inbox import Inbox, Run
+from interlock.engine.jobs import Job, RecentIds, RunnerLink
+from interlock.engine.viewers import Durable, Viewers, durable
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
+from interlock.ports.objects import ObjectsError
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.problems import Problem
+
+BROKEN_WAIT_S = 5.0
+"""A lane whose ledger failed is read again after this, if it has clocks."""
+log = structlog.get_logger()
+
+
+class House(Protocol):
+    """What a shell asks of those who keep all of them."""
+
+    gateway_id: str
+    spending: Spending
+    ledger: Ledger
+    viewers: Viewers
+    clock: Clock
+    wall: Clock
+    draining: Callable[[LaneState], bool]
+    on_transcript: Callable[[], None]
+    on_delivery: Callable[[], None]
+
+    def settle(self, writes: Iterable[Write], own: LaneShell) -> None: ...
+
+    def watch(self, lane: Lane) -> None: ...
+
+    def forget(self, shell: LaneShell) -> None: ...
+
+    def wake(self, session_id: str, delay_s: float) -> None: ...
+
+    async def keep_objects(self, pieces: Iterable[bytes]) -> None: ...
+
+
+class LaneShell:
+    """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
+
+    def __init__(self, lane: Lane, recent: RecentIds, epoch: int, lanes: House) -> None:
+        self.lane = lane
+        lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
+        self.recent = recent
+        self.link: RunnerLink | None = None
+        self.broken = False
+        self._epoch = epoch
+        self._lanes = lanes
+        self.inbox = Inbox()
+        self.push = self.inbox.push
+        self._timer: asyncio.TimerHandle | None = None
+        self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
+
+    async def call(self, decide: Callable[[Lane], Any]) -> Any:
+        """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.push(Job(decide, reply))
+        return await reply
+
+    async def attach(self, link: RunnerLink, decide: Callable[[Lane], Any]) -> None:
+        """Decide that the runner is here, then send it what it has not confirmed, in order."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.push(Job(decide, reply, link))
+        await reply
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits, nothing lives: the lane can be forgotten and read again when it is needed."""
+        lane = self.lane
+        return not self.inbox and not lane.commands and not lane.approvals and lane.state.opening == "closed"
+
+    async def _run(self) -> None:
+        state = self.lane.state  # Whatever is logged while a lane decides says whose it is.
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(tenant_id=state.tenant_id, session_id=state.session_id)
+        while True:
+            if not self.inbox:
+                if self.idle:
+                    self._lanes.forget(self)
+                    return
+                await self.inbox.wait()
+            group = self.inbox.take()
+            try:
+                await self._decide_commit_tell(group)
+            except asyncio.CancelledError:
+                self._refuse(group, "the gateway is stopping")
+                raise
+            except (LedgerError, ObjectsError) as error:
+                self._break(group, f"the ledger could not take it: {error}")
+                return
+            except Exception as error:
+                log.exception("lane failed", session_id=self.lane.state.session_id)
+                self._break(group, f"the lane failed: {error}")
+                return
+
+    async def _decide_commit_tell(self, group: Sequence[Job | Run]) -> None:
+        lane = self.lane
+        lane.begin(self._lanes.clock.now_ms(), self._lanes.wall.now_ms())
+        lane.draining = self._lanes.draining(lane.state)
+        replies: list[tuple[asyncio.Future[Any], Any]] = []
+        for job in group:
+            written = len(lane.out.writes)
+            try:
+                answer = job.decide(lane)
+            except Problem as problem:
+                if len(lane.out.writes) != written:
+                    raise
+                answer = problem
+            if job.reply is not None:
+                replies.append((job.reply, answer))
+        interrupt(lane)
+        dispatch_next(lane)
+        numbers: list[int] = []
+        if lane.out.objects:
+            await self._lanes.keep_objects(lane.out.objects)
+        if lane.out.writes:
+            lane.out.writes.append(lane.snapshot())
+            epochs = ((lane.state.session_id, self._epoch),)
+            numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
+        written = set(map(type, lane.out.writes))
+        if PutTranscript in written:
+            self._lanes.on_transcript()
+        if PutDelivery in written:
+            self._lanes.on_delivery()
+        if Spend in written:
+            self._lanes.settle(lane.out.writes, self)
+        # The runner first: it may be waiting with a full window, and there are more viewers than acknowledgements.
+        self._send(next((job.link for job in reversed(group) if job.link is not None), None))
+        self._tell(numbers)
+        self._lanes.watch(lane)
+        for reply, answer in replies:
+            if reply.done():
+                continue
+            if isinstance(answer, Problem):
+                reply.set_exception(answer)
+            else:
+                reply.set_result(answer)
+        self._arm()
+
+    def _tell(self, numbers: list[int]) -> None:
+        lane, viewers = self.lane, self._lanes.viewers
+        given = iter(numbers)
+        own = burst_of = session_stream(lane.state.session_id)
+        burst: list[Durable] = []
+        for item in lane.out.tells:
+            if isinstance(item, Told):
+                event, frame = item
+                if burst and burst_of != event.stream:
+                    viewers.tell(burst_of, burst)
+                    burst = []
+                burst_of = event.stream
+                burst.append(durable(next(given), event.kind, event.body, event.at_ms, frame))
+            else:
+                if burst:
+                    viewers.tell(burst_of, burst)
+                    burst = []
+                viewers.transient(own, item.raw, item.frame)
+        if burst:
+            viewers.tell(burst_of, burst)
+
+    def _send(self, attached: RunnerLink | None) -> None:
+        lane = self.lane
+        sends = lane.out.sends
+        if attached is not None:
+            self.link = attached
+            sends = list(lane.unconfirmed.values())
+        if self.link is None:
+            return
+        for raw in sends:
+            self.link.send(raw)
+        if lane.state.last_seq:
+            self.link.ack(lane.state.session_id, lane.state.last_seq)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self.lane.deadline_ms()
+        if due is not None:
+            delay_s = max(0.0, (due - self._lanes.clock.now_ms()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3_600.0), self.push, Job(tick))
+
+    def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
+        """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
+        self.broken = True
+        self._lanes.forget(self)
+        self._refuse([*group, *self.inbox.take_all()], sentence)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.link is not None:
+            self.link.fail(sentence)
+        if self.lane.commands or self.lane.approvals:
+            self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, whoever asks for it.
+
+    def _refuse(self, jobs: Sequence[Job | Run], sentence: str) -> None:
+        for job in jobs:
+            if job.reply is not None and not job.reply.done():
+                job.reply.set_exception(Problem("Unavailable", sentence, headers={"Retry-After": "1"}))
+
+    async def stop(self) -> None:
+        """End the shell; what was decided is committed, what waits is refused."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
