@@ -5,20 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from interlock.command.audit_tree import Span
 from interlock.ports.upkeep import Upkeep
+from interlock.ports.writes import (
+    Append,
+    Audit,
+    DropControls,
+    DropDrain,
+    DropPairings,
+    DropSpending,
+    DropTranscript,
+    EraseAudit,
+    PutApproval,
+    PutCommand,
+    PutControl,
+    PutDelivery,
+    PutDrain,
+    PutFact,
+    PutFile,
+    PutIdempotency,
+    PutKey,
+    PutPairing,
+    PutRule,
+    PutRunner,
+    PutSession,
+    PutSigningKey,
+    PutTenant,
+    PutTranscript,
+    SeeRunner,
+    Spend,
+    SpendPairing,
+    UseKey,
+    Write,
+)
 from interlock.protocol.records import (
     ApprovalRecord,
-    AuditDraft,
     AuditRecord,
     CommandRecord,
     ControlRecord,
     DeliveryRecord,
     DrainRecord,
     Event,
-    EventKind,
     FileRecord,
     IdempotencyRecord,
     KeyRecord,
@@ -32,190 +59,49 @@ from interlock.protocol.records import (
     TranscriptLine,
 )
 
-
-class Write(msgspec.Struct, frozen=True):
-    """One thing a transaction does."""
-
-
-class Append(Write, frozen=True, gc=False):
-    """Append to a numbered stream; the ledger gives the number."""
-
-    stream: str
-    kind: EventKind
-    at_ms: int
-    body: bytes
-    message_id: str = ""
-
-
-class PutSession(Write, frozen=True):
-    """Insert or replace by session_id."""
-
-    record: SessionRecord
-
-
-class PutCommand(Write, frozen=True):
-    """Insert or replace by command id."""
-
-    record: CommandRecord
-
-
-class PutApproval(Write, frozen=True):
-    """Insert or replace by approval id."""
-
-    record: ApprovalRecord
-
-
-class PutControl(Write, frozen=True):
-    """Insert or replace by (session_id, seq)."""
-
-    record: ControlRecord
-
-
-class PutFile(Write, frozen=True):
-    """Insert; a transfer that the session has already stays as it is."""
-
-    record: FileRecord
-
-
-class DropControls(Write, frozen=True):
-    """Forget the control frames of a session up to and including `seq`."""
-
-    session_id: str
-    seq: int
-
-
-class PutIdempotency(Write, frozen=True):
-    """Insert; a scope that exists already fails the whole batch with `Taken`."""
-
-    record: IdempotencyRecord
-
-
-class PutRunner(Write, frozen=True):
-    """Insert or replace by runner_id."""
-
-    record: RunnerRecord
-
-
-class SeeRunner(Write, frozen=True):
-    """Note when a runner was last seen, and nothing else of it; one that is not there is passed over."""
-
-    runner_id: str
-    at_ms: int
-
-
-class PutPairing(Write, frozen=True):
-    """Insert; a code that exists already fails the whole batch with `Taken`."""
-
-    record: PairingRecord
-
-
-class SpendPairing(Write, frozen=True):
-    """Forget a code that is there and has not expired at `now_ms`; else the whole batch fails with `Spent`."""
-
-    code_sha256: str
-    now_ms: int
-
-
-class DropPairings(Write, frozen=True):
-    """Forget the codes that have expired at `now_ms`."""
-
-    now_ms: int
-
-
-class PutKey(Write, frozen=True):
-    """Insert or replace by key_id."""
-
-    record: KeyRecord
-
-
-class PutRule(Write, frozen=True):
-    """Insert or replace a remembered rule by its id (A-9)."""
-
-    record: RuleRecord
-
-
-class PutDrain(Write, frozen=True):
-    """Insert or replace by tenant, scope and name (C-5)."""
-
-    record: DrainRecord
-
-
-class DropDrain(Write, frozen=True):
-    """Forget a drain; `name` is empty where the scope is the gateway."""
-
-    tenant_id: str
-    scope: str
-    name: str
-
-
-class PutSigningKey(Write, frozen=True):
-    """Insert or replace by key_id (P-4)."""
-
-    record: SigningKeyRecord
-
-
-class Spend(Write, frozen=True):
-    """Add to a pot's figures (P-7); one that is not there begins with them."""
-
-    record: SpendingRecord
-
-
-class DropSpending(Write, frozen=True):
-    """Forget the pots of the days before this one."""
-
-    before_day: int
-
-
-class UseKey(Write, frozen=True):
-    """Note when a key was last used, and nothing else of it; one that is not there is passed over."""
-
-    key_id: str
-    at_ms: int
-
-
-class PutTenant(Write, frozen=True):
-    """Insert or replace by tenant_id."""
-
-    record: TenantRecord
-
-
-class PutDelivery(Write, frozen=True):
-    """Insert or replace a question to approvers by its id (P-8)."""
-
-    record: DeliveryRecord
-
-
-class Audit(Write, frozen=True):
-    """Seal a draft into its tenant's chain (U-2): number, previous hash, own hash, in this transaction."""
-
-    draft: AuditDraft
-
-
-class EraseAudit(Write, frozen=True):
-    """Forget the personal values of these records and their salts for good; the records stay as they are (U-4)."""
-
-    tenant_id: str
-    seqs: tuple[int, ...]
-
-
-class PutFact(Write, frozen=True):
-    """Insert or replace one of the few facts that a gateway keeps about itself, by name."""
-
-    name: str
-    value: str
-
-
-class PutTranscript(Write, frozen=True):
-    """Keep a transcript line until the file has it (X-3); order is the order of writes."""
-
-    line: TranscriptLine
-
-
-class DropTranscript(Write, frozen=True):
-    """Forget lines that are in the file."""
-
-    session_id: str
-    entry_ids: tuple[str, ...]
+__all__ = [
+    "Append",
+    "Audit",
+    "Batch",
+    "CommandQuery",
+    "DropControls",
+    "DropDrain",
+    "DropPairings",
+    "DropSpending",
+    "DropTranscript",
+    "Due",
+    "EraseAudit",
+    "Fenced",
+    "Full",
+    "Ledger",
+    "LedgerError",
+    "PutApproval",
+    "PutCommand",
+    "PutControl",
+    "PutDelivery",
+    "PutDrain",
+    "PutFact",
+    "PutFile",
+    "PutIdempotency",
+    "PutKey",
+    "PutPairing",
+    "PutRule",
+    "PutRunner",
+    "PutSession",
+    "PutSigningKey",
+    "PutTenant",
+    "PutTranscript",
+    "Receipt",
+    "SeeRunner",
+    "Spend",
+    "SpendPairing",
+    "Spent",
+    "Taken",
+    "UseKey",
+    "Write",
+    "audited",
+]
+"""With the writes, which batches are made of."""
 
 
 class Batch(NamedTuple):

@@ -6,56 +6,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
-import msgspec
-
-from interlock.backends.memory.audit_log import MemoryAudit
-from interlock.backends.memory.events import Streams
+from interlock.backends.memory.tables import MemoryTables, drop, ended_ms
 from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import Span
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
-    Append,
-    Audit,
-    Batch,
     CommandQuery,
-    DropControls,
-    DropDrain,
-    DropPairings,
-    DropSpending,
-    DropTranscript,
     Due,
-    EraseAudit,
-    Fenced,
     Ledger,
-    LedgerError,
-    PutApproval,
-    PutCommand,
-    PutControl,
-    PutDelivery,
-    PutDrain,
-    PutFact,
-    PutFile,
-    PutIdempotency,
-    PutKey,
-    PutPairing,
-    PutRule,
-    PutRunner,
-    PutSession,
-    PutSigningKey,
-    PutTenant,
-    PutTranscript,
-    Receipt,
-    SeeRunner,
-    Spend,
-    SpendPairing,
-    Spent,
-    Taken,
-    UseKey,
-    Write,
-    audited,
 )
-from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
@@ -82,149 +42,12 @@ V = TypeVar("V")
 Undo = list[Callable[[], object]]
 
 
-class MemoryLedger(MemoryUpkeep, Ledger):
-    """See `interlock.ports.ledger.Ledger`. A dict keeps the order of insertion, so lists come out as from the disk."""
+class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
+    """See `interlock.ports.ledger.Ledger`."""
 
     def __init__(self, gateway_id: str = "gw_memory") -> None:
         self._gateway_id = gateway_id
-        self._closed = False
-        self._lanes: dict[str, int] = {}
-        self._streams = Streams()
-        self._sessions: dict[str, SessionRecord] = {}
-        self._commands: dict[str, CommandRecord] = {}
-        self._approvals: dict[str, ApprovalRecord] = {}
-        self._controls: dict[tuple[str, int], ControlRecord] = {}
-        self._files: dict[tuple[str, str], FileRecord] = {}
-        self._idempotency: dict[str, IdempotencyRecord] = {}
-        self._deliveries: dict[str, DeliveryRecord] = {}
-        self._rules: dict[str, RuleRecord] = {}
-        self._drains: dict[tuple[str, str, str], DrainRecord] = {}
-        self._signing_keys: dict[str, SigningKeyRecord] = {}
-        self._spending: dict[tuple[str, str, str, int], SpendingRecord] = {}
-        self._runners: dict[str, RunnerRecord] = {}
-        self._pairings: dict[str, PairingRecord] = {}
-        self._keys: dict[str, KeyRecord] = {}
-        self._tenants: dict[str, TenantRecord] = {}
-        self._audit = MemoryAudit()
-        self._facts: dict[str, str] = {}
-        self._on_audit: list[Callable[[str, int], None]] = []
-        self._transcript: dict[tuple[str, str], TranscriptLine] = {}
-
-    async def commit(self, batch: Batch) -> Receipt:
-        self._check_open()
-        for lane, epoch in batch.epochs:
-            if self._lanes.get(lane) != epoch:
-                raise Fenced(f"The lane {lane} has the epoch {self._lanes.get(lane, 0)}, and the batch carries "
-                             f"{epoch}: another owner took it.")
-        receipt = Receipt([], [])
-        undo: Undo = []
-        try:
-            for write in batch.writes:
-                self._apply(write, receipt, undo)
-        except (LedgerError, ValueError) as error:
-            for step in reversed(undo):
-                step()
-            if isinstance(error, LedgerError):
-                raise
-            raise LedgerError(f"The batch could not be written: {error}") from error
-        for told in self._on_audit:
-            for tenant_id, seq in audited(batch, receipt).items():
-                told(tenant_id, seq)
-        return receipt
-
-    def _apply(self, write: Write, receipt: Receipt, undo: Undo) -> None:
-        match write:
-            case Append():
-                receipt.numbers.append(self._append(write, undo))
-            case Audit():
-                receipt.audit_seqs.append(self._audit.seal(write.draft, undo))
-            case EraseAudit(tenant_id, seqs):
-                self._audit.erase(tenant_id, seqs, undo)
-            case PutFact(name, value):
-                _put(self._facts, name, value, undo)
-            case PutSession(record):
-                _put(self._sessions, record.session_id, record, undo)
-            case PutCommand(record):
-                _ended_ms(record)
-                _put(self._commands, record.command.id, record, undo)
-            case PutApproval(record):
-                _put(self._approvals, record.approval.id, record, undo)
-            case PutControl(record):
-                _put(self._controls, (record.session_id, record.seq), record, undo)
-            case PutFile(record):
-                if (record.session_id, record.transfer_id) not in self._files:
-                    _put(self._files, (record.session_id, record.transfer_id), record, undo)
-            case DropControls(session_id, seq):
-                _drop(self._controls, [key for key in self._controls if key[0] == session_id and key[1] <= seq], undo)
-            case PutIdempotency(record):
-                if record.scope in self._idempotency:
-                    raise Taken("An answer is kept under this idempotency key already.")
-                _put(self._idempotency, record.scope, record, undo)
-            case PutRunner(record):
-                if any(other.token_sha256 == record.token_sha256 and other.runner_id != record.runner_id
-                       for other in self._runners.values()):
-                    raise Taken("Another runner has this token.")
-                _put(self._runners, record.runner_id, record, undo)
-            case PutDelivery(record):
-                _put(self._deliveries, record.delivery.id, record, undo)
-            case PutRule(record):
-                _put(self._rules, record.rule.id, record, undo)
-            case PutSigningKey(record):
-                _put(self._signing_keys, record.key.key_id, record, undo)
-            case Spend(record):
-                place = (record.tenant_id, record.budget, record.scope, record.day)
-                had = self._spending.get(place)
-                _put(self._spending, place, record if had is None else msgspec.structs.replace(
-                    had, spent_micros=had.spent_micros + record.spent_micros,
-                    raised_micros=had.raised_micros + record.raised_micros), undo)
-            case DropSpending(before_day):
-                _drop(self._spending, [place for place in self._spending if place[3] < before_day], undo)
-            case SeeRunner(runner_id, at_ms):
-                if (seen := self._runners.get(runner_id)) is not None:
-                    _put(self._runners, runner_id, msgspec.structs.replace(seen, last_seen_ms=at_ms), undo)
-            case PutPairing(record):
-                if record.code_sha256 in self._pairings:
-                    raise Taken("This code is given out already.")
-                _put(self._pairings, record.code_sha256, record, undo)
-            case SpendPairing(code_sha256, now_ms):
-                good = self._pairings.get(code_sha256)
-                if good is None or good.expires_ms <= now_ms:
-                    raise Spent("This code is not known, or no longer good.")
-                _drop(self._pairings, [code_sha256], undo)
-            case DropPairings(now_ms):
-                _drop(self._pairings, [key for key, one in self._pairings.items() if one.expires_ms <= now_ms], undo)
-            case PutDrain(record):
-                _put(self._drains, (record.tenant_id, record.drain.scope, record.drain.id or ""), record, undo)
-            case DropDrain(tenant_id, scope, name):
-                _drop(self._drains, [(tenant_id, scope, name)], undo)
-            case PutKey(record):
-                if any(other.key_sha256 == record.key_sha256 and other.key_id != record.key_id
-                       for other in self._keys.values()):
-                    raise Taken("Another key has this secret.")
-                _put(self._keys, record.key_id, record, undo)
-            case UseKey(key_id, at_ms):
-                if (used := self._keys.get(key_id)) is not None:
-                    _put(self._keys, key_id, msgspec.structs.replace(used, last_used_ms=at_ms), undo)
-            case PutTenant(record):
-                _put(self._tenants, record.tenant_id, record, undo)
-            case PutTranscript(line):
-                _put(self._transcript, (line.session_id, line.entry_id), line, undo)
-            case DropTranscript(session_id, entry_ids):
-                _drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
-            case _:
-                raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
-
-    def _append(self, write: Append, undo: Undo) -> int:
-        number = self._streams.head(write.stream) + 1
-        self._streams.add(Event(stream=write.stream, n=number, kind=write.kind, at_ms=write.at_ms, body=write.body,
-                                message_id=write.message_id))
-        undo.append(lambda: self._streams.take_back(write.stream))
-        return number
-
-    async def take(self, lane: str) -> int:
-        self._check_open()
-        self._lanes[lane] = self._lanes.get(lane, 0) + 1
-        return self._lanes[lane]
+        super().__init__()
 
     async def gateway_id(self) -> str:
         return self._gateway_id
@@ -327,14 +150,14 @@ class MemoryLedger(MemoryUpkeep, Ledger):
     async def prune_idempotency(self, before_ms: int) -> int:
         old = [scope for scope, record in self._idempotency.items()
                if record.created_ms < before_ms and self._ended_before(record.command_id, before_ms)]
-        _drop(self._idempotency, old, [])
+        drop(self._idempotency, old, [])
         return len(old)
 
     def _ended_before(self, command_id: str | None, before_ms: int) -> bool:
         record = self._commands.get(command_id) if command_id else None
         if record is None:
             return True
-        ended = _ended_ms(record)
+        ended = ended_ms(record)
         return ended is not None and ended < before_ms
 
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
@@ -440,30 +263,6 @@ class MemoryLedger(MemoryUpkeep, Ledger):
     async def close(self) -> None:
         self._closed = True
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LedgerError("The ledger is closed.")
-
-
-def _put(table: dict[K, V], key: K, record: V, undo: Undo) -> None:
-    if key in table:
-        undo.append(lambda old=table[key]: table.__setitem__(key, old))
-    else:
-        undo.append(lambda: table.pop(key))
-    table[key] = record
-
-
-def _drop(table: dict[K, V], keys: Iterable[K], undo: Undo) -> None:
-    whole = dict(table)
-
-    def restore() -> None:
-        # The order of what was there is part of what is restored.
-        table.clear()
-        table.update(whole)
-
-    undo.append(restore)
-    for key in keys:
-        table.pop(key, None)
 
 
 def _before(table: Mapping[str, V], before: str | None) -> list[V]:
@@ -488,9 +287,3 @@ def _matches(record: CommandRecord, query: CommandQuery) -> bool:
         (query.type, command.type),
     ]
     return all(wanted is None or wanted == has for wanted, has in pairs)
-
-
-def _ended_ms(record: CommandRecord) -> int | None:
-    if record.command.state not in TERMINAL:
-        return None
-    return parse_iso(record.command.ended_at or record.command.updated_at)
