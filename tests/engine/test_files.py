@@ -12,6 +12,7 @@ import pytest
 from engine.conversation import OWNER, Table, remember
 from interlock.engine.bridge.links import tell_loss
 from interlock.engine.stored_files import whole
+from interlock.ports.ledger import LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectsError
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import Direction, decode
@@ -288,3 +289,24 @@ async def test_a_damaged_chunk_is_never_given_as_whole() -> None:
     with pytest.raises(ObjectDamaged):
         _ = [piece async for piece in whole(swapped, table.objects)]
     assert record.size == FILE_CHUNK_BYTES + 1
+
+
+async def test_a_file_under_way_outlives_a_store_that_does_not_answer_for_a_while() -> None:
+    table = Table()
+    _, session_id = await in_turn(table)
+    first, last = given(IMAGE + b"!")
+    await give(table, session_id, first)
+    read_back = table.objects.read
+
+    async def silent(_: str) -> Any:
+        raise ObjectsError("The bucket does not answer.")
+        yield b""
+
+    table.objects.read = silent  # type: ignore[method-assign]
+    table.begin()
+    with pytest.raises(LedgerError, match="does not answer"):
+        await table.engine.lanes.lane(session_id)
+    table.objects.read = read_back  # type: ignore[method-assign]
+    table.begin()
+    await give(table, session_id, last)
+    assert await read(table, session_id, "f1") == IMAGE + b"!"

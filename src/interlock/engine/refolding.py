@@ -11,8 +11,8 @@ from interlock.engine.bridge.lane import Digest
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
-from interlock.ports.ledger import Ledger
-from interlock.ports.objects import ObjectMissing, Objects, ObjectsError
+from interlock.ports.ledger import Ledger, LedgerError
+from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
 from interlock.protocol.identifiers import session_stream
@@ -22,7 +22,7 @@ from interlock.protocol.payloads import FileTransfer
 
 async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest]:
     """The digest of each file under way, as a lane had it before it was forgotten. A file whose bytes are not to be
-    had is over."""
+    had any more is over. Raises LedgerError where the store does not answer."""
     found: dict[str, Digest] = {}
     for transfer_id, incoming in state.incoming.items():
         digest = hashlib.sha256()
@@ -32,8 +32,10 @@ async def digests(state: LaneState, objects: Objects | None) -> dict[str, Digest
                     raise ObjectMissing("There is no store.")
                 async for piece in objects.read(name):
                     digest.update(piece)
-        except ObjectsError:
+        except (ObjectMissing, ObjectDamaged):
             incoming.over = True
+        except ObjectsError as error:  # A store that does not answer now has lost nothing: the lane is read again.
+            raise LedgerError(str(error)) from error
         found[transfer_id] = digest
     return found
 

@@ -9,6 +9,7 @@ import pytest
 
 from interlock.gateway.rest.files import disposition
 from interlock.ports.ledger import Batch, PutFile
+from interlock.ports.objects import ObjectsError
 from interlock.protocol.records import FileRecord
 from small_gateway.running import Gateway
 
@@ -75,3 +76,15 @@ async def test_what_is_not_there_is_missing(gateway: Gateway) -> None:
 ])
 def test_a_name_that_an_agent_chose_stays_in_its_header(name: str, written: str) -> None:
     assert disposition(name) == written
+
+
+async def test_a_store_that_does_not_answer_is_unavailable_and_the_file_is_not_called_gone(gateway: Gateway) -> None:
+    await gateway.desk.add_session()
+    await keep(gateway, "f1", b"one")
+
+    async def silent(_: str) -> int | None:
+        raise ObjectsError("The bucket does not answer.")
+
+    gateway.desk.objects.size = silent  # type: ignore[method-assign]
+    answer = await gateway.http.get(f"{FILES}/f1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "Unavailable", "5")

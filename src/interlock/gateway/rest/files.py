@@ -13,7 +13,7 @@ from interlock.gateway.rest.answers import json_answer
 from interlock.gateway.rest.guard import READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
-from interlock.ports.objects import Objects
+from interlock.ports.objects import Objects, ObjectsError
 from interlock.protocol.answers import FilePage
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -48,9 +48,12 @@ async def content(call: Call) -> ASGIApp:
     if record is None or desk.objects is None:
         raise Problem("NotFound", f"The session {session_id} has no file {transfer_id}.",
                       hint=f"List them with `GET /v1/sessions/{session_id}/files`.")
-    for name in record.objects:
-        if await desk.objects.size(name) is None:
-            raise Problem("NotFound", f"The bytes of the file {transfer_id} are no longer in the object store.")
+    try:
+        gone = [name for name in record.objects if await desk.objects.size(name) is None]
+    except ObjectsError as error:
+        raise Problem("Unavailable", str(error), headers={"Retry-After": "5"}) from error
+    if gone:
+        raise Problem("NotFound", f"The bytes of the file {transfer_id} are no longer in the object store.")
     return _Download(record, desk.objects, head=call.request.method == "HEAD")
 
 
