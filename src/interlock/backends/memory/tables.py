@@ -79,7 +79,7 @@ class MemoryTables:
 
     def __init__(self) -> None:
         self._closed = False
-        self._lanes: dict[str, int] = {}
+        self.lanes: dict[str, int] = {}  # Their epochs, which `MemoryLeases` gives too.
         self._streams = Streams()
         self._sessions: dict[str, SessionRecord] = {}
         self._commands: dict[str, CommandRecord] = {}
@@ -104,8 +104,8 @@ class MemoryTables:
     async def commit(self, batch: Batch) -> Receipt:
         self._check_open()
         for lane, epoch in batch.epochs:
-            if self._lanes.get(lane) != epoch:
-                raise Fenced(f"The lane {lane} has the epoch {self._lanes.get(lane, 0)}, and the batch carries "
+            if self.lanes.get(lane) != epoch:
+                raise Fenced(f"The lane {lane} has the epoch {self.lanes.get(lane, 0)}, and the batch carries "
                              f"{epoch}: another owner took it.")
         receipt = Receipt([], [])
         undo: Undo = []
@@ -214,8 +214,8 @@ class MemoryTables:
 
     async def take(self, lane: str) -> int:
         self._check_open()
-        self._lanes[lane] = self._lanes.get(lane, 0) + 1
-        return self._lanes[lane]
+        self.lanes[lane] = self.lanes.get(lane, 0) + 1
+        return self.lanes[lane]
 
     def _check_open(self) -> None:
         if self._closed:

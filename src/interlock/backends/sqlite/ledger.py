@@ -6,9 +6,11 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from interlock.backends.sqlite import queries, rows
 from interlock.backends.sqlite.connect import open_writer
+from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.readers import Readers
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
 from interlock.backends.sqlite.writer import Measured, Writer
@@ -82,6 +84,10 @@ class SqliteLedger(SqliteUpkeep, Ledger):
 
     async def take(self, lane: str) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane))
+
+    async def transact(self, work: Callable[[Database], Any]) -> Any:
+        """Do `work` in a transaction of the writer; returns its result once that is durable."""
+        return await self._writer.run(lambda transaction: work(transaction.connection))
 
     async def gateway_id(self) -> str:
         return self._gateway_id

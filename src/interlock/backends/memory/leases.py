@@ -1,0 +1,92 @@
+"""Instances and leases in dicts, beside the ledger in dicts: gateways of one process share both. For tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlock.ports.clock import Clock
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.ledger import Taken
+
+
+class MemoryLeases(Leases):
+    """See `interlock.ports.leases.Leases`. `epochs` is `MemoryLedger.lanes`, which its commits are held against."""
+
+    def __init__(self, epochs: dict[str, int], clock: Clock) -> None:
+        self._epochs = epochs
+        self._clock = clock
+        self._owners: dict[str, str] = {}
+        self._instances: dict[str, tuple[Instance, int]] = {}
+        self._links: dict[str, RunnerLink] = {}
+
+    async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
+        if instance.instance_id in self._instances:
+            raise Taken(f"There was an instance {instance.instance_id} already.")
+        self._instances[instance.instance_id] = instance, self._clock.now_ms() + life_ms
+
+    async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
+        if not self._alive(instance_id):
+            return False
+        self._instances[instance_id] = self._instances[instance_id][0], self._clock.now_ms() + life_ms
+        return True
+
+    async def leave(self, instance_id: str) -> None:
+        self._instances.pop(instance_id, None)
+
+    async def instances(self) -> list[Instance]:
+        return [one for name, (one, _) in sorted(self._instances.items()) if self._alive(name)]
+
+    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
+        self._check(instance_id)
+        link = self._links.get(runner_id) if runner_id is not None else None
+        linked = link.instance_id if link is not None and self._alive(link.instance_id) else None
+        holder = linked or await self.owner(lane)
+        if holder not in (None, instance_id):
+            return Lease(self._epochs.get(lane, 0), holder)
+        self._epochs[lane] = self._epochs.get(lane, 0) + 1
+        self._owners[lane] = instance_id
+        return Lease(self._epochs[lane], instance_id)
+
+    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        for lane, epoch in lanes:
+            if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
+                del self._owners[lane]
+
+    async def owner(self, lane: str) -> str | None:
+        owner = self._owners.get(lane)
+        return owner if owner is not None and self._alive(owner) else None
+
+    async def orphans(self, limit: int) -> list[str]:
+        return [lane for lane, owner in self._owners.items() if not self._alive(owner)][:limit]
+
+    async def attach(self, link: RunnerLink) -> None:
+        self._check(link.instance_id)
+        self._links[link.runner_id] = link
+
+    async def update(self, link: RunnerLink) -> bool:
+        if not self._is_newest(link.runner_id, link.link_id):
+            return False
+        self._links[link.runner_id] = link
+        return True
+
+    async def detach(self, runner_id: str, link_id: str) -> bool:
+        if not self._is_newest(runner_id, link_id):
+            return False
+        del self._links[runner_id]
+        return True
+
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        return [link for _, link in sorted(self._links.items())
+                if tenant_id in (None, link.tenant_id) and self._alive(link.instance_id)]
+
+    def _is_newest(self, runner_id: str, link_id: str) -> bool:
+        known = self._links.get(runner_id)
+        return known is not None and known.link_id == link_id
+
+    def _alive(self, instance_id: str) -> bool:
+        found = self._instances.get(instance_id)
+        return found is not None and found[1] > self._clock.now_ms()
+
+    def _check(self, instance_id: str) -> None:
+        if not self._alive(instance_id):
+            raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")

@@ -1,0 +1,120 @@
+"""Instances and leases in the ledger's file: engines of one process share it (C-4). Time is that of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interlock.backends.sqlite.database import Database
+from interlock.backends.sqlite.ledger import SqliteLedger
+from interlock.ports.clock import Clock
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+
+_JOIN = "INSERT INTO instance (instance_id, address, expires_ms) VALUES (?, ?, ?)"
+_RENEW = "UPDATE instance SET expires_ms = ? WHERE instance_id = ? AND expires_ms > ? RETURNING 1"
+_LEAVE = "DELETE FROM instance WHERE instance_id = ?"
+_ALIVE = "SELECT 1 FROM instance WHERE instance_id = ? AND expires_ms > ?"
+_INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > ? ORDER BY instance_id"
+_OWNER = """
+SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = ? AND expires_ms > ?
+"""
+_LINKED = """
+SELECT instance_id FROM runner_link JOIN instance USING (instance_id) WHERE runner_id = ? AND expires_ms > ?
+"""
+_EPOCH = "SELECT epoch FROM lane WHERE name = ?"
+_TAKE = """
+INSERT INTO lane (name, epoch, instance_id) VALUES (?, 1, ?)
+ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1, instance_id = excluded.instance_id RETURNING epoch
+"""
+_RELEASE = "UPDATE lane SET instance_id = '' WHERE name = ? AND epoch = ? AND instance_id = ?"
+_ORPHANS = """
+SELECT name FROM lane WHERE instance_id <> ''
+  AND instance_id NOT IN (SELECT instance_id FROM instance WHERE expires_ms > ?) LIMIT ?
+"""
+_ATTACH = """
+INSERT OR REPLACE INTO runner_link (runner_id, tenant_id, instance_id, link_id, present) VALUES (?, ?, ?, ?, ?)
+"""
+_UPDATE = "UPDATE runner_link SET present = ? WHERE runner_id = ? AND link_id = ? RETURNING 1"
+_DETACH = "DELETE FROM runner_link WHERE runner_id = ? AND link_id = ? RETURNING 1"
+_LINKS = """
+SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
+WHERE expires_ms > ? AND (? IS NULL OR tenant_id = ?) ORDER BY runner_id
+"""
+
+
+class SqliteLeases(Leases):
+    """See `interlock.ports.leases.Leases`."""
+
+    def __init__(self, ledger: SqliteLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
+        now = self._clock.now_ms()
+        await self._do(lambda store: store.execute(_JOIN, (*instance, now + life_ms)))
+
+    async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
+        now = self._clock.now_ms()
+        return await self._do(lambda store: store.execute(_RENEW, (now + life_ms, instance_id, now)).get) is not None
+
+    async def leave(self, instance_id: str) -> None:
+        await self._do(lambda store: store.execute(_LEAVE, (instance_id,)))
+
+    async def instances(self) -> list[Instance]:
+        now = self._clock.now_ms()
+        return [Instance(*row) for row in await self._do(lambda store: store.execute(_INSTANCES, (now,)).fetchall())]
+
+    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
+        now = self._clock.now_ms()
+
+        def take(store: Database) -> Lease:
+            _check(store, instance_id, now)
+            holder = store.execute(_LINKED, (runner_id, now)).get or store.execute(_OWNER, (lane, now)).get
+            if holder not in (None, instance_id):
+                return Lease(store.execute(_EPOCH, (lane,)).get or 0, holder)
+            return Lease(store.execute(_TAKE, (lane, instance_id)).get, instance_id)
+
+        return await self._do(take)
+
+    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        def release(store: Database) -> None:
+            for lane, epoch in lanes:
+                store.execute(_RELEASE, (lane, epoch, instance_id))
+
+        await self._do(release)
+
+    async def owner(self, lane: str) -> str | None:
+        now = self._clock.now_ms()
+        return await self._do(lambda store: store.execute(_OWNER, (lane, now)).get)
+
+    async def orphans(self, limit: int) -> list[str]:
+        now = self._clock.now_ms()
+        return [row[0] for row in await self._do(lambda store: store.execute(_ORPHANS, (now, limit)).fetchall())]
+
+    async def attach(self, link: RunnerLink) -> None:
+        now = self._clock.now_ms()
+
+        def attach(store: Database) -> None:
+            _check(store, link.instance_id, now)
+            store.execute(_ATTACH, link)
+
+        await self._do(attach)
+
+    async def update(self, link: RunnerLink) -> bool:
+        given = (link.present, link.runner_id, link.link_id)
+        return await self._do(lambda store: store.execute(_UPDATE, given).get) is not None
+
+    async def detach(self, runner_id: str, link_id: str) -> bool:
+        return await self._do(lambda store: store.execute(_DETACH, (runner_id, link_id)).get) is not None
+
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        given = (self._clock.now_ms(), tenant_id, tenant_id)
+        return [RunnerLink(*row) for row in await self._do(lambda store: store.execute(_LINKS, given).fetchall())]
+
+    async def _do(self, work: Callable[[Database], Any]) -> Any:
+        return await self._ledger.transact(work)
+
+
+def _check(store: Database, instance_id: str, now_ms: int) -> None:
+    if store.execute(_ALIVE, (instance_id, now_ms)).get is None:
+        raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")

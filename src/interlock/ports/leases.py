@@ -1,0 +1,102 @@
+"""Who is there, and who owns what, where several gateways work on one ledger (C-4).
+
+It stands in the ledger's own store, since every commit checks there that the epoch of its lanes is still the newest.
+Two kinds of rows: an *instance* is one gateway process, there until its row expires; a lane's *lease* names the
+instance that took it last. A lease is alive as long as its instance is, so staying alive is one write for an instance,
+however many lanes it has. Time is the store's own clock: those of the gateways may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from interlock.ports.ledger import LedgerError
+
+INSTANCE_LIFE_MS = 3_000
+"""An instance whose row was not renewed for so long is taken for dead: its lanes are anyone's."""
+RENEW_EVERY_MS = INSTANCE_LIFE_MS // 3
+
+
+class Gone(LedgerError):
+    """The instance that asks is taken for dead: it must let go of all it had, and come back under another id."""
+
+
+class Instance(NamedTuple):
+    """One gateway process. `address` tells people where it is."""
+
+    instance_id: str
+    address: str
+
+
+class Lease(NamedTuple):
+    """Whose a lane is. It is the asker's where `instance_id` is its own; its writes then carry the epoch."""
+
+    epoch: int
+    instance_id: str
+
+
+class RunnerLink(NamedTuple):
+    """Where a runner is attached. `present` is what the gateway there knows of it, as JSON."""
+
+    runner_id: str
+    tenant_id: str
+    instance_id: str
+    link_id: str
+    present: bytes
+
+
+class Leases(Protocol):
+    """Guarantees: each call is one transaction of the ledger's store; of two that take one lane at the same time one
+    gets it and the other is told whose it is. An epoch of a lane is never given twice. Raises LedgerError."""
+
+    async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
+        """Be there for `life_ms`. An id is used once."""
+        ...
+
+    async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
+        """Be there for `life_ms` from now. False where the row has expired, which nothing takes back."""
+        ...
+
+    async def leave(self, instance_id: str) -> None:
+        """Be dead at once: its lanes are anyone's, its runners attached nowhere."""
+        ...
+
+    async def instances(self) -> list[Instance]:
+        """Those that are alive, by their ids."""
+        ...
+
+    async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
+        """Own a lane, under a new epoch that fences every earlier one, if it may be had: nobody alive has it, or the
+        asker itself, or it is a session of `runner_id`, which is attached to the asker. Where that runner is attached
+        to another live instance, the lane is to be had there alone. Else nothing changes, and the lease tells whose it
+        is. Raises Gone."""
+        ...
+
+    async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        """Give back lanes that are still the asker's under these epochs."""
+        ...
+
+    async def owner(self, lane: str) -> str | None:
+        """The instance whose lane it is, if that is alive."""
+        ...
+
+    async def orphans(self, limit: int) -> list[str]:
+        """Lanes that were not given back, of instances that are dead."""
+        ...
+
+    async def attach(self, link: RunnerLink) -> None:
+        """A runner is attached here, and nowhere else any more. Raises Gone."""
+        ...
+
+    async def update(self, link: RunnerLink) -> bool:
+        """Keep what has changed of a link; False where a newer one has taken its place."""
+        ...
+
+    async def detach(self, runner_id: str, link_id: str) -> bool:
+        """A link is gone; False where a newer one has taken its place."""
+        ...
+
+    async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        """Links to instances that are alive, of a tenant or of all, by their runners' ids."""
+        ...

@@ -1,0 +1,271 @@
+"""One suite over every store of leases: what `interlock.ports.leases` promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from interlock.backends.memory.leases import MemoryLeases
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.sqlite.leases import SqliteLeases
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.ledger import Append, Batch, Fenced, Ledger, Taken
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+T = TypeVar("T")
+
+
+class Time:
+    """Time that moves only when a test says so."""
+
+    def __init__(self) -> None:
+        self.at_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+class Store(NamedTuple):
+    ledger: Ledger
+    leases: Leases
+    time: Time
+
+    async def writes(self, lane: str, epoch: int) -> bool:
+        """Whether a commit under this epoch goes through."""
+        try:
+            await self.ledger.commit(Batch([Append("s/1", "C", 1, b"{}")], [(lane, epoch)]))
+        except Fenced:
+            return False
+        return True
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    time = Time()
+    if request.param == "memory":
+        ledger: Any = MemoryLedger()
+        leases: Leases = MemoryLeases(ledger.lanes, time)
+    else:
+        ledger = await open_ledger(tmp_path / "ledger.db", time)
+        leases = SqliteLeases(ledger, time)
+    for name in ("a", "b"):
+        await leases.join(Instance(name, f"http://{name}"))
+    yield Store(ledger, leases, time)
+    await ledger.close()
+
+
+def link(instance_id: str, link_id: str = "l1", runner_id: str = "r1", tenant_id: str = "t1",
+         present: bytes = b"{}") -> RunnerLink:
+    return RunnerLink(runner_id, tenant_id, instance_id, link_id, present)
+
+
+async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Store) -> None:
+    mine = await store.leases.take("s/1", "a")
+    assert mine == Lease(1, "a")
+    assert await store.leases.take("s/1", "b") == mine
+    assert await store.writes("s/1", 1)
+    assert await store.leases.owner("s/1") == "a"
+    again = await store.leases.take("s/1", "a")
+    assert again == Lease(2, "a")
+    assert not await store.writes("s/1", 1), "the same instance fences its own earlier hold"
+
+
+async def test_of_two_that_take_a_lane_at_the_same_time_one_gets_it(store: Store) -> None:
+    both = await asyncio.gather(store.leases.take("s/1", "a"), store.leases.take("s/1", "b"))
+    assert both[0] == both[1]
+
+
+async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Store) -> None:
+    await store.leases.take("s/1", "a")
+    store.time.at_ms += INSTANCE_LIFE_MS - 1
+    assert await store.leases.renew("b")
+    assert [one.instance_id for one in await store.leases.instances()] == ["a", "b"]
+    assert await store.leases.orphans(10) == []
+    store.time.at_ms += 1
+    assert await store.leases.instances() == [Instance("b", "http://b")]
+    assert not await store.leases.renew("a")
+    assert await store.leases.owner("s/1") is None
+    assert await store.leases.orphans(10) == ["s/1"]
+    with pytest.raises(Gone):
+        await store.leases.take("s/2", "a")
+    with pytest.raises(Gone):
+        await store.leases.attach(link("a"))
+    assert await store.writes("s/1", 1), "as long as nobody has taken the lane its last owner's writes are in order"
+    assert await store.leases.take("s/1", "b") == Lease(2, "b")
+    assert not await store.writes("s/1", 1), "a paused owner that wakes can write nothing once it was replaced"
+    assert await store.leases.orphans(10) == []
+    with pytest.raises(Taken):
+        await store.leases.join(Instance("a", ""))
+
+
+async def test_who_leaves_is_dead_at_once(store: Store) -> None:
+    await store.leases.take("s/1", "a")
+    await store.leases.attach(link("a"))
+    await store.leases.leave("a")
+    assert await store.leases.links() == []
+    assert await store.leases.take("s/1", "b", "r1") == Lease(2, "b")
+
+
+async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store) -> None:
+    await store.leases.take("s/1", "a")
+    await store.leases.take("s/2", "a")
+    await store.leases.release([("s/1", 1), ("s/2", 7)], "a")
+    assert await store.leases.owner("s/1") is None
+    assert await store.leases.owner("s/2") == "a", "under another epoch it is another hold"
+    await store.leases.release([("s/2", 1)], "b")
+    assert await store.leases.owner("s/2") == "a"
+    await store.leases.leave("a")
+    assert await store.leases.orphans(10) == ["s/2"]
+    assert await store.leases.take("s/1", "b") == Lease(2, "b")
+
+
+async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
+    await store.leases.take("s/1", "a", "r1")
+    await store.leases.attach(link("b"))
+    assert (await store.leases.take("s/1", "a", "r1")).instance_id == "b", "its owner does not take it anew"
+    assert await store.leases.owner("s/1") == "a"
+    assert await store.leases.take("s/1", "b", "r1") == Lease(2, "b"), "fencing an owner that is alive"
+    assert not await store.writes("s/1", 1)
+    assert (await store.leases.take("s/9", "a", "r1")).instance_id == "b", "a session that is yet to begin"
+    assert (await store.leases.take("s/8", "a", "r2")).instance_id == "a", "another runner's"
+    await store.leases.leave("b")
+    assert await store.leases.take("s/1", "a", "r1") == Lease(3, "a")
+
+
+async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
+    await store.leases.attach(link("a", "l1"))
+    await store.leases.attach(link("b", "l2"))
+    assert not await store.leases.detach("r1", "l1")
+    assert not await store.leases.update(link("a", "l1", present=b"old"))
+    assert await store.leases.update(link("b", "l2", present=b"new"))
+    await store.leases.attach(link("a", "l3", "r0", "t2"))
+    assert await store.leases.links() == [link("a", "l3", "r0", "t2"), link("b", "l2", present=b"new")]
+    assert await store.leases.links("t1") == [link("b", "l2", present=b"new")]
+    assert await store.leases.detach("r1", "l2")
+    assert await store.leases.links("t1") == []
+
+
+def now(asked: Coroutine[Any, Any, T]) -> T:
+    """The outcome of what does not wait."""
+    try:
+        asked.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("the store in memory waits for nothing")
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+LANES = st.sampled_from(["s/1", "s/2"])
+RUNNERS = {"s/1": "r1", "s/2": "r2"}
+
+
+class LeaseTable(RuleBasedStateMachine):
+    """Instances come, are paused, die and come back; whatever happens, a lane has one writer."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.time = Time()
+        self.ledger = MemoryLedger()
+        self.leases = MemoryLeases(self.ledger.lanes, self.time)
+        self.lives = {"a": 0, "b": 0, "c": 0}
+        """How often each process has come back."""
+        self.expires = dict.fromkeys(self.lives, 0)
+        self.held: dict[tuple[str, str], int] = {}
+        """(process, lane) → the epoch that it believes to have."""
+        self.newest = {"s/1": ("", 0), "s/2": ("", 0)}
+        self.linked: dict[str, str] = {}
+        for name in self.lives:
+            self.come(name)
+
+    def come(self, name: str) -> None:
+        self.lives[name] += 1
+        now(self.leases.join(Instance(self.id(name), "")))
+        self.expires[name] = self.time.at_ms + INSTANCE_LIFE_MS
+
+    def id(self, name: str) -> str:
+        return f"{name}{self.lives[name]}"
+
+    def alive(self, name: str) -> bool:
+        return self.expires[name] > self.time.at_ms
+
+    @rule(ms=st.sampled_from([1, 1_000, 2_999, 3_000]))
+    def pass_time(self, ms: int) -> None:
+        self.time.at_ms += ms
+
+    @rule(name=NAMES)
+    def renew(self, name: str) -> None:
+        assert now(self.leases.renew(self.id(name))) == self.alive(name)
+        if self.alive(name):
+            self.expires[name] = self.time.at_ms + INSTANCE_LIFE_MS
+            return
+        for key in [key for key in self.held if key[0] == name]:
+            del self.held[key]
+        self.come(name)
+
+    @rule(name=NAMES, lane=LANES)
+    def attach(self, name: str, lane: str) -> None:
+        if self.alive(name):
+            now(self.leases.attach(link(self.id(name), "l", RUNNERS[lane])))
+            self.linked[lane] = self.id(name)
+
+    @rule(name=NAMES, lane=LANES)
+    def take(self, name: str, lane: str) -> None:
+        try:
+            lease = now(self.leases.take(lane, self.id(name), RUNNERS[lane]))
+        except Gone:
+            assert not self.alive(name)
+            return
+        owner, epoch = self.newest[lane]
+        alive = [self.id(one) for one in self.lives if self.alive(one)]
+        linked = self.linked.get(lane) if self.linked.get(lane) in alive else None
+        if lease.instance_id != self.id(name):
+            assert lease.instance_id == (linked or owner)
+            assert lease.instance_id in alive, "nobody is sent to the dead"
+            assert lease.epoch == epoch, "and nothing has changed"
+            return
+        assert linked in (None, self.id(name))
+        assert linked or owner not in alive or owner == self.id(name), "a live owner was not robbed"
+        assert lease.epoch == epoch + 1
+        self.newest[lane] = self.id(name), lease.epoch
+        self.held[name, lane] = lease.epoch
+
+    @rule(name=NAMES, lane=LANES)
+    def give_back(self, name: str, lane: str) -> None:
+        epoch = self.held.pop((name, lane), 0)
+        now(self.leases.release([(lane, epoch)], self.id(name)))
+        if self.newest[lane] == (self.id(name), epoch):
+            self.newest[lane] = "", epoch
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def write(self, data: st.DataObject) -> None:
+        """Also by one that slept over its own death."""
+        name, lane = data.draw(st.sampled_from(sorted(self.held)))
+        epoch = self.held[name, lane]
+        try:
+            now(self.ledger.commit(Batch([Append(lane, "C", 1, b"{}")], [(lane, epoch)])))
+        except Fenced:
+            assert self.newest[lane][1] != epoch
+        else:
+            assert self.newest[lane] == (self.id(name), epoch)
+
+    @invariant()
+    def orphans_are_those_of_the_dead(self) -> None:
+        alive = [self.id(one) for one in self.lives if self.alive(one)]
+        expected = {lane for lane, (owner, _) in self.newest.items() if owner and owner not in alive}
+        assert set(now(self.leases.orphans(10))) == expected
+
+
+TestLeaseTable = LeaseTable.TestCase
+TestLeaseTable.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
