@@ -9,11 +9,11 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from interlock.backends.rows import personal_of
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import translate
-from interlock.backends.sqlite.rows import personal_of
 from interlock.command.audit import FIRST_PREV
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import AuditRecord

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interlock.backends.sqlite import queries, rows
+from interlock.backends import rows
+from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.readers import Readers

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
-from interlock.backends.sqlite import queries, rows
+from interlock.backends import rows
+from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import Database, Value
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tree import Frontier

@@ -1,4 +1,7 @@
-"""How records become rows and rows become records: index columns beside a body in JSON, or plain columns."""
+"""How records become rows of a database and rows become records: index columns beside a body in JSON, or plain columns.
+
+The databases differ in their statements, not in what a row says.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from interlock.backends.sqlite.database import Row
 from interlock.command.machine import TERMINAL
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
@@ -27,6 +29,7 @@ from interlock.protocol.records import (
     TenantRecord,
 )
 
+Row = tuple[Any, ...]
 _encode = msgspec.json.Encoder().encode
 _usage = msgspec.json.Decoder(dict[str, Any])
 _headers = msgspec.json.Decoder(dict[str, str])
