@@ -26,9 +26,10 @@ from interlock.protocol.codes import MEANINGS
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Direction, FrameType, Origin
 from interlock.protocol.problems import PROBLEMS
-from interlock.sdk import blocking, problems
-from interlock.sdk.blocking_link import Every, Pieces, Stream
+from interlock.sdk import problems, rooms
 from interlock.sdk.exchange import ATTEMPTS, PATIENT_CODES, PAUSE_MAX_S, RETRY_AFTER_MAX_S, STREAM_GIVE_UP_S
+from interlock.sdk.methods import Every, Pieces, Stream
+from interlock.sdk.watching import Watched
 from interlock.session import turn
 
 HERE = Path(__file__).parent
@@ -468,15 +469,21 @@ def sdk() -> str:
         "streams are read with `async for`. Both have these rooms and methods; the arguments and the types of the",
         "answers are the same. Every change takes `idempotency_key` too, and makes one where none is given; the key",
         "stays the same however often the request must be sent. [Tutorial](../sdk-tutorial.md).")
-    for name, room in vars(blocking).items():
-        if not (isinstance(room, type) and room.__module__ == blocking.__name__):
-            continue
-        path = "gateway" if room is blocking.Interlock else f"gateway.{name.lower()}"
+    for name, room in {**rooms.ROOMS, "": rooms.Gateway}.items():
+        path = f"gateway.{name}" if name else "gateway"
         rows = [(f"`{path}.{method}({_arguments(verb.ask)})`", _given(verb), _first(verb.ask))
                 for method, verb in vars(room).items() if hasattr(verb, "ask")]
-        if room is blocking.Commands:
-            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(blocking.Commands.wait)))
-        lines += [f"## {name}", "", _first(room), "", *table(("method", "gives", "what it does"), rows), ""]
+        if room is rooms.Commands:
+            rows.append((f"`{path}.wait(command_id, within_s)`", "Command", _first(rooms.wait)))
+        lines += [f"## {room.__name__}", "", _first(room), "", *table(("method", "gives", "what it does"), rows), ""]
+    watched = [method for name, method in vars(Watched).items() if name in ("command", "session", "events", "drop")]
+    lines += ["## Watching many streams", "", *paragraph(
+        "`gateway.watch()` follows any number of streams over one WebSocket. Say what to follow, before or inside the",
+        "loop over it; the loop ends when every stream has. It gives `Told` with the `ref` of its stream, `Over` for a",
+        "stream that has ended or, with `error`, could not begin, and `Lost` and `Reattached` for the connection."),
+              *table(("method", "what it does"), (
+                  (f"`watch.{one.__name__}({_arguments(one).removeprefix('self, ')})`", _first(one))
+                  for one in watched)), ""]
     lines += ["## Exceptions", "", *paragraph(
         "`InterlockError` is the root. `Unreachable`: nobody answered. `NotAGateway`: what answered is none.",
         "`StillRunning`: a wait ran out. `Refused`: the gateway said no, with `problem`, `status`, `detail`, `hint`,",

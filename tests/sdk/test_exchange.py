@@ -46,7 +46,7 @@ CHANGE = commands.submit("hello", agent="shell").with_key("sdk-0123456789abcdef"
 
 
 def test_a_lost_connection_is_tried_again_ever_later() -> None:
-    waited, answer = converse(gateway.ready(), CUT, CUT, CUT, OK)
+    waited, answer = converse(gateway.alive(), CUT, CUT, CUT, OK)
     assert waited == [0.25, 0.5, 1.0]
     assert answer.ok
 
@@ -69,12 +69,12 @@ def test_a_change_that_no_key_protects_is_sent_once() -> None:
 @pytest.mark.parametrize(("code", "status"), [("RateLimited", 429), ("Unavailable", 503),
                                               ("IdempotencyKeyInUse", 409)])
 def test_patience_is_had_for_as_long_as_was_asked(code: str, status: int) -> None:
-    waited, answer = converse(gateway.ready(), refused(code, status, "7"), OK)
+    waited, answer = converse(gateway.alive(), refused(code, status, "7"), OK)
     assert (waited, answer.ok) == ([7.0], True)
 
 
 def test_more_patience_than_anyone_has_is_told_at_once() -> None:
-    waited, error = converse(gateway.ready(), refused("RateLimited", 429, "3600"))
+    waited, error = converse(gateway.alive(), refused("RateLimited", 429, "3600"))
     assert waited == []
     assert isinstance(error, problems.RateLimited)
     assert error.retry_after_s == 3600
@@ -93,17 +93,36 @@ def test_other_refusals_are_told_at_once(code: str, status: int) -> None:
 
 
 def test_it_gives_up_after_so_many_attempts() -> None:
-    waited, error = converse(gateway.ready(), *[CUT] * STEADY.attempts)
+    waited, error = converse(gateway.alive(), *[CUT] * STEADY.attempts)
     assert len(waited) == STEADY.attempts - 1
     assert isinstance(error, problems.Unreachable)
 
 
 def test_a_proxys_page_is_no_gateway_and_its_503_with_a_time_is_waited_for() -> None:
-    assert converse(gateway.ready(), Reply(503, b"<html>", "2"), OK)[0] == [2.0]
+    assert converse(gateway.alive(), Reply(503, b"<html>", "2"), OK)[0] == [2.0]
     for reply in (Reply(502, b"<html>"), Reply(302, b""), Reply(200, b"<html>"), Reply(200, b'{"other": 1}')):
-        assert isinstance(converse(gateway.ready(), reply)[1], problems.NotAGateway)
+        assert isinstance(converse(gateway.alive(), reply)[1], problems.NotAGateway)
 
 
 def test_an_unknown_code_is_a_refusal_all_the_same() -> None:
-    error = converse(gateway.ready(), refused("Teapot", 418))[1]
+    error = converse(gateway.alive(), refused("Teapot", 418))[1]
     assert (type(error), error.problem) == (problems.Refused, "Teapot")
+
+
+def test_a_gateway_that_is_not_ready_says_so_and_is_not_refused() -> None:
+    said = b'{"ok": false, "ledger": "refuses", "lanes": "up", "draining": true}'
+    waited, ready = converse(gateway.ready(), Reply(503, said, "1"))
+    assert waited == []
+    assert (ready.ok, ready.ledger, ready.lanes, ready.draining) == (False, "refuses", "up", True)
+
+
+@pytest.mark.req("F-1")
+def test_a_wait_that_runs_out_says_where_the_command_goes_on() -> None:
+    waiting = commands.submit("hello", agent="shell", wait_s=3).with_key("sdk-0123456789abcdef")
+    assert waiting.headers("k")["Prefer"] == "wait=3"
+    assert "Prefer" not in CHANGE.headers("k")
+    out = refused("Timeout", 504)._replace(location="/v1/commands/cmd_1")
+    waited, error = converse(waiting, out)
+    assert waited == [], "the command goes on: nothing is sent a second time by itself"
+    assert isinstance(error, problems.Timeout)
+    assert error.location == "/v1/commands/cmd_1"

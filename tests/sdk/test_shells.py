@@ -124,6 +124,18 @@ async def test_a_wait_ends_with_the_command_or_says_that_it_runs_still(gateway: 
         assert (await waiting).state == "succeeded"
 
 
+@pytest.mark.req("F-1")
+@pytest.mark.anyio
+async def test_a_gateway_may_be_asked_to_wait_for_the_end(gateway: Gateway) -> None:
+    async with awaited(gateway) as there:
+        with pytest.raises(problems.Timeout) as out:
+            await there.commands.submit("hello", agent="shell", wait_s=0, idempotency_key="the-same-key-again")
+        command_id = str(out.value.location).rpartition("/")[2]
+        await gateway.desk.finish(command_id)
+        ended = await there.commands.submit("hello", agent="shell", wait_s=5, idempotency_key="the-same-key-again")
+        assert (ended.id, ended.state) == (command_id, "succeeded")
+
+
 @pytest.mark.anyio
 async def test_every_page_of_a_list_is_read_as_it_is_needed(gateway: Gateway) -> None:
     breaking = Breaking()

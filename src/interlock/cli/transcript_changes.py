@@ -18,7 +18,7 @@ from interlock.cli.transcript_sources import read_file
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.resources import Session
-from interlock.session.doctor import Report
+from interlock.protocol.transcripts import Report
 
 Named = Annotated[str, Parameter(name="SESSION", help="An id, a unique beginning, a key, or @last.")]
 Entry = Annotated[str, Parameter(name="ENTRY", help="An entry's id, a unique beginning, or its label.")]

@@ -18,7 +18,8 @@ from interlock.cli.terminal import one_line, print_json, print_table, printable,
 from interlock.cli.transcript_sources import Source, file_named, read_file, transcript_of, write_new
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.clock import iso
-from interlock.session.doctor import Report, examine, mend
+from interlock.protocol.transcripts import Report
+from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Header
 from interlock.session.rendering import markdown, page, section_of
 from interlock.session.tree import Tree, read_tree

@@ -26,9 +26,10 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import FeedEvent, Target
+from interlock.protocol.transcripts import Report
 from interlock.session import editing
 from interlock.session.context import Context
-from interlock.session.doctor import Report, examine, mend
+from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Draft, Header, Label
 from interlock.session.keys import run_key
 from interlock.session.tree import Tree, read_tree

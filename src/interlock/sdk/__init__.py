@@ -14,8 +14,9 @@ from interlock.sdk.blocking import Interlock
 from interlock.sdk.exchange import Manners
 from interlock.sdk.following import Heard, Lost, Reattached, Told
 from interlock.sdk.problems import InterlockError, NotAGateway, Refused, StillRunning, Unreachable
+from interlock.sdk.watching import Over
 
 __all__ = [
-    "AsyncInterlock", "Heard", "Interlock", "InterlockError", "Lost", "Manners", "NotAGateway", "Reattached",
-    "Refused", "StillRunning", "Told", "Unreachable", "problems",
+    "AsyncInterlock", "Heard", "Interlock", "InterlockError", "Lost", "Manners", "NotAGateway", "Over",
+    "Reattached", "Refused", "StillRunning", "Told", "Unreachable", "problems",
 ]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 
-from interlock.protocol.resources import Command
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import Ask, Cut, Effect, Flow, Manners, Reply
-from interlock.sdk.following import Following, Heard, download, follow
-from interlock.sdk.paging import Page, every, run
-from interlock.sdk.place import fresh_key, place
+from interlock.sdk.place import SocketPlace, fresh_key, place, unopened
+from interlock.sdk.watching import Seen, Watched, watching
 
-P = ParamSpec("P")
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
 T = TypeVar("T")
 
 
@@ -29,6 +29,7 @@ class Link:
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None) -> None:
         self._place = place(url, key, in_clear=in_clear)
         self.manners = manners
+        self._tls = tls
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S), verify=tls,
             # A proxy of the environment is for the world, never for this machine.
@@ -80,6 +81,12 @@ class Link:
                 return await self._open(ask, opened)
             case flows.Read() if opened is not None:
                 return await opened.read()
+            case flows.Connect(path) if opened is not None:
+                return await opened.connect(self._place.socket(path, self._tls))
+            case flows.Say(text) if opened is not None:
+                return await opened.say(text)
+            case flows.Hear(seconds) if opened is not None:
+                return await opened.hear(seconds)
             case flows.Rest(seconds):
                 await asyncio.sleep(seconds)
                 return None
@@ -123,6 +130,8 @@ class _Opened:
     def __init__(self) -> None:
         self._response: httpx2.Response | None = None
         self._chunks: Any = None
+        self._socket: ClientConnection | None = None
+        self._closing = AsyncExitStack()
 
     def take(self, response: httpx2.Response) -> None:
         self._response, self._chunks = response, response.aiter_bytes()
@@ -137,94 +146,59 @@ class _Opened:
         if self._response is not None:
             await self._response.aclose()
             self._response = None
+        if self._socket is not None:
+            await self._closing.aclose()
+            self._socket = None
+
+    async def connect(self, wanted: SocketPlace) -> Reply | Cut:
+        from websockets.asyncio.client import connect
+
+        await self.close()
+        try:
+            self._socket = await self._closing.enter_async_context(connect(wanted.url, **wanted.options))
+        except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
+            return unopened(error)
+        return Reply(101, b"")
+
+    async def say(self, text: str) -> Cut | None:
+        from websockets.exceptions import ConnectionClosed
+
+        assert self._socket is not None
+        try:
+            await self._socket.send(text)
+        except ConnectionClosed as closed:
+            return Cut(str(closed))
+        return None
+
+    async def hear(self, seconds: float) -> str | Cut | None:
+        from websockets.exceptions import ConnectionClosed
+
+        assert self._socket is not None
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._socket.recv(decode=True)
+        except TimeoutError:
+            return None
+        except ConnectionClosed as closed:
+            return Cut(str(closed))
 
 
 def _reply(response: httpx2.Response) -> Reply:
-    return Reply(response.status_code, response.content, response.headers.get("Retry-After"))
+    return Reply(response.status_code, response.content, response.headers.get("Retry-After"),
+                 response.headers.get("Location"))
 
 
 def _cut(error: httpx2.RequestError) -> Cut:
     return Cut(str(error).strip() or type(error).__name__)
 
 
-# --- how an operation becomes a method: its arguments are those of its ask ---
-class Room:
-    """A part of the API."""
+class Watch(Watched):
+    """Streams over one connection that takes itself up again: say what to follow, then read it with `async for`. Where
+    that is left and taken up again, it goes on behind what was given."""
 
     def __init__(self, link: Link) -> None:
+        super().__init__()
         self._link = link
 
-    @property
-    def link(self) -> Link:
-        """The gateway that it asks."""
-        return self._link
-
-
-class Once(Generic[P, T]):
-    """One request, one answer."""
-
-    def __init__(self, ask: Callable[P, Ask[T]]) -> None:
-        self.ask = ask
-
-    def __get__(self, room: Room, _kind: type[Room] | None = None) -> Callable[P, Coroutine[Any, Any, T]]:
-        @functools.wraps(self.ask)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-            return room.link.answer(self.ask(*args, **kwargs))
-
-        return call
-
-
-class Every(Generic[P, T]):
-    """The items of all pages of a list, fetched as they are read."""
-
-    def __init__(self, ask: Callable[P, Ask[Page[T]]]) -> None:
-        self.ask = ask
-
-    def __get__(self, room: Room, _kind: type[Room] | None = None) -> Callable[P, AsyncGenerator[T]]:
-        @functools.wraps(self.ask)
-        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T]:
-            return room.link.stream(every(self.ask(*args, **kwargs), room.link.manners))
-
-        return call
-
-
-class Stream(Generic[P, T]):
-    """Events that go on by themselves over lost connections, which are told as Lost and Reattached."""
-
-    def __init__(self, following: Callable[P, Following[T]]) -> None:
-        self.ask = following
-
-    def __get__(self, room: Room, _kind: type[Room] | None = None) -> Callable[P, AsyncGenerator[Heard[T]]]:
-        @functools.wraps(self.ask)
-        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Heard[T]]:
-            return room.link.stream(follow(self.ask(*args, **kwargs), room.link.manners))
-
-        return call
-
-
-class Pieces(Generic[P]):
-    """A long answer, piece by piece."""
-
-    def __init__(self, ask: Callable[P, Ask[bytes]]) -> None:
-        self.ask = ask
-
-    def __get__(self, room: Room, _kind: type[Room] | None = None) -> Callable[P, AsyncGenerator[bytes]]:
-        @functools.wraps(self.ask)
-        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[bytes]:
-            return room.link.stream(download(self.ask(*args, **kwargs), room.link.manners))
-
-        return call
-
-
-class ToEnd(Generic[P]):
-    """Submit, and wait for the end."""
-
-    def __init__(self, ask: Callable[P, Ask[Command]]) -> None:
-        self.ask = ask
-
-    def __get__(self, room: Room, _kind: type[Room] | None = None) -> Callable[P, Coroutine[Any, Any, Command]]:
-        @functools.wraps(self.ask)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Command]:
-            return room.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), room.link.manners))
-
-        return call
+    def __aiter__(self) -> AsyncGenerator[Seen]:
+        return self._link.stream(watching(self, self._link.manners))

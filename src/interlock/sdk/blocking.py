@@ -1,4 +1,4 @@
-"""`Interlock`: the API as methods; `asks` says what each request is."""
+"""`Interlock`: the API as methods that block; `rooms` says which there are, `asks` what each request is."""
 
 from __future__ import annotations
 
@@ -8,152 +8,64 @@ from typing import Self
 
 import httpx2
 
-from interlock.protocol.resources import Command
-from interlock.sdk.asks import access, approvals, commands, gateway, sessions
-from interlock.sdk.blocking_link import Every, Link, Once, Pieces, Room, Stream, ToEnd
+from interlock.sdk import rooms
+from interlock.sdk.blocking_link import Link, Watch
 from interlock.sdk.exchange import Manners
-from interlock.sdk.paging import wait_for
+from interlock.sdk.methods import Blocking
 
 _PATIENT = Manners()
 
 
-class Commands(Room):
-    """Commands: given, followed, ended."""
-
-    submit = Once(commands.submit)
-    run = ToEnd(commands.submit)
-    cancel = Once(commands.cancel)
-    pause = Once(commands.pause)
-    resume = Once(commands.resume)
-    get = Once(commands.show)
-    list = Once(commands.listing)
-    every = Every(commands.listing)
-    approval = Once(commands.approval)
-    status = Once(commands.status)
-    follow = Stream(commands.follow)
-
-    def wait(self, command_id: str, *, within_s: float | None = None) -> Command:
-        """Wait until a command has ended; give it as it then is. Raises StillRunning after `within_s`."""
-        return self.link.drive(wait_for(command_id, within_s, self.link.manners))
+class Commands(rooms.Commands, Blocking):
+    __doc__ = rooms.Commands.__doc__
 
 
-class Approvals(Room):
-    """What waits for a yes, and votes."""
-
-    list = Once(approvals.listing)
-    every = Every(approvals.listing)
-    get = Once(approvals.show)
-    vote = Once(approvals.vote)
-    grant = Once(approvals.grant)
-    deny = Once(approvals.deny)
-    withdraw = Once(approvals.withdraw)
-    answer = Once(approvals.answer)
-    explain = Once(approvals.explain)
-    rule = Once(approvals.rule)
-    signing_keys = Once(approvals.signing_keys)
-    add_signing_key = Once(approvals.add_signing_key)
-    revoke_signing_key = Once(approvals.revoke_signing_key)
+class Approvals(rooms.Approvals, Blocking):
+    __doc__ = rooms.Approvals.__doc__
 
 
-class Sessions(Room):
-    """Conversations, their frames and files."""
-
-    list = Once(sessions.listing)
-    every = Every(sessions.listing)
-    get = Once(sessions.show)
-    close = Once(sessions.close)
-    compact = Once(sessions.compact)
-    release = Once(sessions.release)
-    frames = Once(sessions.frames)
-    follow = Stream(sessions.follow)
-    files = Once(sessions.files)
-    every_file = Every(sessions.files)
-    download = Pieces(sessions.download)
+class Sessions(rooms.Sessions, Blocking):
+    __doc__ = rooms.Sessions.__doc__
 
 
-class Events(Room):
-    """The tenant's feed."""
-
-    list = Once(sessions.events)
-    follow = Stream(sessions.follow_events)
-    ticket = Once(sessions.ticket)
+class Transcripts(rooms.Transcripts, Blocking):
+    __doc__ = rooms.Transcripts.__doc__
 
 
-class Runners(Room):
-    """The hosts that agents run on."""
-
-    list = Once(gateway.runners)
-    nodes = Once(gateway.nodes)
-    offer_pairing = Once(gateway.offer_pairing)
-    pair = Once(gateway.pair)
-    rotate = Once(gateway.rotate_runner)
-    revoke = Once(gateway.revoke_runner)
+class Chats(rooms.Chats, Blocking):
+    __doc__ = rooms.Chats.__doc__
 
 
-class Policy(Room):
-    """The rules, and what they say."""
-
-    get = Once(gateway.policy)
-    decide = Once(gateway.decide)
-    remembered = Once(gateway.remembered_rules)
-    revoke = Once(gateway.revoke_rule)
+class Events(rooms.Events, Blocking):
+    __doc__ = rooms.Events.__doc__
 
 
-class Audit(Room):
-    """The log, its checkpoints and its proofs."""
-
-    read = Once(gateway.audit)
-    export = Pieces(gateway.export_audit)
-    checkpoint = Once(gateway.checkpoint)
-    prove_inclusion = Once(gateway.prove_inclusion)
-    prove_consistency = Once(gateway.prove_consistency)
-    erase = Once(gateway.erase)
+class Runners(rooms.Runners, Blocking):
+    __doc__ = rooms.Runners.__doc__
 
 
-class Webhooks(Room):
-    """How approvers are asked elsewhere."""
-
-    list = Once(gateway.webhooks)
-    deliveries = Once(gateway.deliveries)
-    retry = Once(gateway.retry_delivery)
-    test = Once(gateway.try_webhook)
+class Policy(rooms.Policy, Blocking):
+    __doc__ = rooms.Policy.__doc__
 
 
-class Keys(Room):
-    """Keys of people and programs."""
-
-    list = Once(access.keys)
-    make = Once(access.make_key)
-    rotate = Once(access.rotate_key)
-    revoke = Once(access.revoke_key)
+class Audit(rooms.Audit, Blocking):
+    __doc__ = rooms.Audit.__doc__
 
 
-class Tenants(Room):
-    """Houses of their own on one gateway."""
-
-    list = Once(access.tenants)
-    make = Once(access.make_tenant)
-    suspend = Once(access.suspend_tenant)
-    restore = Once(access.restore_tenant)
+class Webhooks(rooms.Webhooks, Blocking):
+    __doc__ = rooms.Webhooks.__doc__
 
 
-class Interlock(Room):
-    """A gateway. `url` and `key` are those of the environment (INTERLOCK_URL, INTERLOCK_KEY) where they are left out.
+class Keys(rooms.Keys, Blocking):
+    __doc__ = rooms.Keys.__doc__
 
-    Requests that fail for want of a connection are sent again where that is safe: reads, and changes under their
-    idempotency key, which stays the same. `tls` is an SSL context for a certificate of one's own; `in_clear` lets the
-    key go to another machine without TLS. Raises ValueError for a URL or key that cannot be one.
-    """
 
-    status = Once(gateway.status)
-    alive = Once(gateway.alive)
-    ready = Once(gateway.ready)
-    prune = Once(gateway.prune)
-    description = Once(gateway.description)
-    whoami = Once(access.whoami)
-    drain = Once(gateway.drain)
-    undrain = Once(gateway.undrain)
-    budgets = Once(gateway.budgets)
+class Tenants(rooms.Tenants, Blocking):
+    __doc__ = rooms.Tenants.__doc__
+
+
+class Interlock(rooms.Gateway, Blocking):
+    __doc__ = rooms.Gateway.__doc__
 
     def __init__(self, url: str | None = None, key: str | None = None, *, manners: Manners = _PATIENT,
                  in_clear: bool = False, tls: ssl.SSLContext | bool = True,
@@ -163,6 +75,8 @@ class Interlock(Room):
         self.commands = Commands(link)
         self.approvals = Approvals(link)
         self.sessions = Sessions(link)
+        self.transcripts = Transcripts(link)
+        self.chats = Chats(link)
         self.events = Events(link)
         self.runners = Runners(link)
         self.policy = Policy(link)
@@ -170,6 +84,10 @@ class Interlock(Room):
         self.webhooks = Webhooks(link)
         self.keys = Keys(link)
         self.tenants = Tenants(link)
+
+    def watch(self) -> Watch:
+        """Follow any number of streams over one connection."""
+        return Watch(self.link)
 
     def __enter__(self) -> Self:
         return self

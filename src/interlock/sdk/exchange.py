@@ -21,6 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
 """Longer than any poll waits."""
+CLOSE_TIMEOUT_S = 1.0
+"""How long a gateway may take to answer the end of a WebSocket."""
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""A WebSocket with a longer message is not a gateway's."""
 STREAM_SILENCE_S = 45.0
 """A stream that is silent for three keep-alives is dead (S-2)."""
 ATTEMPTS = 8
@@ -51,6 +55,10 @@ class Ask(Generic[T_co]):
     """Whether the gateway remembers a change by its key; one that it does not is never sent twice."""
     accept: str = "application/json"
     last_event_id: str | None = None
+    wait_s: int | None = None
+    """How long the gateway may wait for the end before it answers (RFC 7240)."""
+    also: frozenset[int] = frozenset()
+    """Statuses of 400 and more that are answers of `read`, and no refusals."""
 
     @property
     def changes(self) -> bool:
@@ -79,6 +87,8 @@ class Ask(Generic[T_co]):
             told["Idempotency-Key"] = self.key
         if self.last_event_id is not None:
             told["Last-Event-ID"] = self.last_event_id
+        if self.wait_s is not None:
+            told["Prefer"] = f"wait={self.wait_s}"
         return told
 
 
@@ -99,6 +109,24 @@ class Read(NamedTuple):
     """Read on in what is open: bytes, b"" at its end, or Cut."""
 
 
+class Connect(NamedTuple):
+    """Open a WebSocket at this path: a Reply, whose status is 101 where it is open, or Cut."""
+
+    path: str
+
+
+class Say(NamedTuple):
+    """Send a message over it: None, or Cut."""
+
+    text: str
+
+
+class Hear(NamedTuple):
+    """Wait so long for a message: its text, None where none came, or Cut."""
+
+    seconds: float
+
+
 class Rest(NamedTuple):
     """Do nothing for so many seconds."""
 
@@ -115,7 +143,7 @@ class Give(NamedTuple):
     item: Any
 
 
-Effect: TypeAlias = Send | Open | Read | Rest | Now | Give
+Effect: TypeAlias = Send | Open | Read | Connect | Say | Hear | Rest | Now | Give
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -125,6 +153,7 @@ class Reply(NamedTuple):
     status: int
     body: bytes
     retry_after: str | None = None
+    location: str | None = None
 
 
 class Cut(NamedTuple):
@@ -168,7 +197,7 @@ def patience(ask: Ask[Any], reply: Reply | Cut, attempt: int, manners: Manners) 
         return None
     if isinstance(reply, Cut):
         return manners.pause(attempt) if ask.repeatable else None
-    if reply.status < 400 or not asks_for_patience(reply):
+    if reply.status < 400 or reply.status in ask.also or not asks_for_patience(reply):
         return None
     told = seconds(reply.retry_after)
     if told is None:
@@ -193,8 +222,8 @@ def taken(ask: Ask[T], reply: Reply | Cut) -> T:
     """Understand the last answer. Raises InterlockError."""
     if isinstance(reply, Cut):
         raise Unreachable(f"No gateway answers {ask.method} {ask.path}: {reply.why}")
-    if not 200 <= reply.status < 300:
-        raise refusal(reply.status, reply.body, reply.retry_after)
+    if not 200 <= reply.status < 300 and reply.status not in ask.also:
+        raise refusal(reply.status, reply.body, reply.retry_after, reply.location)
     try:
         return ask.read(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -20,11 +20,13 @@ SSE = "text/event-stream"
 
 @dataclass(frozen=True)
 class Told(Generic[T]):
-    """One event. `cursor` is where to go on behind it; None for what is not kept (heartbeats, deltas)."""
+    """One event. `cursor` is where to go on behind it; None for what is not kept (heartbeats, deltas). `ref` is the
+    stream that it came in, where a watch follows several."""
 
     data: T
     event: str
     cursor: str | None
+    ref: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Following(Generic[T]):
 def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
     """Give what is heard until the stream is over. Raises InterlockError: a refusal, or nobody there for too long."""
     ask: Ask[bytes] = Ask("GET", asked.path, bytes, query=asked.query, accept=SSE, last_event_id=asked.since)
-    away = _Away()
+    away = Away()
     while True:
         reply: Reply | Cut = yield Open(ask)
         if isinstance(reply, Reply) and reply.status == 204:
@@ -95,7 +97,7 @@ def follow(asked: Following[Any], manners: Manners) -> Flow[None]:
             yield Rest(max(asked_for or 0, manners.pause(away.attempts)))
 
 
-class _Away:
+class Away:
     """Since when, how often in vain, and whether the reader knows."""
 
     def __init__(self) -> None:
@@ -105,6 +107,7 @@ class _Away:
         self.told = False
 
     def back(self) -> None:
+        """The connection is there again."""
         self.since = None
         self.told = False
 
@@ -131,10 +134,11 @@ class _Reader:
                     return "this reader was too slow to keep up"
                 self.heard = True
                 self.cursor = cursor or self.cursor
-                yield Give(Told(_decoded(self._read, event, data), event, cursor))
+                yield Give(Told(decoded(self._read, event, data), event, cursor))
 
 
-def _decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
+def decoded(read: Callable[[str, bytes], Any], event: str, data: bytes) -> Any:
+    """Read an event. Raises NotAGateway."""
     try:
         return read(event, data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from interlock.protocol.answers import StatusPage
@@ -37,6 +37,11 @@ def every(ask: Ask[Page[ItemT_co]], manners: Manners) -> Flow[None]:
         if not page.has_more or page.next_cursor is None:
             return
         ask = ask.with_query(cursor=page.next_cursor)
+
+
+def wait(command_id: str, *, within_s: float | None = None) -> Callable[[Manners], Flow[Command]]:
+    """Wait until a command has ended; give it as it then is. Raises StillRunning after `within_s`."""
+    return lambda manners: wait_for(command_id, within_s, manners)
 
 
 def wait_for(command_id: str, within_s: float | None, manners: Manners) -> Flow[Command]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import NamedTuple
+import ssl
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from interlock.sdk.exchange import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S, MAX_MESSAGE_BYTES, Cut, Reply
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 URL_VARIABLE = "INTERLOCK_URL"
@@ -18,6 +21,43 @@ class Place(NamedTuple):
     url: str
     key: str
     is_local: bool
+
+    def socket(self, path: str, tls: ssl.SSLContext | bool) -> SocketPlace:
+        """Give where a WebSocket of this gateway is. `tls` is as `Interlock` takes it."""
+        options: dict[str, Any] = {
+            "additional_headers": {"Authorization": f"Bearer {self.key}"}, "compression": None,
+            "open_timeout": CONNECT_TIMEOUT_S, "close_timeout": CLOSE_TIMEOUT_S, "max_size": MAX_MESSAGE_BYTES,
+        }
+        if self.is_local:
+            options["proxy"] = None
+        if self.url.startswith("https") and tls is not True:
+            options["ssl"] = _unverified() if tls is False else tls
+        return SocketPlace("ws" + self.url.removeprefix("http") + path, options)
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def unopened(error: Exception) -> Reply | Cut:
+    """Say why a WebSocket did not open: the gateway's refusal, or nobody there. Raises what is neither."""
+    from websockets.exceptions import InvalidStatus, WebSocketException
+
+    if isinstance(error, InvalidStatus):
+        answer = error.response
+        return Reply(answer.status_code, bytes(answer.body), answer.headers.get("Retry-After"))
+    if isinstance(error, OSError | WebSocketException):
+        return Cut(str(error).strip() or type(error).__name__)
+    raise error
+
+class SocketPlace(NamedTuple):
+    """Where a WebSocket is opened, and how."""
+
+    url: str
+    options: dict[str, Any]
 
 
 def place(url: str | None, key: str | None, *, in_clear: bool) -> Place:

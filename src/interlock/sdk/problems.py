@@ -40,7 +40,8 @@ class StillRunning(InterlockError):
 
 
 class Refused(InterlockError):
-    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for."""
+    """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for;
+    `location` is where what was asked for can be read, where it goes on without an answer."""
 
     code: ClassVar[str] = ""
 
@@ -55,6 +56,7 @@ class Refused(InterlockError):
         self.retryable = told.retryable
         self.errors = told.errors
         self.retry_after_s = told.retry_after_s
+        self.location = told.location
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     retryable: bool = False
     errors: tuple[Place, ...] = ()
     retry_after_s: float | None = None
+    location: str | None = None
 
 
 class Unauthorized(Refused):
@@ -220,13 +223,14 @@ BY_CODE: Mapping[str, type[Refused]] = {kind.code: kind for kind in Refused.__su
 _told = msgspec.json.Decoder(Told)
 
 
-def refusal(status: int, body: bytes, retry_after: str | None) -> InterlockError:
+def refusal(status: int, body: bytes, retry_after: str | None, location: str | None = None) -> InterlockError:
     """Make the exception of an answer that is none of 2xx."""
     try:
         told = _told.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return NotAGateway(f"The answer has status {status} and is not a gateway's. Is the URL right?")
-    told = msgspec.structs.replace(told, status=status, retry_after_s=seconds(retry_after))
+    told = msgspec.structs.replace(told, status=status or told.status, retry_after_s=seconds(retry_after),
+                                   location=location)
     return BY_CODE.get(told.code, Refused)(told)
 
 

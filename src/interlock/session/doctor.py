@@ -10,10 +10,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from interlock.protocol.transcripts import Finding, Kind, Report
 from interlock.session.entries import VERSION, Header, new_entry_id
 from interlock.session.tree import Tree, harm_of, is_blank, read_node, read_object, read_tree
 from interlock.session.versions import BOM, upgraded
@@ -23,10 +24,6 @@ MAX_FINDINGS = 1_000
 SALVAGE_TRIES = 256
 """Places of one damaged line at which a whole entry is looked for."""
 
-Kind = Literal[
-    "torn_tail", "nul_run", "garbage", "no_entry", "bad_text", "missing_header", "duplicate_id", "parent_cycle",
-    "unresolved_parent", "old_version", "newer_version", "no_line_feed", "lost_first_kept",
-]
 NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_kept"})
 """Findings that harm nothing, or that no repair can undo: a file that has no others is sound."""
 
@@ -46,29 +43,6 @@ SAYS: dict[str, str] = {
     "no_line_feed": "the last line is whole and has no line feed; the next append adds it",
     "lost_first_kept": "what this compaction keeps first is not above it; its summary alone is in context",
 }
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is wrong, and where. `line` counts from 1, `offset` is in bytes."""
-
-    kind: Kind
-    line: int | None = None
-    offset: int | None = None
-    entry_id: str | None = None
-    says: str = ""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transcript holds and what is wrong with it."""
-
-    sound: bool
-    version: int
-    entries: int
-    leaf: str | None
-    counts: dict[str, int]
-    """How often each kind was found."""
-    findings: list[Finding]
-    """The first `MAX_FINDINGS` of them."""
 
 
 class Mended(NamedTuple):

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.session.doctor import Report, mend
+from interlock.protocol.transcripts import Report
+from interlock.session.doctor import mend
 from interlock.session.entries import BranchSummary, Custom, Draft, Header, Label, entry_line, new_entry_id
 from interlock.session.tree import Tree, read_tree
 

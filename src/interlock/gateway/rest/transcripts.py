@@ -20,120 +20,29 @@ from interlock.gateway.rest.sessions import find_session
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
-from interlock.protocol.resources import Body, Session, Target
-from interlock.session.doctor import Report
+from interlock.protocol.resources import Target
+from interlock.protocol.transcripts import (
+    AddedEntry,
+    BegunSession,
+    BranchBody,
+    ContextAnswer,
+    ForkBody,
+    ImportBody,
+    LabelBody,
+    ModelName,
+    RepairBody,
+    RepairedTranscript,
+    Report,
+    TranscriptPageAnswer,
+    TreeAnswer,
+    TreeNode,
+)
 from interlock.session.rendering import markdown, page
 
 NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"
 FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HTML, "html")}
 MAX_TREE_NODES = 100_000
 """A tree is told whole up to here; a longer one by its newest nodes, and says so."""
-
-
-class LabelBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/labels`: a label of an entry; null takes it away."""
-
-    entry_id: str
-    label: str | None
-    idempotency_key: str | None = None
-
-
-class BranchBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/branches`: what is appended next hangs below `entry_id`; `summary` tells of what is
-    left, and is in context."""
-
-    entry_id: str
-    summary: str | None = None
-    idempotency_key: str | None = None
-
-
-class ForkBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/fork`: a session with the path to `entry_id`, the leaf where none is named."""
-
-    entry_id: str | None = None
-    idempotency_key: str | None = None
-
-
-class ImportBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/import`: `content` is a transcript file's text, version 1 to 3."""
-
-    content: str
-    agent_id: str
-    runner_id: str | None = None
-    workspace: str | None = None
-    idempotency_key: str | None = None
-
-
-class RepairBody(Body, frozen=True, kw_only=True):
-    """`POST /v1/sessions/{id}/repair`."""
-
-    idempotency_key: str | None = None
-
-
-class TranscriptPageAnswer(msgspec.Struct, frozen=True):
-    """A page of entries in file order, each as the file has it."""
-
-    items: list[msgspec.Raw]
-    next_cursor: str | None
-    has_more: bool
-
-
-class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An entry's place. `parent_id` is null for a root and for an entry whose parent is lost."""
-
-    id: str
-    parent_id: str | None
-    type: str
-    role: str | None = None
-    label: str | None = None
-
-
-class TreeAnswer(msgspec.Struct, frozen=True):
-    """The tree, in file order; the leaf is the last entry (X-1)."""
-
-    nodes: list[TreeNode]
-    leaf: str | None
-    entries: int
-    has_more: bool
-    """There are older nodes than these."""
-
-
-class ModelName(msgspec.Struct, frozen=True):
-    """The model that a context ends with."""
-
-    provider: str
-    model_id: str
-
-
-class ContextAnswer(msgspec.Struct, frozen=True):
-    """What is put before a model (X-1)."""
-
-    messages: list[msgspec.Raw]
-    model: ModelName | None
-    thinking_level: str
-
-
-class AddedEntry(msgspec.Struct, frozen=True):
-    """An entry that was added; it is the leaf now."""
-
-    session_id: str
-    entry_id: str
-    parent_id: str | None
-
-
-class BegunSession(msgspec.Struct, frozen=True):
-    """A session that began with a transcript. `report` says what an imported text had wrong with it."""
-
-    session: Session
-    entries: int
-    report: Report | None = None
-
-
-class RepairedTranscript(msgspec.Struct, frozen=True):
-    """What was wrong, and the name under which the damaged file is kept beside the repaired one."""
-
-    report: Report
-    kept: str | None
 
 
 class _Role(msgspec.Struct):

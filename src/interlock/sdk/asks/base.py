@@ -34,7 +34,17 @@ def get(path: str, kind: type[T], **query: object) -> Ask[T]:
 def post(path: str, kind: type[T], body: msgspec.Struct | None = None, key: str | None = None, *, keyed: bool = True
          ) -> Ask[T]:
     """Ask for a change."""
-    return Ask("POST", path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key, keyed=keyed)
+    return _change("POST", path, kind, body, key, keyed=keyed)
+
+
+def patch(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> Ask[T]:
+    """Ask for a change of some fields."""
+    return _change("PATCH", path, kind, body, key, keyed=True)
+
+
+def _change(method: str, path: str, kind: type[T], body: msgspec.Struct | None, key: str | None, *, keyed: bool
+            ) -> Ask[T]:
+    return Ask(method, path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key, keyed=keyed)
 
 
 def raw(path: str, accept: str, **query: object) -> Ask[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -45,18 +46,20 @@ def submit(
     on_busy: OnBusy = "enqueue",
     close_session: bool = False,
     reason: str | None = None,
+    wait_s: int | None = None,
     idempotency_key: str | None = None,
 ) -> Ask[Command]:
     """Ask an agent to work; the command as it was taken. `approvals` asks for at least so many yeses before it starts;
-    `tools` may be called without asking, within policy."""
+    `tools` may be called without asking, within policy. With `wait_s` the answer comes when the command has ended;
+    Timeout is raised where that takes longer (30 s at most), and the command goes on."""
     payload = prompt if isinstance(prompt, ExecutePayload) else _said(prompt, tools)
-    return post("/v1/commands", Command, CommandBody(
+    return _given(CommandBody(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,
                                       runner_id=runner_id, workspace=workspace),
         payload=msgspec.Raw(msgspec.json.encode(payload)), priority=priority, timeout_ms=timeout_ms,
         approval=ApprovalWish(required=approvals) if approvals is not None else None, reason=reason, on_busy=on_busy,
         close_session=close_session,
-    ), idempotency_key)
+    ), wait_s, idempotency_key)
 
 
 def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
@@ -64,24 +67,31 @@ def _said(text: str, tools: Sequence[str]) -> ExecutePayload:
     return ExecutePayload(messages=[message], tools=list(tools))
 
 
-def cancel(command_id: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Ask[Command]:
+def cancel(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+           idempotency_key: str | None = None) -> Ask[Command]:
     """End a command; the cancel, which is a command itself (C-2)."""
-    return _steer("cancel", command_id, reason, idempotency_key)
+    return _steer("cancel", command_id, reason, wait_s, idempotency_key)
 
 
-def pause(command_id: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Ask[Command]:
+def pause(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+          idempotency_key: str | None = None) -> Ask[Command]:
     """Have a command stand still, its clocks too (C-6)."""
-    return _steer("pause", command_id, reason, idempotency_key)
+    return _steer("pause", command_id, reason, wait_s, idempotency_key)
 
 
-def resume(command_id: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Ask[Command]:
+def resume(command_id: str, *, reason: str | None = None, wait_s: int | None = None,
+           idempotency_key: str | None = None) -> Ask[Command]:
     """Have a paused command go on."""
-    return _steer("resume", command_id, reason, idempotency_key)
+    return _steer("resume", command_id, reason, wait_s, idempotency_key)
 
 
-def _steer(kind: CommandType, command_id: str, reason: str | None, key: str | None) -> Ask[Command]:
-    body = CommandBody(type=kind, target=Target(command_id=command_id), reason=reason)
-    return post("/v1/commands", Command, body, key)
+def _steer(kind: CommandType, command_id: str, reason: str | None, wait_s: int | None, key: str | None
+           ) -> Ask[Command]:
+    return _given(CommandBody(type=kind, target=Target(command_id=command_id), reason=reason), wait_s, key)
+
+
+def _given(body: CommandBody, wait_s: int | None, key: str | None) -> Ask[Command]:
+    return replace(post("/v1/commands", Command, body, key), wait_s=wait_s)
 
 
 def show(command_id: str) -> Ask[Command]:

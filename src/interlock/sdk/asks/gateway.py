@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock.protocol.answers import (
@@ -19,6 +20,7 @@ from interlock.protocol.answers import (
     NodeList,
     PolicyRules,
     Pruned,
+    Readiness,
     RuleList,
     RunnerList,
     Status,
@@ -49,9 +51,10 @@ def alive() -> Ask[Health]:
     return get("/healthz", Health)
 
 
-def ready() -> Ask[Health]:
-    """Whether the gateway can use its ledger."""
-    return get("/readyz", Health)
+def ready() -> Ask[Readiness]:
+    """Whether the gateway can work: its ledger writes, its lanes are up, and whether it is being drained. One that is
+    not ready says so here, and nothing is raised."""
+    return replace(get("/readyz", Readiness), also=frozenset({503}))
 
 
 def description() -> Ask[dict[str, Any]]:

@@ -7,10 +7,19 @@ from typing import Literal
 import msgspec
 
 from interlock.protocol.access import StreamTicket, TicketBody
-from interlock.protocol.answers import FeedPage, FilePage, FrameEvent, FramePage, SessionPage
-from interlock.protocol.bodies import CloseBody, CompactBody, ReleaseBody
+from interlock.protocol.answers import FeedPage, FilePage, FrameEvent, FramePage, SessionHistory, SessionPage
+from interlock.protocol.bodies import (
+    ArchiveBody,
+    CloseBody,
+    CompactBody,
+    EntryBody,
+    ReleaseBody,
+    RestoreBody,
+    StartOverBody,
+)
 from interlock.protocol.resources import Compaction, FeedEvent, Session
 from interlock.sdk.asks.base import get, post, raw, segment, written
+from interlock.sdk.asks.base import patch as change
 from interlock.sdk.exchange import Ask
 from interlock.sdk.following import Following
 
@@ -44,6 +53,31 @@ def compact(session_id: str, *, instructions: str | None = None, idempotency_key
 def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> Ask[Session]:
     """Ask the runner to hand control of the session to another gateway."""
     return post(_path(session_id, "/release"), Session, ReleaseBody(to=to), idempotency_key)
+
+
+def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> Ask[Session]:
+    """Set fields of the session's entry; one that is None is cleared, and one that is left out stays (I-4)."""
+    return change(_path(session_id), Session, fields, idempotency_key)
+
+
+def reset(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session]:
+    """End the session's work and begin a new one under its key; the new one."""
+    return post(_path(session_id, "/reset"), Session, StartOverBody(), idempotency_key)
+
+
+def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
+    """End the session's work and put it away: it stays readable, and its key begins anew."""
+    return post(_path(session_id, "/archive"), Session, ArchiveBody(reason=reason), idempotency_key)
+
+
+def restore(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session]:
+    """Take an archived session back."""
+    return post(_path(session_id, "/restore"), Session, RestoreBody(), idempotency_key)
+
+
+def history(session_id: str, *, limit: int | None = None) -> Ask[SessionHistory]:
+    """The sessions that this one's key has had, newest first."""
+    return get(_path(session_id, "/history"), SessionHistory, limit=limit)
 
 
 def frames(session_id: str, *, since: str | None = None, view: View | None = None, limit: int | None = None,

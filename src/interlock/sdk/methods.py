@@ -1,0 +1,166 @@
+"""How an operation becomes a method: its arguments are those of its ask, in both shells the same.
+
+One class of descriptors serves both: a room says whether its link blocks or is awaited, and so what a method gives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from interlock.protocol.resources import Command
+from interlock.sdk import awaiting_link, blocking_link
+from interlock.sdk.exchange import Ask, Flow, Manners
+from interlock.sdk.following import Following, Heard, download, follow
+from interlock.sdk.paging import Page, every, run
+from interlock.sdk.place import fresh_key
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking:
+    """A part of the API whose methods block."""
+
+    def __init__(self, link: blocking_link.Link) -> None:
+        self._link = link
+
+    @property
+    def link(self) -> blocking_link.Link:
+        """The gateway that it asks."""
+        return self._link
+
+
+class Awaiting:
+    """A part of the API whose methods are awaited."""
+
+    def __init__(self, link: awaiting_link.Link) -> None:
+        self._link = link
+
+    @property
+    def link(self) -> awaiting_link.Link:
+        """The gateway that it asks."""
+        return self._link
+
+
+class _Method(Generic[P, T]):
+    def __init__(self, ask: Callable[P, Ask[T]]) -> None:
+        self.ask = ask
+
+
+class Once(_Method[P, T]):
+    """One request, one answer."""
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.ask)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.answer(self.ask(*args, **kwargs))
+
+        return call
+
+
+class Driven(Generic[P, T]):
+    """Several requests, one result. `begin` gives what makes the flow of the manners."""
+
+    def __init__(self, begin: Callable[P, Callable[[Manners], Flow[T]]]) -> None:
+        self.begin = begin
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.begin)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.drive(self.begin(*args, **kwargs)(room.link.manners))
+
+        return call
+
+
+class ToEnd(Generic[P]):
+    """Submit, and wait for the end."""
+
+    def __init__(self, ask: Callable[P, Ask[Command]]) -> None:
+        self.ask = ask
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Command]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, Coroutine[Any, Any, Command]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.ask)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.drive(run(self.ask(*args, **kwargs).with_key(fresh_key()), room.link.manners))
+
+        return call
+
+
+class Every(Generic[P, T]):
+    """The items of all pages of a list, fetched as they are read."""
+
+    def __init__(self, ask: Callable[P, Ask[Page[T]]]) -> None:
+        self.ask = ask
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[T]]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.ask)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.stream(every(self.ask(*args, **kwargs), room.link.manners))
+
+        return call
+
+
+class Stream(Generic[P, T]):
+    """Events that go on by themselves over lost connections, which are told as Lost and Reattached."""
+
+    def __init__(self, following: Callable[P, Following[T]]) -> None:
+        self.ask = following
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[Heard[T]]]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[Heard[T]]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.ask)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.stream(follow(self.ask(*args, **kwargs), room.link.manners))
+
+        return call
+
+
+class Pieces(Generic[P]):
+    """A long answer, piece by piece."""
+
+    def __init__(self, ask: Callable[P, Ask[bytes]]) -> None:
+        self.ask = ask
+
+    @overload
+    def __get__(self, room: Blocking, kind: type[Any] | None = None) -> Callable[P, Generator[bytes]]: ...
+    @overload
+    def __get__(self, room: Awaiting, kind: type[Any] | None = None) -> Callable[P, AsyncGenerator[bytes]]: ...
+    def __get__(self, room: Blocking | Awaiting, kind: type[Any] | None = None) -> Callable[P, Any]:
+        """Bind it to a room."""
+
+        @functools.wraps(self.ask)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.link.stream(download(self.ask(*args, **kwargs), room.link.manners))
+
+        return call
