@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
@@ -154,7 +154,8 @@ class _Opened:
 
         self.close()
         try:
-            self._socket = self._closing.enter_context(connect(wanted.url, **wanted.options))
+            opening: AbstractContextManager[ClientConnection] = connect(wanted.url, **wanted.options)
+            self._socket = self._closing.enter_context(opening)
         except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
         return Reply(101, b"")
