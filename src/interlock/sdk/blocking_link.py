@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import httpx2
 
@@ -154,7 +154,7 @@ class _Opened:
 
         self.close()
         try:
-            opening: AbstractContextManager[ClientConnection] = connect(wanted.url, **wanted.options)
+            opening = cast("AbstractContextManager[ClientConnection]", connect(wanted.url, **wanted.options))
             self._socket = self._closing.enter_context(opening)
         except Exception as error:  # noqa: BLE001 - what a failed opening raises is many things, and none of ours
             return unopened(error)
