@@ -1,0 +1,247 @@
+"""When a conversation is compacted, and which of it (Z-2, Z-3).
+
+A plan says what is summarised, where what is kept begins, and which files the summary's part touched. It is made from
+the path to the leaf alone: whoever has the same path, settings and figures makes the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from interlock.session.file_operations import Files, files_of
+from interlock.session.tokens import Calibration, context_tokens, entry_tokens
+from interlock.session.tree import Tree
+
+WINDOW_SHARE = 4
+"""Neither the reserve nor the room before it for a memory flush takes more than this part of the window: a window
+smaller than the reserve would be compacted at every turn (Z-2)."""
+KEEP_SHARE = 2
+"""What is kept takes at most this part of what fits before a compaction, or the next turn would compact again."""
+MAX_SUMMARY_SHARE = 0.8
+"""Of the reserve: how long a summary may be (pi's figure)."""
+
+
+class Flush(msgspec.Struct, frozen=True, kw_only=True):
+    """`agents.defaults.compaction.memoryFlush` (Z-5); prompts None stand for the default ones."""
+
+    enabled: bool = True
+    soft_threshold_tokens: int = 4_000
+    prompt: str | None = None
+    system_prompt: str | None = None
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`compaction.*` and `agents.defaults.compaction.*` (Z-2), in tokens."""
+
+    enabled: bool = True
+    reserve_tokens: int = 16_384
+    keep_recent_tokens: int = 20_000
+    reserve_tokens_floor: int = 20_000
+    """Raises `reserve_tokens` only; 0 disables it."""
+    memory_flush: Flush = Flush()
+
+
+class Thresholds(NamedTuple):
+    """Sizes of the context in tokens. Past `flush` memory is written, past `compaction` the conversation is compacted;
+    `keep` of it stays, and a summary has at most `summary`."""
+
+    compaction: int
+    flush: int
+    keep: int
+    summary: int
+
+
+def reserve_tokens(settings: CompactionSettings, window: int) -> int:
+    """Room for the next prompt and answer: raised to the floor, and capped at a quarter of the window (Z-2)."""
+    return min(max(settings.reserve_tokens, settings.reserve_tokens_floor), max(window, 0) // WINDOW_SHARE)
+
+
+def thresholds(settings: CompactionSettings, window: int) -> Thresholds:
+    """The one place where both thresholds come from, so that a flush always stands before its compaction (Z-5)."""
+    reserve = reserve_tokens(settings, window)
+    compaction = max(window, 0) - reserve
+    soft = min(max(settings.memory_flush.soft_threshold_tokens, 0), max(window, 0) // WINDOW_SHARE)
+    keep = min(max(settings.keep_recent_tokens, 0), compaction // KEEP_SHARE)
+    return Thresholds(compaction, compaction - soft, keep, int(reserve * MAX_SUMMARY_SHARE))
+
+
+class Path:
+    """The entries from the root to the leaf. `ids` and `types` are at hand, an entry is read when it is asked for."""
+
+    def __init__(self, ids: Sequence[str], types: Sequence[str], entry: Callable[[int], Mapping[str, Any]]) -> None:
+        self.ids = ids
+        self.types = types
+        self.entry = entry
+
+    @classmethod
+    def of_entries(cls, entries: Sequence[Mapping[str, Any]]) -> Path:
+        """A path of entries that are all read."""
+        return cls([str(one.get("id")) for one in entries], [str(one.get("type")) for one in entries],
+                   entries.__getitem__)
+
+    @classmethod
+    def of_tree(cls, tree: Tree, leaf: int | None = None) -> Path:
+        """The path of a transcript to the entry at the place `leaf`, else to its leaf."""
+        places = tree.path(tree.leaf if leaf is None else leaf)
+        nodes = tree.nodes
+        return cls([nodes[place].id for place in places], [nodes[place].type for place in places],
+                   lambda at: tree.entry(places[at]))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a compaction does, as `control.session.compact` tells it: entries by id, sizes in tokens."""
+
+    entry_ids: list[str]
+    """What is summarised, in order; `turn_head` is the end of it."""
+    first_kept: str
+    turn_head: list[str] = []
+    """The head of the turn that the cut splits: summarised for itself, so that what is kept of the turn makes sense."""
+    previous_summary: str | None = None
+    """The summary of the compaction before, which the new one carries on."""
+    read_files: list[str] = []
+    modified_files: list[str] = []
+    tokens_before: int = 0
+    tokens_kept: int = 0
+    max_summary_tokens: int = 0
+
+
+class NothingToCompact(ValueError):
+    """There is nothing before what is kept; the sentence says so."""
+
+
+def plan(
+    path: Path, settings: CompactionSettings, window: int, *, calibration: Calibration | None = None,
+    tokens_before: int | None = None, keep_tokens: int | None = None,
+) -> Plan:
+    """Plan a compaction of the path (Z-3). `tokens_before` is what the context has by report, else it is estimated;
+    `keep_tokens` keeps less than the settings say. Raises NothingToCompact."""
+    calibration = calibration or Calibration()
+    limits = thresholds(settings, window)
+    keep = limits.keep if keep_tokens is None else min(keep_tokens, limits.keep)
+    begin = _begin(path)
+    cut = _cut(path, begin.at, keep, calibration)
+    if cut.at is None:
+        raise NothingToCompact(f"the conversation has about {cut.tokens} tokens since its last summary, and the last "
+                               f"{keep} are always kept")
+    head_at = _turn_start(path, begin.at, cut.at)
+    summarised = [at for at in range(begin.at, cut.at) if path.types[at] in CONTRIBUTING]
+    entries = [path.entry(at) for at in summarised if path.types[at] == "message"]
+    files = files_of(entries, begin.files)
+    before = tokens_before if tokens_before is not None else \
+        calibration.tokens(_estimate(path, begin.at)) + begin.summary_tokens
+    return Plan(
+        entry_ids=[path.ids[at] for at in summarised], first_kept=path.ids[cut.at],
+        turn_head=[path.ids[at] for at in summarised if at >= head_at], previous_summary=begin.summary,
+        read_files=files.read, modified_files=files.modified, tokens_before=before, tokens_kept=cut.tokens,
+        max_summary_tokens=limits.summary,
+    )
+
+
+def estimated_tokens(path: Path) -> int:
+    """Estimate the whole context of the path, without any calibration (X-1, Z-1)."""
+    begin = _begin(path)
+    return _estimate(path, begin.at) + begin.summary_tokens
+
+
+CONTRIBUTING = frozenset({"message", "custom_message", "branch_summary"})
+"""Types of the entries that are put before a model (X-1)."""
+_STARTS = frozenset({"custom_message", "branch_summary"})
+_CUT_ROLES = frozenset({"user", "assistant", "bashExecution", "custom", "branchSummary"})
+_START_ROLES = frozenset({"user", "bashExecution"})
+
+
+class _Begin(NamedTuple):
+    """Where what was not summarised yet begins, and what the compaction before leaves behind."""
+
+    at: int
+    summary: str | None
+    files: Files
+    summary_tokens: int
+
+
+class _Cut(NamedTuple):
+    """Place of the first entry that is kept, None where everything is; and the tokens from there on."""
+
+    at: int | None
+    tokens: int
+
+
+def _begin(path: Path) -> _Begin:
+    """A second compaction starts where the first one kept from: not behind it, or the kept tail were lost (Z-3)."""
+    last = next((at for at in range(len(path) - 1, -1, -1) if path.types[at] == "compaction"), None)
+    if last is None:
+        return _Begin(0, None, Files([], []), 0)
+    compaction = path.entry(last)
+    first, summary = compaction.get("firstKeptEntryId"), str(compaction.get("summary", ""))
+    begin = next((at for at in range(last) if path.ids[at] == first), last + 1)
+    return _Begin(begin, summary or None, Files.told(compaction.get("details")), entry_tokens(compaction))
+
+
+def _cut(path: Path, begin: int, keep: int, calibration: Calibration) -> _Cut:
+    """Walk back until `keep` is filled. A place where results behind it answer calls before it is no place to cut."""
+    open_results: set[str] = set()
+    found: _Cut | None = None
+    tokens = 0
+    first = next((at for at in range(begin, len(path)) if path.types[at] in CONTRIBUTING), len(path))
+    for at in range(len(path) - 1, begin - 1, -1):
+        if path.types[at] not in CONTRIBUTING:
+            continue
+        entry = path.entry(at)
+        tokens += calibration.tokens(entry_tokens(entry))
+        _follow(entry, open_results)
+        if not open_results and _may_cut(entry):
+            found = _Cut(at, tokens)
+        # Where one result alone is more than is kept, what called it is kept with it.
+        if tokens >= keep and found is not None and found.at is not None:
+            return found if found.at > first else _Cut(None, tokens)
+    return _Cut(None, tokens)
+
+
+def _follow(entry: Mapping[str, Any], open_results: set[str]) -> None:
+    message = _message(entry)
+    if message.get("role") == "toolResult":
+        open_results.add(str(message.get("toolCallId")))
+    elif open_results and message.get("role") == "assistant":
+        open_results.difference_update(call_ids(message))
+
+
+def call_ids(message: Mapping[str, Any]) -> list[str]:
+    """Ids of the tool calls in a message, in order."""
+    content = message.get("content")
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    return [str(cast("dict[str, Any]", part).get("id")) for part in parts
+            if isinstance(part, dict) and cast("dict[str, Any]", part).get("type") == "toolCall"]
+
+
+def _may_cut(entry: Mapping[str, Any]) -> bool:
+    return entry.get("type") in _STARTS or _message(entry).get("role") in _CUT_ROLES
+
+
+def _turn_start(path: Path, begin: int, cut: int) -> int:
+    """Where the turn begins that the cut splits; `cut` itself where it splits none."""
+    for at in range(cut, begin - 1, -1):
+        if path.types[at] in _STARTS:
+            return at
+        if path.types[at] == "message" and _message(path.entry(at)).get("role") in _START_ROLES:
+            return at
+    return cut
+
+
+def _message(entry: Mapping[str, Any]) -> dict[str, Any]:
+    message = entry.get("message")
+    return cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+
+
+def _estimate(path: Path, begin: int) -> int:
+    return sum(entry_tokens(path.entry(at)) for at in range(begin, len(path)) if path.types[at] in CONTRIBUTING)
+
+
+def measured(messages: Sequence[Mapping[str, Any]], calibration: Calibration) -> int:
+    """Tokens of a context that is at hand as messages, by what is known of its model."""
+    return calibration.context(context_tokens(messages))

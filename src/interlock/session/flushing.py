@@ -1,0 +1,57 @@
+"""Writing down what must last before a conversation is compacted (Z-5): when, with which words, and what it may do."""
+
+from __future__ import annotations
+
+import re
+
+from interlock.session.compaction_plan import CompactionSettings, Flush, thresholds
+from interlock.session.silence import TOKEN
+
+PROMPT = (
+    "Pre-compaction memory flush. Older parts of this conversation will soon be replaced by a summary. Write what must "
+    "last (decisions, facts, preferences, open tasks) to `memory/{date}.md` in your workspace: create it if it is not "
+    f"there, and append to what it holds. If there is nothing to keep, reply with {TOKEN}."
+)
+SYSTEM_PROMPT = (
+    "This is a silent turn before the conversation is compacted. Only files `memory/*.md` in your workspace can be "
+    f"written, everything else is denied; the user sees nothing of it. End with a reply that begins with {TOKEN}."
+)
+HINT = f"\n\nIf there is nothing to say to the user, begin your reply with {TOKEN}."
+"""What is added to a configured prompt that does not say it itself."""
+
+_MEMORY_FILE = re.compile(r"memory/[A-Za-z0-9_\-][A-Za-z0-9_.\- ]{0,200}\.md\Z")
+
+
+def prompt(settings: Flush, date: str) -> str:
+    """The flush turn's prompt; `date` is YYYY-MM-DD where the gateway stands, and stands for `{date}` in it."""
+    return _hinted(settings.prompt or PROMPT).replace("{date}", date)
+
+
+def system_prompt(settings: Flush, date: str) -> str:
+    """What is added to the agent's instructions for the flush turn."""
+    return _hinted(settings.system_prompt or SYSTEM_PROMPT).replace("{date}", date)
+
+
+def _hinted(text: str) -> str:
+    return text if TOKEN in text else text + HINT
+
+
+def flush_due(
+    settings: CompactionSettings, window: int, context_tokens: int, *, compactions: int, flushed_at: int | None,
+) -> bool:
+    """Whether memory is to be written now: past the soft threshold, and not yet since the last compaction.
+    `compactions` and `flushed_at` are `compactionCount` and `memoryFlushCompactionCount` of the session's entry."""
+    if not (settings.enabled and settings.memory_flush.enabled) or window <= 0:
+        return False
+    return context_tokens > thresholds(settings, window).flush and flushed_at != compactions
+
+
+def is_memory_file(path: str, workspace: str) -> bool:
+    """Whether a path that a tool was given is `memory/*.md` of the workspace: nothing above it, nothing below it."""
+    plain = path.replace("\\", "/")
+    root = workspace.replace("\\", "/").rstrip("/")
+    if root and plain.startswith(root + "/"):
+        plain = plain[len(root) + 1:]
+    while plain.startswith("./"):
+        plain = plain[2:]
+    return _MEMORY_FILE.match(plain) is not None and ".." not in plain

@@ -1,0 +1,172 @@
+"""How many tokens a text, a message, an entry has, where nobody tells (Z-1).
+
+An estimate weighs the bytes of the UTF-8 form by what they are: letters of a word are several to a token, digits and
+emoji are not, and a Hangul syllable is the better part of one. The weights lie a little above what a public tokenizer
+counts (tests/session/tokens), because too low a figure lets a request run over the model's window, and too high a one
+only compacts somewhat earlier. How far a session's own model is from that is learned from what it reports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+IMAGE_TOKENS = 1_600
+"""What an image counts, whatever its size: the data of it says nothing about its tokens."""
+MESSAGE_TOKENS = 4
+"""What stands around a message: who says it, where it begins and ends."""
+MAX_TOKENS = 100_000_000
+"""No estimate is larger: windows are far below it, and sums of them stay small integers."""
+
+LEAST_GROWTH = 256
+"""Between two reports a context must have grown by so many estimated tokens, or the two teach nothing."""
+FACTOR_LEAST, FACTOR_MOST = 0.9, 4.0
+"""A session's factor stays within these: below, a model that tells only new tokens would hide an overflow."""
+FACTOR_GAIN = 0.3
+"""How much of what one report teaches is taken at once."""
+
+_WEIGHTS: tuple[tuple[bytes, float], ...] = (
+    (bytes(range(0x61, 0x7B)), 0.24),  # a to z
+    (bytes(range(0x41, 0x5B)), 0.40),  # A to Z
+    (bytes(range(0x30, 0x3A)), 1.0),  # digits
+    (b" ", 0.05),  # a space joins the word behind it
+    (b"\t\n\r", 0.7),
+    (bytes(at for at in range(0x21, 0x7F) if not chr(at).isalnum()), 0.62),
+    (bytes(range(0xC2, 0xE0)), 0.7),  # first bytes: European and Middle Eastern letters,
+    (bytes(range(0xEA, 0xEE)), 0.76),  # Hangul,
+    (bytes(range(0xE3, 0xEA)), 1.1),  # Chinese characters and kana,
+    (bytes([0xE0, 0xE1, 0xE2, 0xEE, 0xEF]), 1.0),  # South Asian letters, signs, full-width forms,
+    (bytes(range(0xF0, 0xF5)), 4.0),  # emoji and what is rare
+)
+_DENSE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
+"""No word is so long: base64, hex, a minified file."""
+_DENSE_WEIGHT = 0.8
+
+_encode = msgspec.json.Encoder().encode
+
+
+def text_tokens(text: str) -> int:
+    """Estimate a text's tokens; 0 for an empty one. Not below the true count by more than 10 % (Z-1)."""
+    if not text:
+        return 0
+    return _data_tokens(text.encode("utf-8", "replace"))
+
+
+def _data_tokens(data: bytes) -> int:
+    found, sparse = 0.0, data
+    if len(data) >= 64 and _DENSE.search(data) is not None:
+        sparse = _DENSE.sub(b"", data)
+        found += (len(data) - len(sparse)) * _DENSE_WEIGHT
+    for kind, weight in _WEIGHTS:
+        # What is left without a kind of byte is shorter by its count: this runs at the speed of memory.
+        left = sparse.translate(None, kind)
+        found += (len(sparse) - len(left)) * weight
+        sparse = left
+        if not sparse:
+            break
+    return min(int(found) + 1, MAX_TOKENS)
+
+
+def message_tokens(message: Mapping[str, Any]) -> int:
+    """Estimate what a message of a context takes: `user`, `assistant`, `toolResult`, `bashExecution`, `custom`,
+    `branchSummary`, `compactionSummary` (sessions.md section 4). What is odd in it counts as its JSON."""
+    match message.get("role"):
+        case "bashExecution":
+            said = 0 if message.get("excludeFromContext") is True else \
+                text_tokens(f"{message.get('command', '')}\n{message.get('output', '')}")
+        case "branchSummary" | "compactionSummary":
+            said = text_tokens(str(message.get("summary", "")))
+        case _:
+            said = _content_tokens(message.get("content"))
+    return said + MESSAGE_TOKENS
+
+
+def entry_tokens(entry: Mapping[str, Any]) -> int:
+    """Estimate what an entry of a transcript takes in context: 0 for one that is not put before the model (X-1)."""
+    match entry.get("type"):
+        case "message":
+            message = entry.get("message")
+            return message_tokens(cast("dict[str, Any]", message)) if isinstance(message, dict) else 0
+        case "custom_message":
+            return _content_tokens(entry.get("content")) + MESSAGE_TOKENS
+        case "branch_summary" | "compaction" if entry.get("summary"):
+            return text_tokens(str(entry["summary"])) + MESSAGE_TOKENS
+        case _:
+            return 0
+
+
+def context_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
+    """Estimate a whole context."""
+    return sum(map(message_tokens, messages))
+
+
+def _content_tokens(content: Any) -> int:
+    if content is None:
+        return 0
+    if isinstance(content, str):
+        return text_tokens(content)
+    if not isinstance(content, list):
+        return text_tokens(_json(content))
+    return sum(map(_part_tokens, cast("list[Any]", content)))
+
+
+def _part_tokens(part: Any) -> int:
+    if not isinstance(part, dict):
+        return text_tokens(_json(part))
+    said = cast("dict[str, Any]", part)
+    match said.get("type"):
+        case "text":
+            return text_tokens(str(said.get("text", "")))
+        case "thinking":
+            return text_tokens(str(said.get("thinking", "")))
+        case "image":
+            return IMAGE_TOKENS
+        case "toolCall":
+            return text_tokens(f"{said.get('name', '')} {_json(said.get('arguments'))}") + MESSAGE_TOKENS
+        case _:
+            return text_tokens(_json(said))
+
+
+def _json(value: Any) -> str:
+    try:
+        return _encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """How a session's model counts, against the estimate: learned from how both grow between two reports, so that what
+    every request carries beside the conversation (instructions, tools) does not pass for long words."""
+
+    factor: float = 1.0
+    reported: int = 0
+    """Tokens of the context by the last report; 0 before the first, and after a compaction."""
+    estimated: int = 0
+    """What the same context was estimated at, without the factor."""
+
+    def tokens(self, estimated: int) -> int:
+        """Turn an estimate into tokens of this session's model."""
+        return min(round(estimated * self.factor), MAX_TOKENS)
+
+    def context(self, estimated: int) -> int:
+        """Tokens of the whole context, of which `estimated` is the estimate: the last report, and what has come since
+        then. Where the context has shrunk, or nothing was ever reported, the estimate alone counts."""
+        if not self.reported or estimated < self.estimated:
+            return self.tokens(estimated)
+        return min(self.reported + self.tokens(estimated - self.estimated), MAX_TOKENS)
+
+    def heard(self, estimated: int, reported: int) -> Calibration:
+        """Take a report of the context's tokens, beside its estimate. One that cannot be true is passed over."""
+        if reported <= 0 or estimated <= 0 or reported > MAX_TOKENS:
+            return self
+        factor, grown, told = self.factor, estimated - self.estimated, reported - self.reported
+        if self.reported and grown >= LEAST_GROWTH and told > 0:
+            factor += FACTOR_GAIN * (min(max(told / grown, FACTOR_LEAST), FACTOR_MOST) - factor)
+        return Calibration(min(max(factor, FACTOR_LEAST), FACTOR_MOST), reported, estimated)
+
+    def forgotten(self) -> Calibration:
+        """Keep the factor alone: after a compaction what was reported is of another context."""
+        return Calibration(self.factor)
