@@ -337,6 +337,20 @@ async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: 
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S1"]
 
 
+@pytest.mark.req("I-3")
+async def test_the_sessions_that_a_key_has_had_are_listed_newest_first(ledger: Ledger) -> None:
+    await put(ledger, PutSession(session("S1", created_ms=1)), PutSession(session("S2", created_ms=3)),
+              PutSession(session("S3", created_ms=3)), PutSession(session("X1", session_key="other", created_ms=9)),
+              PutSession(session("T1", tenant_id="t2", created_ms=9)))
+    assert [one.session_id for one in await ledger.key_sessions("t1", "k", 10)] == ["S3", "S2", "S1"]
+    assert [one.session_id for one in await ledger.key_sessions("t1", "k", 2)] == ["S3", "S2"]
+    # What an older one still does makes it no newer.
+    await put(ledger, PutSession(session("S1", created_ms=1, updated_ms=99, state="running")))
+    assert [one.session_id for one in await ledger.key_sessions("t1", "k", 10)] == ["S3", "S2", "S1"]
+    assert await ledger.key_sessions("t1", "none", 10) == []
+    assert [one.session_id for one in await ledger.key_sessions("t2", "k", 10)] == ["T1"]
+
+
 @pytest.mark.req("C-5")
 async def test_sessions_that_changed_at_once_are_each_on_one_page(ledger: Ledger) -> None:
     await put(ledger, *(PutSession(session(f"S{number}", updated_ms=7)) for number in range(5)))

@@ -152,3 +152,22 @@ async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: p
     assert await ledger.forget_session("old", BEFORE) == Forgotten(events=5, files=1, controls=1)
     assert len(groups) >= 4
     await ledger.close()
+
+
+@pytest.mark.req("N-1")
+async def test_the_current_sessions_of_an_agent_come_by_their_key_and_in_pages(ledger: Ledger) -> None:
+    def row(name: str, key: str, created_ms: int = 1, tenant_id: str = "t") -> PutSession:
+        return PutSession(SessionRecord(session_id=name, tenant_id=tenant_id, session_key=key, agent_id="shell",
+                                        runner_id="r", workspace="", state="idle", created_ms=created_ms, updated_ms=1,
+                                        deadline_ms=None, machine=b"{}", usage={}))
+
+    await ledger.commit(Batch([
+        row("1", "agent:shell:main"), row("2", "agent:shell:main", 2), row("3", "agent:shell:main", 2),
+        row("4", "agent:shell:dm:ann"), row("5", "agent:shell-2:main"), row("6", "agent:she:main"),
+        row("7", "agent:shell:zoe"), row("8", "agent:shell:main", 9, "other"),
+    ]))
+    assert [one.session_id for one in await ledger.current_sessions("t", "shell", "", 10)] == ["4", "3", "7"]
+    first = await ledger.current_sessions("t", "shell", "", 2)
+    assert [one.session_key for one in first] == ["agent:shell:dm:ann", "agent:shell:main"]
+    assert [one.session_id for one in await ledger.current_sessions("t", "shell", "agent:shell:main", 2)] == ["7"]
+    assert await ledger.current_sessions("t", "none", "", 2) == []

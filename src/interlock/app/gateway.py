@@ -18,6 +18,7 @@ from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
+from interlock.app.session_views import SessionViews
 from interlock.app.steady import STEADY_NAME, SteadyClock
 from interlock.app.webhooks import Ways, open_ways
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -130,6 +131,8 @@ class _Gateway:
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
                               self._transcripts, open_objects(state, config.objects, entropy), clock)
         self._engine.chats.settings = chat_settings(config)
+        self._views = SessionViews(state, self._engine, clock)
+        self._engine.lanes.watchers.append(self._views.watch)
         self._retention = Retention(ledger, self._engine.objects, clock)
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
@@ -174,9 +177,11 @@ class _Gateway:
             await self._engine.start()
             tune_collector()
             self._notifier.start()
+            self._views.start()
             await self._listen(ready, stopping)
         finally:
             await self._notifier.stop()
+            await self._views.stop()
             await self._engine.stop()
             if self._tracing is not None:
                 await asyncio.to_thread(self._tracing.end)

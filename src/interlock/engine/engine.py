@@ -50,6 +50,7 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 from interlock.session.entry import shown as shown_entry
+from interlock.session.store_view import Edit
 
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
@@ -278,6 +279,18 @@ class Engine:
         return await self._change_session(principal, session_id, "archive", remember, lambda lane: archiving.archive(
             lane, who_is(principal), reason))
 
+    async def take_edit(self, principal: Principal, edit: Edit) -> None:
+        """Take what a person changed in the view of an agent's sessions, in the key's session of today (N-1)."""
+        record = await self.ledger.session_by_key(principal.tenant_id, edit.key)
+        if record is None or (edit.deleted and record.session_id != edit.session_id):
+            raise Problem("Conflict", "its key has gone on to another session since")
+        if edit.deleted:
+            await self._change_session(principal, record.session_id, "archive", None, lambda lane: archiving.put_away(
+                lane, who_is(principal)))
+            return
+        await self._change_session(principal, record.session_id, "patch", None, lambda lane: entries.patch(
+            lane, who_is(principal), edit.wanted, keep_unknown=True))
+
     async def restore_session(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
         """Take an archived session back (V-2)."""
         return await self._change_session(principal, session_id, "restore", remember, lambda lane: archiving.restore(
@@ -291,7 +304,8 @@ class Engine:
                                           lambda lane: controlled.release_session(lane, who_is(principal), to))
 
     async def _change_session(
-        self, principal: Principal, session_id: str, verb: str, remember: Remember, change: Callable[[Lane], None]
+        self, principal: Principal, session_id: str, verb: str, remember: Remember | None,
+        change: Callable[[Lane], None],
     ) -> SessionRecord:
         record = await self._session(principal, session_id)
         shell = await self._shell(session_id)
@@ -300,7 +314,8 @@ class Engine:
             check_lane_verb(self.policy, lane, principal, verb)
             change(lane)
             changed = lane.snapshot().record
-            lane.out.writes.append(PutIdempotency(remember(changed)))
+            if remember is not None:
+                lane.out.writes.append(PutIdempotency(remember(changed)))
             return changed
 
         answer: SessionRecord = await shell.call(decide)

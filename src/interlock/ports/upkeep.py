@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from interlock.protocol.records import SessionRecord
+
 
 class Counts(NamedTuple):
     """How much of what a ledger has now, of all tenants together."""
@@ -60,6 +62,10 @@ class Upkeep(Protocol):
 
     async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
         """Forget questions to approvers that have ended and were made before an instant; with `dry` only count them."""
+        ...
+
+    async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
+        """The newest session of each key of an agent, by their key, those after one (N-1)."""
         ...
 
     async def named_objects(self) -> set[str]:

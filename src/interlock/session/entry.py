@@ -94,8 +94,17 @@ def patched(entry: Entry, wanted: Mapping[str, Any]) -> tuple[Entry, list[Change
 def with_unknown(entry: Entry, fields: Mapping[str, Any]) -> Entry:
     """Set what is not known, or take it away with None. Raises BadField where it is too much."""
     merged = {name: value for name, value in {**entry.unknown, **fields}.items() if value is not None}
-    if len(merged) > MAX_UNKNOWN_FIELDS or len(msgspec.json.encode(merged)) > MAX_UNKNOWN_BYTES:
-        raise BadField(next(iter(fields), ""), f"more unknown fields than are kept: {MAX_UNKNOWN_BYTES} bytes")
+    named = next(iter(fields), "")
+    try:
+        size = len(raw := msgspec.json.encode(merged))
+        comes_back = msgspec.json.decode(raw) == merged
+    except (ValueError, OverflowError, RecursionError, msgspec.DecodeError):
+        comes_back = False
+        size = 0
+    if not comes_back:  # Half a character, or a number of hundreds of digits: the row could not be read again.
+        raise BadField(named, "a value that JSON cannot carry")
+    if len(merged) > MAX_UNKNOWN_FIELDS or size > MAX_UNKNOWN_BYTES:
+        raise BadField(named, f"more than is kept of fields that are not known: {MAX_UNKNOWN_BYTES} bytes")
     return msgspec.structs.replace(entry, unknown=merged)
 
 

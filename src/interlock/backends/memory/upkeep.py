@@ -82,6 +82,15 @@ class MemoryUpkeep(Upkeep):
             del self._deliveries[key]
         return len(old)
 
+    async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
+        newest: dict[str, SessionRecord] = {}
+        for record in self._sessions.values():
+            if (record.tenant_id == tenant_id and record.session_key > after
+                    and record.session_key.startswith(f"agent:{agent_id}:")
+                    and newest.get(record.session_key, record).created_ms <= record.created_ms):
+                newest[record.session_key] = record
+        return [newest[key] for key in sorted(newest)[:limit]]
+
     async def named_objects(self) -> set[str]:
         named = {name for record in self._files.values() for name in record.objects}
         for record in self._sessions.values():

@@ -73,6 +73,13 @@ KEY_SESSIONS = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
 ORDER BY created_ms DESC, place DESC LIMIT ?
 """
+CURRENT_SESSIONS = f"""
+SELECT {SESSION_COLUMNS} FROM session AS s WHERE tenant_id = ? AND session_key > ? AND session_key < ?
+  AND NOT EXISTS (SELECT 1 FROM session AS later
+                  WHERE later.tenant_id = s.tenant_id AND later.session_key = s.session_key
+                    AND (later.created_ms, later.place) > (s.created_ms, s.place))
+ORDER BY session_key LIMIT ?
+"""
 SESSIONS = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND (updated_ms, session_id) < (?, ?)
 ORDER BY updated_ms DESC, session_id DESC LIMIT ?

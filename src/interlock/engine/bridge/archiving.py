@@ -8,6 +8,7 @@ from interlock.engine.bridge.canceling import close_session
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.ending import close_agent
 from interlock.engine.bridge.lane import Lane
+from interlock.protocol.problems import Problem
 
 
 def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
@@ -16,6 +17,15 @@ def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
     if lane.state.entry.archived_at is None:
         lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=lane.wall)
         lane.audit("session_change", who, {"fields": ["archivedAt"]}, personal={"reason": reason})
+
+
+def put_away(lane: Lane, who: dict[str, str]) -> None:
+    """Archive a session whose entry a person deleted. Raises Problem Conflict while it works: deleting a line of a file
+    ends nothing that runs (N-1)."""
+    if lane.commands:
+        raise Problem("Conflict", "it has work under way, so it stays",
+                      hint="End it with `interlock sessions archive`.")
+    archive(lane, who, "its entry was deleted")
 
 
 def restore(lane: Lane, who: dict[str, str]) -> None:

@@ -1,0 +1,274 @@
+"""Keeps `sessions.json` of each agent: written from the rows, read back where a person has edited it (N-1).
+
+It is written at most once a second and for at most 2 % of the time, on a thread, from pages of rows: an update of a
+session only marks its agent, and costs the same whether there are a hundred sessions or a hundred thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError as NeverRead
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from interlock.backends.jsonl.view_files import NAME, Seen, Unreadable, ViewFile
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.engine import Engine
+from interlock.engine.view_rows import view_row
+from interlock.gateway.credentials import OWNER_TENANT
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import AGENT_ID
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal
+from interlock.protocol.resources import Actor
+from interlock.session.store_view import BadView, Differences, differences, read_view, written
+
+TICK_S = 1.0
+"""Files are looked at this often, and written this often at most."""
+REST = 49
+"""For each second of writing so many of rest: at most 2 % of the time."""
+EASE = 9
+"""After each page the thread lets go for so many times as long as it took: who waits for a frame's acknowledgement
+must not wait for the view."""
+PAGE_ROWS = 100
+LAST_S = 0.5
+"""A view that takes longer to write is not written once more at the end; it is at the next start."""
+TOLD = 20
+"""So many sentences of one text are logged, and how many more there are."""
+EDITOR = Principal(tenant_id=OWNER_TENANT, actor=Actor(type="user", id=NAME), role="owner", key_id="")
+"""Who may write in the state directory owns the gateway; the audit log says that it came by the file."""
+
+log = structlog.get_logger("interlock.sessions")
+
+
+class _Agent(msgspec.Struct):
+    """The view of one agent as far as it is known."""
+
+    file: ViewFile
+    known: Seen | None = None
+    """The state of the file whose text is taken, or was written here."""
+    pending: Seen | None = None
+    """Another state that was seen once: an editor may still be writing."""
+    is_new: bool = True
+
+
+class _Taken(NamedTuple):
+    text: bytes
+    found: Differences | None
+    """None where the text is what was written."""
+
+
+class SessionViews:
+    """One task and, while it writes, one thread. `watch` is shown every decision of every lane."""
+
+    def __init__(self, state: Path, engine: Engine, clock: Clock,
+                 stopwatch: Callable[[], float] = time.monotonic) -> None:
+        """`stopwatch` gives seconds: it measures what writing takes."""
+        self._root = state / "agents"
+        self._engine = engine
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._agents: dict[str, _Agent] = {}
+        self._dirty: set[str] = set()
+        self._stopping = asyncio.Event()
+        self._hurry = threading.Event()
+        self._rest_until_ms = 0.0
+        self._spent_s = 0.0
+        self._trouble = ""
+        self._task: asyncio.Task[None] | None = None
+
+    def watch(self, lane: Lane) -> None:
+        """Note that a session has changed. Costs the same however many there are."""
+        if lane.out.writes and lane.state.tenant_id == OWNER_TENANT:
+            self._dirty.add(lane.state.agent_id)
+
+    def start(self) -> None:
+        """Begin with what an earlier gateway left, and what was edited since."""
+        self._task = asyncio.create_task(self._run(), name="session views")
+
+    async def stop(self) -> None:
+        """Write what is not written yet, unless that takes long, and end."""
+        self._stopping.set()
+        self._hurry.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    async def look(self) -> None:
+        """Read back what was edited, and write what is due: what is done each second."""
+        for agent_id in [*self._agents]:
+            await self._look(agent_id, self._agents[agent_id])
+        if self._dirty and self._clock.monotonic_ms() >= self._rest_until_ms:
+            await self._write()
+
+    async def find(self) -> None:
+        """Find the views that are there: what was edited while no gateway ran is taken by the next look."""
+        for agent_id in await asyncio.to_thread(self._found):
+            self._dirty.add(agent_id)
+            self._agents[agent_id] = self._agent(agent_id)
+
+    async def _run(self) -> None:
+        await self.find()
+        while not self._stopping.is_set():
+            await self._guarded()
+            try:
+                await asyncio.wait_for(self._stopping.wait(), TICK_S)
+            except TimeoutError:
+                continue
+        if self._spent_s <= LAST_S:
+            self._rest_until_ms = 0.0
+            await self._guarded()
+
+    async def _guarded(self) -> None:
+        """The view is a convenience: what fails of it is said once, tried again, and stops nothing else."""
+        try:
+            await self.look()
+            self._trouble = ""
+        except (OSError, LedgerError, Problem, NeverRead) as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("sessions.json could not be kept; it is tried again", error=str(error))
+            self._rest_until_ms = self._clock.monotonic_ms() + TICK_S * 1000
+
+    def _found(self) -> list[str]:
+        if not self._root.is_dir():
+            return []
+        return sorted(path.name for path in self._root.iterdir()
+                      if AGENT_ID.fullmatch(path.name) and (path / "sessions").is_dir())
+
+    def _agent(self, agent_id: str) -> _Agent:
+        return _Agent(ViewFile(self._root / agent_id / "sessions"))
+
+    # --- reading back ---
+    async def _look(self, agent_id: str, agent: _Agent) -> None:
+        seen = await asyncio.to_thread(agent.file.look)
+        if seen == agent.known and not agent.is_new:
+            agent.pending = None
+        elif seen is None:
+            agent.known, agent.is_new = None, False
+            self._dirty.add(agent_id)  # Who deletes it loses nothing.
+        elif agent.is_new or seen == agent.pending:
+            await self._take(agent_id, agent, seen)
+            agent.is_new = False
+        else:
+            agent.pending = seen
+
+    async def _take(self, agent_id: str, agent: _Agent, seen: Seen) -> None:
+        try:
+            taken = await asyncio.to_thread(_compared, agent.file)
+        except FileNotFoundError:
+            return  # It went while it was read: the next look finds that.
+        except (BadView, Unreadable) as bad:
+            aside = await asyncio.to_thread(agent.file.set_aside, iso(self._clock.now_ms()).replace(":", "-"))
+            agent.known = None
+            self._dirty.add(agent_id)
+            log.warning(f"{NAME} cannot be read: {bad}. It changed nothing, and is kept beside it.",
+                        agent_id=agent_id, kept=str(aside))
+            return
+        if taken.found is not None:
+            if agent.file.look() != seen:
+                return  # It is still being written.
+            await self._apply(agent_id, taken.found)
+            await asyncio.to_thread(agent.file.take, taken.text)
+            self._dirty.add(agent_id)
+        agent.known = seen
+
+    async def _apply(self, agent_id: str, found: Differences) -> None:
+        refused = [*found.refused]
+        taken = 0
+        for edit in found.edits:
+            try:
+                await self._engine.take_edit(EDITOR, edit)
+                taken += 1
+            except Problem as problem:
+                if problem.code == "Unavailable":
+                    raise  # Nothing is wrong with the text: it is taken at the next look.
+                refused.append(f"{edit.key}: {problem.detail}")
+        if taken:
+            log.info(f"{NAME} was edited", agent_id=agent_id, entries=taken)
+        if refused:
+            more = f" ({len(refused) - TOLD} more)" if len(refused) > TOLD else ""
+            log.warning(f"not everything in {NAME} was taken{more}", agent_id=agent_id, sentences=refused[:TOLD])
+
+    # --- writing ---
+    async def _write(self) -> None:
+        waiting, self._dirty = self._dirty, set()
+        spent_s = 0.0
+        try:
+            while waiting:
+                agent_id = waiting.pop()
+                agent = self._agents.setdefault(agent_id, self._agent(agent_id))
+                waiting.add(agent_id)
+                if agent.is_new or agent.file.look() != agent.known:
+                    await self._look(agent_id, agent)  # A person's text is read before it is written over.
+                if not agent.is_new and agent.pending is None:
+                    spent_s += await self._write_one(agent_id, agent)
+                else:
+                    self._dirty.add(agent_id)
+                waiting.discard(agent_id)
+        finally:
+            self._dirty |= waiting
+            self._spent_s = spent_s
+            self._rest_until_ms = self._clock.monotonic_ms() + max(TICK_S, REST * spent_s) * 1000
+
+    async def _write_one(self, agent_id: str, agent: _Agent) -> float:
+        pages = _Pages(self._engine, agent_id, asyncio.get_running_loop(), self._hurry,
+                       self._stopwatch)
+        began = self._stopwatch()
+        seen = await asyncio.to_thread(agent.file.write, written(pages), agent.known)
+        if seen is None:
+            self._dirty.add(agent_id)
+        else:
+            agent.known = seen
+        return self._stopwatch() - began - pages.waited_s
+
+
+class _Pages:
+    """The entries of one agent, page by page, for a thread that writes them."""
+
+    def __init__(self, engine: Engine, agent_id: str, loop: asyncio.AbstractEventLoop, hurry: threading.Event,
+                 stopwatch: Callable[[], float]) -> None:
+        self._engine = engine
+        self._agent_id = agent_id
+        self._loop = loop
+        self._hurry = hurry
+        self._stopwatch = stopwatch
+        self.waited_s = 0.0
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        after = ""
+        while True:
+            began = self._stopwatch()
+            asked = asyncio.run_coroutine_threadsafe(
+                self._engine.ledger.current_sessions(OWNER_TENANT, self._agent_id, after, PAGE_ROWS), self._loop)
+            records = asked.result()
+            read = self._stopwatch()
+            yield from filter(None, map(view_row, records))
+            if len(records) < PAGE_ROWS:
+                return
+            after = records[-1].session_key
+            done = self._stopwatch()
+            self._hurry.wait(EASE * (done - read))
+            self.waited_s += (read - began) + (self._stopwatch() - done)
+
+
+def _compared(file: ViewFile) -> _Taken:
+    """Hold what lies there to what was written. Raises BadView, Unreadable, OSError."""
+    text = file.read()
+    last = file.last()
+    if text in last:
+        return _Taken(text, None)
+    after = read_view(text)
+    if not last:
+        raise BadView("nobody knows what was written here before, so that nothing can be called an edit")
+    # Where a crash left two, the nearer one is what the person had before them.
+    return _Taken(text, min((differences(read_view(one), after) for one in last),
+                            key=lambda found: len(found.edits) + len(found.refused)))

@@ -1,0 +1,122 @@
+"""`sessions.json` on disk: written whole, read back when somebody else wrote it, set aside where it is no view (N-1).
+
+Beside the file lies a copy of what was last written, to which a person's text is held: so an edit made while no gateway
+ran is found too. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from interlock.backends.jsonl.publishing import MODE, sync_directory
+from interlock.session.store_view import VIEW_MAX_BYTES
+
+NAME = "sessions.json"
+WRITTEN = ".sessions.json.written"
+"""What was last written, or last read: a person's text is held to it."""
+ASIDE_NAMES = 100
+"""Texts that may be set aside within one second."""
+
+
+class Unreadable(Exception):
+    """What lies there is no text that may be read: one sentence without its full stop."""
+
+
+class Seen(NamedTuple):
+    """What tells one state of a file from another."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+class ViewFile:
+    """The view of one agent, in the directory of its sessions."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / NAME
+        self._written = directory / WRITTEN
+        self._draft = directory / f".{NAME}.new"
+        self._copy = directory / f"{WRITTEN}.new"
+
+    def look(self) -> Seen | None:
+        """What lies there now; None where nothing does. A link is looked at itself, not at what it leads to."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return Seen(found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def read(self) -> bytes:
+        """Read it. Raises Unreadable for what is no plain file, or too large; FileNotFoundError."""
+        return _read(self.path)
+
+    def last(self) -> list[bytes]:
+        """What was written last: one text, two where it ended in the middle of writing, none where nobody knows."""
+        found: list[bytes] = []
+        for path in (self._copy, self._written):
+            with suppress(OSError, Unreadable):
+                found.append(_read(path))
+        return found
+
+    def write(self, pieces: Iterable[bytes], known: Seen | None) -> Seen | None:
+        """Write it anew, so that it is there whole or as it was (temp file, fsync, rename, 0600). None, and nothing is
+        changed, where somebody else has written it since it was `known`. Raises OSError."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _fresh(self._draft) as draft, _fresh(self._copy) as copy:
+            for piece in pieces:
+                draft.write(piece)
+                copy.write(piece)
+            for file in (draft, copy):
+                file.flush()
+                os.fsync(file.fileno())
+        if self.look() != known:
+            self._draft.unlink()
+            self._copy.unlink()
+            return None
+        self._draft.replace(self.path)
+        # A crash between the two leaves both copies, and `last` gives both.
+        self._copy.replace(self._written)
+        sync_directory(self.path.parent)
+        return self.look()
+
+    def take(self, text: bytes) -> None:
+        """Remember a person's text as what is known: what was taken from it is not taken twice. Raises OSError."""
+        with _fresh(self._copy) as copy:
+            copy.write(text)
+            copy.flush()
+            os.fsync(copy.fileno())
+        self._copy.replace(self._written)
+        sync_directory(self.path.parent)
+
+    def set_aside(self, at: str) -> Path:
+        """Move what lies there out of the way, untouched. Raises OSError."""
+        for number in range(ASIDE_NAMES):
+            aside = self.path.with_name(f"{NAME}.bad-{at}" + (f"-{number}" if number else ""))
+            if not os.path.lexists(aside):
+                self.path.rename(aside)
+                return aside
+        raise FileExistsError(f"{ASIDE_NAMES} texts are set aside of {at} already")
+
+
+def _fresh(path: Path) -> BinaryIO:
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE), "wb")
+
+
+def _read(path: Path) -> bytes:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise Unreadable("it is a link, and links are not followed")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("it is no plain file")
+    if found.st_size > VIEW_MAX_BYTES:
+        raise Unreadable(f"it is larger than {VIEW_MAX_BYTES} bytes")
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        return file.read(VIEW_MAX_BYTES + 1)

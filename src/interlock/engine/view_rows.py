@@ -1,0 +1,32 @@
+"""Rows of the ledger as `sessions.json` shows them (N-1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.records import SessionRecord
+from interlock.session.entry import Entry
+from interlock.session.store_view import Counted, view_entry
+
+
+class _Kept(msgspec.Struct):
+    """What the view needs of a lane's state; the rest is passed over unread."""
+
+    entry: Entry = Entry()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context_tokens: int | None = None
+
+
+_kept = msgspec.json.Decoder(_Kept)
+
+
+def view_row(record: SessionRecord) -> tuple[str, dict[str, Any]] | None:
+    """Give a session's key and its entry in the view; None for one that was put away."""
+    kept = _kept.decode(record.machine)
+    if kept.entry.archived_at is not None:
+        return None
+    counted = Counted(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens, kept.context_tokens)
+    return record.session_key, view_entry(kept.entry, counted)
