@@ -114,6 +114,8 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
          ("interlock sessions reset agent:claude:main",)),
     Verb("set", "interlock.cli.session_lives:set_", "Set what a session's key carries: model, thinking, label.",
          ("interlock sessions set @last model=opus thinking=high", "interlock sessions set @last label=")),
+    Verb("edit", "interlock.cli.session_editing:edit", "Edit what an agent's sessions carry, in your editor.",
+         ("interlock sessions edit", "interlock sessions edit claude")),
     Verb("history", "interlock.cli.session_lives:history", "List the sessions that a key has had.",
          ("interlock sessions history agent:claude:main",)),
     Verb("archive", "interlock.cli.session_lives:archive", "End a session's work and put it away.",

@@ -268,9 +268,9 @@ class Engine:
     async def patch_session(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
     ) -> SessionRecord:
-        """Set fields of a session's entry by their names in I-4; None clears one (V-2)."""
+        """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
         return await self._change_session(principal, session_id, "patch", remember, lambda lane: entries.patch(
-            lane, who_is(principal), wanted))
+            lane, who_is(principal), wanted, keep_unknown=True))
 
     async def archive_session(
         self, principal: Principal, session_id: str, reason: str, remember: Remember

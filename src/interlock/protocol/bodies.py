@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -64,6 +64,8 @@ class EntryBody(Body, frozen=True, kw_only=True, rename=_stored):
     room: EntryText = msgspec.UNSET
     space: EntryText = msgspec.UNSET
     display_name: EntryText = msgspec.UNSET
+    unknown_fields: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Fields of other programs, which are kept and not interpreted; null takes one away."""
     idempotency_key: str | None = None
 
 

@@ -174,11 +174,16 @@ _OWN = frozenset({"sessionId", "updatedAt", "sessionFile", "inputTokens", "outpu
                   "contextTokens", "archivedAt"})
 
 
+def is_the_entrys(name: str) -> bool:
+    """Whether a field says something here, so that no other program's can have its name."""
+    return name in _OWN or is_known(name)
+
+
 def _refusal(name: str, value: Any) -> str | None:
     """Why a field cannot be set so; None where it can."""
     if name == "archivedAt":
         return "`interlock sessions archive` puts a session away"
-    if name in _OWN or (is_known(name) and name not in EDITABLE):
+    if is_the_entrys(name) and name not in EDITABLE:
         return "the gateway counts it itself"
     try:
         if is_known(name):

@@ -46,6 +46,19 @@ async def test_fields_are_set_and_cleared_one_by_one_and_shown() -> None:
         assert ("label" in entry, entry["modelOverride"], entry["provider"]) == (False, "opus", "telegram")
 
 
+@pytest.mark.req("I-4")
+async def test_fields_of_other_programs_are_kept_and_none_of_them_stands_for_one_of_ours() -> None:
+    async with running(60, desk=EngineDesk(Room())) as gateway:
+        session_id = await begun(gateway)
+        await patch(gateway, session_id, label="work", unknownFields={"theirs": {"a": [1, None]}})
+        told = await patch(gateway, session_id, thinkingLevel="high")
+        assert (told.json()["entry"]["theirs"], told.json()["entry"]["label"]) == ({"a": [1, None]}, "work")
+        for name in ("label", "inputTokens", "sessionId", "sessionStartedAt"):
+            told = await patch(gateway, session_id, unknownFields={name: 1})
+            assert (told.status_code, told.json()["code"]) == (400, "InvalidPayload"), told.text
+        assert "theirs" not in (await patch(gateway, session_id, unknownFields={"theirs": None})).json()["entry"]
+
+
 @pytest.mark.req("V-2")
 async def test_what_cannot_be_set_is_refused_by_its_name_and_nothing_changes() -> None:
     async with running(60, desk=EngineDesk(Room())) as gateway:

@@ -15,9 +15,11 @@ from interlock.gateway.rest.sessions import change, find_session
 from interlock.protocol.answers import SessionHistory
 from interlock.protocol.bodies import ArchiveBody, EntryBody, RestoreBody, StartOverBody
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Session
+from interlock.session.entry import is_known
+from interlock.session.store_view import is_the_entrys
 
 
 async def patch(call: Call) -> ASGIApp:
@@ -25,7 +27,13 @@ async def patch(call: Call) -> ASGIApp:
     body, desk = call.body, call.front.desk
     assert isinstance(body, EntryBody)
     wanted: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(body).items()
-                              if name != "idempotency_key"}
+                              if name not in ("idempotency_key", "unknownFields")}
+    others = body.unknown_fields or {}
+    for name in others:
+        if is_the_entrys(name):
+            raise Problem("InvalidPayload", f"/unknownFields/{name}: is a field of the entry itself",
+                          errors=(Place(f"/unknownFields/{name}", "is a field of the entry itself"),))
+    wanted |= others
     answer = await change(call, lambda session_id, remember: desk.patch_session(
         call.principal, session_id, wanted, remember))
     _check(await _kept(call), wanted)
@@ -85,7 +93,7 @@ async def _kept(call: Call) -> Mapping[str, Any]:
 
 def _check(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     for name, value in wanted.items():
-        if kept.get(name) != (value.strip() if isinstance(value, str) else value):
+        if kept.get(name) != (value.strip() if isinstance(value, str) and is_known(name) else value):
             raise Problem("InternalError", f"{name} was not set")
 
 
