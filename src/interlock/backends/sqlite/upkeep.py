@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interlock.backends.sqlite import queries, rows
+from interlock.backends import rows
+from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.readers import Readers
 from interlock.backends.sqlite.transaction import Transaction
