@@ -80,7 +80,8 @@ def test_the_shipped_default(subject: Subject, effect: str) -> None:
 )
 def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
     rule = msgspec.convert({"name": "r", "effect": "allow", **fields}, Rule)
-    assert rule.matches(subject) is holds
+    assert (rule.missed(subject) is None) is holds
+    assert (Policy([rule]).decide(subject).rule == rule.name) is holds
 
 
 @pytest.mark.req("P-1")
@@ -95,7 +96,8 @@ def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: 
 )
 def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
     rule = msgspec.convert({"name": "r", "effect": "deny", **fields}, Rule)
-    assert rule.matches(subject) is holds
+    assert (rule.missed(subject) is None) is holds
+    assert (Policy([rule]).decide(subject).rule == rule.name) is holds
 
 
 @pytest.mark.req("P-1")

@@ -10,13 +10,13 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from interlock.command.globs import any_glob, fits_glob, is_one_of, path_glob
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
 
 Door = Literal["command", "tool"]
@@ -156,10 +156,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self.signed,
         )
 
-    def matches(self, subject: Subject) -> bool:
-        """Tell whether every match field that is set holds."""
-        return self.missed(subject) is None
-
     def missed(self, subject: Subject) -> str | None:
         """Name the first match field that does not hold, None where all do."""
         for name, fits in _MATCHES:
@@ -197,7 +193,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return True
         patterns = [self.path] if isinstance(self.path, str) else self.path
         strict = self.effect == "allow"
-        fits = [any(_glob(pattern, not strict).fullmatch(posixpath.normpath(path)) for pattern in patterns)
+        fits = [any(path_glob(pattern, not strict).fullmatch(posixpath.normpath(path)) for pattern in patterns)
                 for path in paths]
         return bool(fits) and (all(fits) if strict else any(fits))
 
@@ -207,14 +203,14 @@ _MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
     ("door", lambda rule, subject: rule.door is None or rule.door == subject.door),
     ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),
     ("permission", lambda rule, subject: rule.permission is None or rule.permission == subject.permission),
-    ("type", lambda rule, subject: _is_one_of(rule.type, subject.command_type)),
-    ("origin", lambda rule, subject: _is_one_of(rule.origin, subject.origin)),
-    ("agent", lambda rule, subject: _fits_glob(rule.agent, subject.agent_id)),
-    ("tool", lambda rule, subject: _fits_glob(rule.tool, subject.tool_name)),
-    ("kind", lambda rule, subject: _fits_glob(rule.kind, subject.tool_kind)),
+    ("type", lambda rule, subject: is_one_of(rule.type, subject.command_type)),
+    ("origin", lambda rule, subject: is_one_of(rule.origin, subject.origin)),
+    ("agent", lambda rule, subject: fits_glob(rule.agent, subject.agent_id)),
+    ("tool", lambda rule, subject: fits_glob(rule.tool, subject.tool_name)),
+    ("kind", lambda rule, subject: fits_glob(rule.kind, subject.tool_kind)),
     ("cost_over", lambda rule, subject: rule.fits_cost(subject.cost_usd)),
     ("hours", lambda rule, subject: rule.fits_hours(subject.at_ms)),
-    ("command_line", lambda rule, subject: _is_one_of(rule.command_line, subject.command_line)),
+    ("command_line", lambda rule, subject: is_one_of(rule.command_line, subject.command_line)),
     ("command", lambda rule, subject: rule.fits_command(subject.command_line)),
     ("path", lambda rule, subject: rule.fits_paths(subject.paths)),
     ("digest", lambda rule, subject: rule.digest is None or rule.digest == subject.digest),
@@ -253,39 +249,6 @@ def _check_zone(zone: str) -> None:
         raise ValueError(f'zone: there is no time zone "{zone}" on this machine') from None
 
 
-def _is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
-    if wanted is None:
-        return True
-    return value == wanted if isinstance(wanted, str) else value in wanted
-
-
-def _fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
-    if wanted is None:
-        return True
-    if value is None:
-        return False
-    return any(fnmatchcase(value, pattern) for pattern in ([wanted] if isinstance(wanted, str) else wanted))
-
-
-@lru_cache(maxsize=512)
-def _glob(pattern: str, any_depth: bool) -> re.Pattern[str]:
-    parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        if pattern.startswith("**/", at):
-            parts.append("(?:.*/)?")
-            at += 3
-        elif pattern.startswith("**", at):
-            parts.append(".*")
-            at += 2
-        else:
-            char = pattern[at]
-            parts.append("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char))
-            at += 1
-    lead = "(?:.*/)?" if any_depth and not pattern.startswith("/") else ""
-    return re.compile(lead + "".join(parts), re.DOTALL)
-
-
 SHIPPED: tuple[Rule, ...] = (
     Rule(name="memory flush writes memory", effect="allow", door="tool", origin="flush", kind="edit",
          path="memory/*.md"),
@@ -306,6 +269,35 @@ ASK_BEFORE_TOOL = Verdict("ask", "ask before a tool")
 READ_KINDS = frozenset({"read", "search"})
 
 
+_Ready = tuple[tuple[Callable[[Subject], bool], ...], Verdict]
+"""A rule as decisions ask it: its match fields that are set, but for `door`, and what it says."""
+
+
+def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
+    return [(tuple(_field(rule, name, fits) for name, fits in _MATCHES
+                   if name != "door" and getattr(rule, name) is not None), rule.verdict())
+            for rule in rules if rule.door in (None, door)]
+
+
+def _field(rule: Rule, name: str, fits: Callable[[Rule, Subject], bool]) -> Callable[[Subject], bool]:
+    value_of = _GLOBS.get(name)
+    if value_of is None:
+        return partial(fits, rule)
+    pattern = any_glob(getattr(rule, name))
+
+    def matches(subject: Subject) -> bool:
+        value = value_of(subject)
+        return value is not None and pattern.match(value) is not None
+
+    return matches
+
+
+_GLOBS: dict[str, Callable[[Subject], str | None]] = {
+    "agent": lambda subject: subject.agent_id, "tool": lambda subject: subject.tool_name,
+    "kind": lambda subject: subject.tool_kind,
+}
+
+
 class Policy:
     """The rules in force. Order: the config's denials and quorums, remembered rules, the rest of the config, and
     then the shipped default (P-1)."""
@@ -317,6 +309,7 @@ class Policy:
             *(("remembered", rule) for rule in remembered),
             *(("config", rule) for rule in self._config if not _goes_first(rule)),
         )
+        self._by_door = {door: _ready(self.rules, door) for door in get_args(Door)}
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -333,12 +326,7 @@ class Policy:
 
     def decide(self, subject: Subject) -> Verdict:
         """Say what the first matching rule says. A flush never asks a person: where it would, it is denied (Z-5)."""
-        for _, rule in self._ordered:
-            if rule.missed(subject) is None:
-                verdict = rule.verdict()
-                break
-        else:
-            verdict = _shipped(subject)
+        verdict = _first(self._by_door[subject.door], subject) or _shipped(subject)
         if subject.origin == "flush" and verdict.effect == "ask":
             return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
         return verdict
@@ -361,10 +349,23 @@ def _goes_first(rule: Rule) -> bool:
     )
 
 
+def _first(rules: Iterable[_Ready], subject: Subject) -> Verdict | None:
+    for fields, verdict in rules:
+        for fits in fields:
+            if not fits(subject):
+                break
+        else:
+            return verdict
+    return None
+
+
+_SHIPPED_BY_DOOR = {door: _ready(SHIPPED, door) for door in get_args(Door)}
+
+
 def _shipped(subject: Subject) -> Verdict:
-    for rule in SHIPPED:
-        if rule.matches(subject):
-            return rule.verdict()
+    verdict = _first(_SHIPPED_BY_DOOR[subject.door], subject)
+    if verdict is not None:
+        return verdict
     if subject.tool_name is not None and subject.tool_name in subject.allowed_tools:
         return NAMED_BY_COMMAND
     if subject.trusted_kinds and subject.tool_kind in READ_KINDS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
+_PAIR_SHIFTS = tuple(range(120, -1, -10))
 
 _TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
 
@@ -15,7 +17,7 @@ AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 def ulid(at_ms: int, entropy: bytes) -> str:
     """Write a ULID from milliseconds and 10 random bytes: sorts by time."""
     value = (at_ms << 80) | int.from_bytes(entropy[:10], "big")
-    return "".join(_CROCKFORD[(value >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in _PAIR_SHIFTS])
 
 
 def crockford(entropy: bytes, length: int) -> str:

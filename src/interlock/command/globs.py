@@ -1,0 +1,51 @@
+"""How a policy's words are held against a value: one of several, a glob, a path's glob."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase, translate
+from functools import lru_cache
+
+
+def is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
+    """Whether a value is the one that is named, or among those that are; None names all."""
+    if wanted is None:
+        return True
+    return value == wanted if isinstance(wanted, str) else value in wanted
+
+
+def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
+    """Whether a value fits one of the globs; None fits all, also where there is no value."""
+    if wanted is None:
+        return True
+    if value is None:
+        return False
+    if isinstance(wanted, str):
+        return fnmatchcase(value, wanted)
+    return any(fnmatchcase(value, pattern) for pattern in wanted)
+
+
+@lru_cache(maxsize=512)
+def path_glob(pattern: str, any_depth: bool) -> re.Pattern[str]:
+    """A path's glob: `*` and `?` stay inside one directory, `**` does not."""
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            parts.append("(?:.*/)?")
+            at += 3
+        elif pattern.startswith("**", at):
+            parts.append(".*")
+            at += 2
+        else:
+            char = pattern[at]
+            parts.append("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char))
+            at += 1
+    lead = "(?:.*/)?" if any_depth and not pattern.startswith("/") else ""
+    return re.compile(lead + "".join(parts), re.DOTALL)
+
+
+def any_glob(wanted: str | Sequence[str]) -> re.Pattern[str]:
+    """One expression for all of the globs, as `fits_glob` reads them; it fits nothing where there is none."""
+    return re.compile("|".join(translate(one) for one in ([wanted] if isinstance(wanted, str) else wanted)) or "(?!)")
