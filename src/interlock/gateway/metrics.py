@@ -53,6 +53,7 @@ class Metrics:
         self._records = counter("audit_records", "Audit records that lanes wrote.")
         self._refused = counter("requests_refused", "Refusals by their code.", "code")
         self._requests = counter("http_requests", "Requests that were answered.", "method", "status")
+        self._answered: dict[tuple[str, int], Counter] = {}
         self._commits = histogram("ledger_commit_seconds", "One transaction of the ledger, to the disk.",
                                   COMMIT_BUCKETS_S)
         self._groups = histogram("ledger_group_batches", "Batches that one transaction took.", GROUP_BUCKETS)
@@ -132,7 +133,11 @@ class Metrics:
 
     def answered(self, method: str, status: int) -> None:
         """A request was answered."""
-        self._requests.labels(method if method in METHODS else "other", f"{status // 100}xx").inc()
+        place = (method if method in METHODS else "other", status // 100)
+        counted = self._answered.get(place)
+        if counted is None:
+            counted = self._answered[place] = self._requests.labels(place[0], f"{place[1]}xx")
+        counted.inc()
 
     # --- when somebody looks ---
     def set_counts(self, counts: Counts) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from interlock.config import GatewaySection
 from interlock.gateway.rest.guard import Headers, values
 from interlock.protocol.problems import Problem
 
+ADDRESSES_KEPT = 1_024
+"""Addresses that were read last: the same few ask again and again."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -88,6 +91,7 @@ class Peers:
         return source
 
 
+@lru_cache(ADDRESSES_KEPT)
 def _address(text: str) -> Address | None:
     try:
         found = ipaddress.ip_address(text.partition("%")[0])

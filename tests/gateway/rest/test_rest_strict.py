@@ -1,8 +1,10 @@
 """Bodies and cursors by themselves: what is strict, whatever the size."""
 
+import hashlib
 import json
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +30,25 @@ def test_one_value_has_one_fingerprint_however_it_is_written(value: object) -> N
     plain, spaced = json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
     one, two = (claim_of(ME, "POST", "/commands", "k", parse_json(text.encode())) for text in (plain, spaced))
     assert one == two
+
+
+@pytest.mark.req("M-1")
+@given(JSON)
+def test_the_fingerprint_is_that_of_the_rfc_8785_form(value: object) -> None:
+    compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    claim = claim_of(ME, "POST", "/commands", "k", parse_json(compact))
+    assert claim.fingerprint == hashlib.sha256(rfc8785.dumps(json.loads(compact))).hexdigest()
+
+
+@pytest.mark.req("M-1")
+@pytest.mark.parametrize("body", [
+    '{"a":1,"a":1}', '{"a":{"b":1,"b":1}}', '{"a":9007199254740992}', '{"a":1e999}', '{"a":"\\ud800"}',
+    "[" * 65 + "]" * 65, '{"a":NaN}', '{"a":1,}',
+])
+def test_what_is_written_as_we_would_is_read_as_strictly_as_what_is_not(body: str) -> None:
+    for text in (body, " " + body):
+        with pytest.raises(Problem):
+            parse_json(text.encode())
 
 
 @pytest.mark.req("M-1")

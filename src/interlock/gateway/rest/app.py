@@ -36,7 +36,7 @@ from interlock.gateway.rest.answers import problem_answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.gate import CREDENTIAL, Gate, with_rates
-from interlock.gateway.rest.guard import allow
+from interlock.gateway.rest.guard import allow, values
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
     Call,
@@ -85,6 +85,7 @@ class RestApp:
     def __init__(self, front: Front) -> None:
         self._front = front
         self._table = Table(OPERATIONS)
+        self._open_ones = {(one.method, one.path): one for one in OPERATIONS if one.public}
         self._once = Once(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
         self._gate = Gate(front, self._denials)
@@ -151,9 +152,7 @@ class RestApp:
             raise
 
     def _public(self, request: Request) -> Operation | None:
-        path = unversioned(request.scope["path"])
-        return next((one for one in OPERATIONS if one.public and (one.method, one.path) == (request.method, path)),
-                    None)
+        return self._open_ones.get((request.method, unversioned(request.scope["path"])))
 
     async def _open(self, request: Request, operation: Operation) -> ASGIApp:
         """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
@@ -174,7 +173,7 @@ class RestApp:
         named = {word: found.path[word] for word in LOGGED if word in found.path}
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id, **named)
         allow(principal, found.operation.roles)
-        check_acceptable(media_ranges(request.headers.getlist("accept")), found.operation.media)
+        check_acceptable(media_ranges(values(request.scope["headers"], b"accept")), found.operation.media)
         _check_query(request, found.operation)
         call = Call(self._front, principal, found.path, request)
         if found.operation.body is None:
@@ -188,7 +187,7 @@ class RestApp:
         raw = await read_body(call.request, found.operation.body_optional)
         value = await read_json(raw)
         body = typed(self._decoders[kind], raw)
-        key = key_of(call.request.headers.getlist("idempotency-key"), body)
+        key = key_of(values(call.request.scope["headers"], b"idempotency-key"), body)
         claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, value,
                          secret=found.operation.secret)
         if "idempotency_key" in body.__struct_fields__:
@@ -215,31 +214,39 @@ def _document() -> bytes:
 
 async def read_body(request: Request, optional: bool) -> bytes:
     """Read the whole body. Raises Problem UnsupportedMediaType or PayloadTooLarge."""
-    raw = bytearray()
-    taken = 0
-    async for chunk in request.stream():
+    taken, more = 0, True
+    chunks = list[bytes]()
+    # What is too much is read on for a while and dropped: a sender that is cut off does not see the answer.
+    while more and taken <= DRAIN_BYTES:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
         taken += len(chunk)
-        # What is too much is read on for a while and dropped: a sender that is cut off does not see the answer.
-        if taken > DRAIN_BYTES:
-            break
         if taken <= MAX_BODY_BYTES:
-            raw += chunk
+            chunks.append(chunk)
+    raw = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     if taken > MAX_BODY_BYTES:
         raise Problem("PayloadTooLarge", f"The body is larger than {MAX_BODY_BYTES} bytes.",
                       headers={"Connection": "close"})
     if not raw and optional:
         return b"{}"
-    media, _, parameters = request.headers.get("content-type", "").partition(";")
+    declared, encoded = values(request.scope["headers"], b"content-type"), values(
+        request.scope["headers"], b"content-encoding")
+    media, _, parameters = (declared[0] if declared else "").partition(";")
     charset = parameters.strip().lower().removeprefix("charset=").strip('"')
     if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
         raise Problem("UnsupportedMediaType", "The body is not declared as application/json in UTF-8.")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if encoded and encoded[0].lower() != "identity":
         raise Problem("UnsupportedMediaType", "The body is compressed, which is not taken here.",
                       hint="Send it without Content-Encoding.")
-    return bytes(raw)
+    return raw
 
 
 def _check_query(request: Request, operation: Operation) -> None:
+    if not request.scope["query_string"]:
+        return
     names = [name for name, _ in request.query_params.multi_items()]
     for name in names:
         if name not in operation.query:

@@ -16,7 +16,7 @@ from interlock.command.machine import TERMINAL
 from interlock.engine.viewers import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, READERS
+from interlock.gateway.rest.guard import OPERATORS, READERS, values
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
@@ -60,7 +60,7 @@ async def submit(call: Call) -> ASGIApp:
 
 async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
     """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
-    wait_s = preferred_wait_s(call.request.headers.getlist("prefer"))
+    wait_s = preferred_wait_s(values(call.request.scope["headers"], b"prefer"))
     if wait_s is None or not isinstance(answer, Response) or answer.status_code != 202:
         return answer
     location = answer.headers["Location"]
@@ -80,9 +80,9 @@ async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
     return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}"})
 
 
-def preferred_wait_s(values: Sequence[str]) -> int | None:
+def preferred_wait_s(wishes: Sequence[str]) -> int | None:
     """Read `wait` of `Prefer`, at most WAIT_MAX_S; None where it is not there, or is no number: then it is no wish."""
-    for wish in ",".join(values).split(","):
+    for wish in ",".join(wishes).split(","):
         name, _, value = wish.partition(";")[0].partition("=")
         if name.strip().lower() == "wait" and re.fullmatch(r"[0-9]{1,9}", value.strip().strip('"')):
             return min(WAIT_MAX_S, int(value.strip().strip('"')))

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from interlock.command.canonical import is_plain
 from interlock.gateway.rest.answers import raw_answer
 from interlock.ports.ledger import Ledger, Taken
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
@@ -21,6 +22,8 @@ from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 
 NONCE_BYTES = 12
+
+_sorted = msgspec.json.Encoder(order="sorted")
 
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
@@ -75,7 +78,12 @@ def claim_of(principal: Principal, method: str, path: str, key: str, body: Any, 
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
-    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(rfc8785.dumps(body)).hexdigest(), seal)
+    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(_canonical(body)).hexdigest(), seal)
+
+
+def _canonical(body: Any) -> bytes:
+    """Write a body's RFC 8785 form: of plain values it is their members sorted, which msgspec writes."""
+    return _sorted.encode(body) if is_plain(body) else rfc8785.dumps(body)
 
 
 class Once:

@@ -92,9 +92,15 @@ class Table:
     def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = tuple(operations)
         self._rows = [(_pattern(operation.path), operation) for operation in operations]
+        self._fixed = {(one.method, one.path): found for one in operations
+                       if "{" not in one.path and (found := self._search(one.method, one.path)).operation is one}
+        """Paths without a name in them, which need no search."""
 
     def find(self, method: str, path: str) -> Found:
         """Raises Problem NotFound or MethodNotAllowed."""
+        return self._fixed.get((method, path)) or self._search(method, path)
+
+    def _search(self, method: str, path: str) -> Found:
         fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
         if not fits:
             raise Problem("NotFound", f"There is no such path: {path}")
