@@ -66,6 +66,8 @@ class LaneShell:
         self.inbox = Inbox()
         self.push = self.inbox.push
         self._timer: asyncio.TimerHandle | None = None
+        self._due_ms: int | None = None
+        """The instant that the timer is for."""
         self._task = asyncio.create_task(self._run(), name=f"lane {lane.state.session_id}")
 
     async def call(self, decide: Callable[[Lane], Any]) -> Any:
@@ -152,7 +154,7 @@ class LaneShell:
                 reply.set_exception(answer)
             else:
                 reply.set_result(answer)
-        self._arm()
+        self._arm(lane.due_ms if lane.out.writes else lane.deadline_ms())
 
     def _tell(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers
@@ -188,14 +190,20 @@ class LaneShell:
         if lane.state.last_seq:
             self.link.ack(lane.state.session_id, lane.state.last_seq)
 
-    def _arm(self) -> None:
+    def _arm(self, due_ms: int | None) -> None:
+        if due_ms == self._due_ms:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self.lane.deadline_ms()
-        if due is not None:
-            delay_s = max(0.0, (due - self._lanes.clock.now_ms()) / 1000)
-            self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3_600.0), self.push, Job(tick))
+        self._due_ms = due_ms
+        if due_ms is not None:
+            delay_s = max(0.0, (due_ms - self._lanes.clock.now_ms()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(min(delay_s, 3_600.0), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._due_ms = None
+        self.push(Job(tick))
 
     def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
         """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""

@@ -80,14 +80,17 @@ class Metrics:
     # --- as things happen ---
     def watch(self, lane: Lane) -> None:
         """Count what a lane decided and has made durable."""
-        kinds = Tally[str]()
+        durable = refused = transient = 0
         for item in lane.out.tells:
             if not isinstance(item, Told):
-                kinds[_TRANSIENT] += 1
-            elif item.event.kind in ("C", "refused"):
-                kinds["durable" if item.event.kind == "C" else "refused"] += 1
-        for kind, count in kinds.items():
-            self._received.labels(kind).inc(count)
+                transient += 1
+            elif item.event.kind == "C":
+                durable += 1
+            elif item.event.kind == "refused":
+                refused += 1
+        for kind, count in (("durable", durable), ("refused", refused), (_TRANSIENT, transient)):
+            if count:
+                self._received.labels(kind).inc(count)
         if lane.out.sends:
             self._sent.inc(len(lane.out.sends))
         audits = [write.draft for write in lane.out.writes if isinstance(write, Audit)]

@@ -47,6 +47,8 @@ def interrupt(lane: Lane) -> None:
     record = lane.active
     if record is None or record.command.state == "canceling" or lane.draining:
         return
+    if not any(r.command.on_busy == "interrupt" for r in lane.commands.values()):
+        return
     waiting = next((r for r in queued(lane) if r.command.on_busy == "interrupt"), None)
     if waiting is not None:
         actor = waiting.command.actor

@@ -119,6 +119,10 @@ class Lane:
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
         self.now = 0
         self.wall = 0
+        self.at = iso(0)
+        """The decision's instant as text."""
+        self.due_ms: int | None = None
+        """The next instant at which time alone decides something, as the last snapshot found it."""
         self.out = Out([], [], [], [])
         self.keeps_objects = False
         """Whether there is a store for what is kept apart from the stream (E-5)."""
@@ -139,6 +143,7 @@ class Lane:
         and signatures are held against."""
         self.now = now_ms
         self.wall = wall_ms
+        self.at = iso(wall_ms)
         self.out = Out([], [], [], [])
 
     def new_id(self, prefix: str) -> str:
@@ -148,11 +153,6 @@ class Lane:
     def new_uuid(self) -> str:
         """Make a UUID v4."""
         return uuid4(self._entropy(16))
-
-    @property
-    def at(self) -> str:
-        """The decision's instant as text."""
-        return iso(self.wall)
 
     @property
     def active(self) -> CommandRecord | None:
@@ -350,20 +350,20 @@ class Lane:
         """The session's row as it stands after this decision."""
         state = self.state
         state.updated_ms = self.now
+        self.due_ms = self.deadline_ms()
         return PutSession(
             SessionRecord(
                 session_id=state.session_id, tenant_id=state.tenant_id, session_key=state.session_key,
                 agent_id=state.agent_id, runner_id=state.runner_id, workspace=state.workspace,
                 state=self.session_state(), created_ms=state.created_ms, updated_ms=self.now,
-                deadline_ms=self._wanted_ms(), machine=_encoder.encode(state),
+                deadline_ms=self._wanted_ms(self.due_ms), machine=_encoder.encode(state),
                 usage={"input_tokens": state.input_tokens, "output_tokens": state.output_tokens,
                        "context_tokens": state.context_tokens},
             )
         )
 
-    def _wanted_ms(self) -> int | None:
+    def _wanted_ms(self, due_ms: int | None) -> int | None:
         """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
-        due_ms = self.deadline_ms()
         return self.state.created_ms if due_ms is None and self.state.attached and self.state.active else due_ms
 
     def session_state(self) -> str:

@@ -46,7 +46,11 @@ def read_payload(raw: bytes) -> ExecutePayload:
 
 def prompt_content(raw: bytes) -> PromptRequest:
     """Turn a payload into the content of `control.prompt.request`: text alone, or blocks. Raises Problem."""
-    payload = read_payload(raw)
+    return prompt_of(read_payload(raw))
+
+
+def prompt_of(payload: ExecutePayload) -> PromptRequest:
+    """Do what `prompt_content` does, with a payload that was read. Raises Problem."""
     parts = [(f"/payload/messages/{m}/content/{c}", part)
              for m, message in enumerate(payload.messages) for c, part in enumerate(message.content)]
     if len(parts) > MAX_CONTENT_PARTS and any(part.contentType != "text" for _, part in parts):

@@ -15,7 +15,7 @@ from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.judging import quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
-from interlock.engine.bridge.prompts import prompt_content, read_payload
+from interlock.engine.bridge.prompts import prompt_of, read_payload
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
@@ -37,9 +37,11 @@ def submit_execute(
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise malformed("/payload", "an execute needs a payload with messages")
-    tools = tuple(read_payload(raw).tools)
-    prompt_content(raw)
-    if len(queued(lane)) >= MAX_QUEUED_COMMANDS:
+    payload = read_payload(raw)
+    tools = tuple(payload.tools)
+    prompt_of(payload)
+    digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
+    if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
     if body.on_busy == "reject":
         _refuse_busy(lane)
@@ -47,10 +49,10 @@ def submit_execute(
         Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
                 origin=principal.actor.type if origin == "user" else origin, permission=lane.state.permission,
                 at_ms=lane.wall, command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
-                cost_usd=lane.state.cost_usd, digest=hashlib.sha256(raw).hexdigest())
+                cost_usd=lane.state.cost_usd, digest=digest)
     )
     if verdict.effect == "deny":
-        lane.audit("reject", who_is(principal), {"rule": verdict.rule, "digest": hashlib.sha256(raw).hexdigest()})
+        lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
     asks = verdict.effect == "ask" or required > 0
@@ -58,7 +60,7 @@ def submit_execute(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type="execute", target=target_of(lane), priority=body.priority,
         state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or lane.limits.timeout_ms,
-        payload=msgspec.Raw(raw), payload_sha256=hashlib.sha256(raw).hexdigest(),
+        payload=msgspec.Raw(raw), payload_sha256=digest,
         idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
@@ -79,8 +81,7 @@ def submit_execute(
         kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
-    lane.tell_state(kept, None, who_is(principal), {"rule": verdict.rule, "digest": kept.command.payload_sha256 or ""},
-                    {"reason": body.reason})
+    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest}, {"reason": body.reason})
     return kept.command
 
 

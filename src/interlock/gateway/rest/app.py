@@ -185,10 +185,10 @@ class RestApp:
         kind = found.operation.body
         assert kind is not None
         raw = await read_body(call.request, found.operation.body_optional)
-        value = await read_json(raw)
+        form = (await read_json(raw)).form
         body = typed(self._decoders[kind], raw)
         key = key_of(values(call.request.scope["headers"], b"idempotency-key"), body)
-        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, value,
+        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, form,
                          secret=found.operation.secret)
         if "idempotency_key" in body.__struct_fields__:
             body = msgspec.structs.replace(body, idempotency_key=key)

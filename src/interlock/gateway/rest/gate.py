@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
@@ -21,7 +22,7 @@ RATE_HEADERS = "interlock.rate_headers"
 CREDENTIAL = "interlock.credential"
 """Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
 TICKET = "ticket"
-_NEVER_IN_A_URL = tuple(prefix.encode() for prefix in (KEY_PREFIX, RUNNER_PREFIX, "eyJ"))
+_NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, "eyJ")).encode())
 
 
 class Gate:
@@ -46,8 +47,10 @@ class Gate:
         return principal
 
     async def _principal(self, scope: Scope, source: str) -> Principal:
-        if any(secret in part for part in (scope["query_string"], unquote_to_bytes(scope["query_string"]),
-                                           scope["path"].encode()) for secret in _NEVER_IN_A_URL):
+        query: bytes = scope["query_string"]
+        said = scope["path"].encode() if not query else b"\n".join((query, unquote_to_bytes(query),
+                                                                    scope["path"].encode()))
+        if _NEVER_IN_A_URL.search(said) is not None:
             raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
                           hint="Revoke it, and send another as `Authorization: Bearer`.")
         ticket = _taken_ticket(scope)

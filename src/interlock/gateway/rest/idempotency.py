@@ -9,12 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
-import rfc8785
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from interlock.command.canonical import is_plain
 from interlock.gateway.rest.answers import raw_answer
 from interlock.ports.ledger import Ledger, Taken
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
@@ -22,8 +20,6 @@ from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 
 NONCE_BYTES = 12
-
-_sorted = msgspec.json.Encoder(order="sorted")
 
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
@@ -73,17 +69,14 @@ def key_of(header_values: list[str], body: Any) -> str:
     return key
 
 
-def claim_of(principal: Principal, method: str, path: str, key: str, body: Any, *, secret: bool = False) -> Claim:
-    """Name a request. `path` is the one asked for, without version: two resources never share an answer."""
+def claim_of(principal: Principal, method: str, path: str, key: str, form: bytes, *, secret: bool = False
+             ) -> Claim:
+    """Name a request. `path` is the one asked for, without version: two resources never share an answer. `form` is the
+    body's of RFC 8785."""
     actor = principal.actor
     scope = msgspec.json.encode([principal.tenant_id, actor.type, actor.id, method, path, key])
     seal = hashlib.sha256(b"answer\n" + scope).digest() if secret else None
-    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(_canonical(body)).hexdigest(), seal)
-
-
-def _canonical(body: Any) -> bytes:
-    """Write a body's RFC 8785 form: of plain values it is their members sorted, which msgspec writes."""
-    return _sorted.encode(body) if is_plain(body) else rfc8785.dumps(body)
+    return Claim(hashlib.sha256(scope).hexdigest(), hashlib.sha256(form).hexdigest(), seal)
 
 
 class Once:

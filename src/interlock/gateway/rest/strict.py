@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple, cast
 
 import msgspec
+import rfc8785
 
 from interlock.protocol.limits import KIB, MAX_JSON_DEPTH
 from interlock.protocol.problems import Place, Problem
@@ -27,13 +28,30 @@ class _Twice(NamedTuple):
     key: str
 
 
-async def read_json(raw: bytes) -> Any:
+class Read(NamedTuple):
+    """A body that was read: its value, and its form of RFC 8785."""
+
+    value: Any
+    form: bytes
+
+
+async def read_json(raw: bytes) -> Read:
     """Read a body as I-JSON (RFC 7493). Raises Problem InvalidPayload with the places that are not."""
-    return await asyncio.to_thread(parse_json, raw) if len(raw) > THREAD_BYTES else parse_json(raw)
+    return await asyncio.to_thread(read, raw) if len(raw) > THREAD_BYTES else read(raw)
+
+
+def read(raw: bytes) -> Read:
+    """Do what `read_json` does, at once."""
+    value = _plain(raw)
+    if value is None:
+        value = _with_care(raw)
+        return Read(value, rfc8785.dumps(value))
+    # Names of ASCII are sorted alike by everybody; there are no floats in what is plain.
+    return Read(value, _sorted_encoder.encode(value) if raw.isascii() and b"\\u" not in raw else rfc8785.dumps(value))
 
 
 def parse_json(raw: bytes) -> Any:
-    """Do what `read_json` does, at once."""
+    """Read I-JSON, at once. Raises Problem InvalidPayload."""
     value = _plain(raw)
     return _with_care(raw) if value is None else value
 
@@ -48,6 +66,7 @@ def _a_float(_text: str) -> Any:
 
 _plain_decoder = msgspec.json.Decoder(float_hook=_a_float)
 _plain_encoder = msgspec.json.Encoder()
+_sorted_encoder = msgspec.json.Encoder(order="sorted")
 _LONG_NUMBER = re.compile(rb"[0-9]{16}")
 
 
@@ -58,7 +77,7 @@ def _plain(raw: bytes) -> Any:
         return None
     try:
         value = _plain_decoder.decode(raw)
-    except (msgspec.DecodeError, _Float):
+    except (msgspec.DecodeError, UnicodeDecodeError, _Float):
         return None
     return value if _plain_encoder.encode(value) == raw else None
 
