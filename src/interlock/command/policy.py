@@ -25,8 +25,11 @@ Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
 Permission = Literal["asks", "never"]
 Source = Literal["config", "remembered", "shipped"]
 
-COMMAND_TYPES = ("execute", "cancel", "pause", "resume", "close", "compact", "release", "drain", "undrain")
-"""What a rule's `type` may say. All but an execute answer at once; a cancel is never held (C-2)."""
+VERBS = ("cancel", "pause", "resume", "close", "compact", "reset", "patch", "archive", "restore", "release", "drain",
+         "undrain")
+"""What is answered at once. A cancel is never held (C-2)."""
+COMMAND_TYPES = ("execute", *VERBS)
+"""What a rule's `type` may say. A rule that says none concerns what starts, an execute, and none of the verbs."""
 
 MATCH_CHARS = 65_536
 """A command line longer than this meets no `allow` rule's `command`, and every `ask` and `deny` rule's."""
@@ -203,7 +206,7 @@ _MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
     ("door", lambda rule, subject: rule.door is None or rule.door == subject.door),
     ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),
     ("permission", lambda rule, subject: rule.permission is None or rule.permission == subject.permission),
-    ("type", lambda rule, subject: is_one_of(rule.type, subject.command_type)),
+    ("type", lambda rule, subject: _fits_type(rule.type, subject.command_type)),
     ("origin", lambda rule, subject: is_one_of(rule.origin, subject.origin)),
     ("agent", lambda rule, subject: fits_glob(rule.agent, subject.agent_id)),
     ("tool", lambda rule, subject: fits_glob(rule.tool, subject.tool_name)),
@@ -249,6 +252,11 @@ def _check_zone(zone: str) -> None:
         raise ValueError(f'zone: there is no time zone "{zone}" on this machine') from None
 
 
+def _fits_type(wanted: str | list[str] | None, value: str | None) -> bool:
+    """A rule that names no type was written for what starts: it must not keep anyone from ending it."""
+    return value in (None, "execute") if wanted is None else is_one_of(wanted, value)
+
+
 SHIPPED: tuple[Rule, ...] = (
     Rule(name="memory flush writes memory", effect="allow", door="tool", origin="flush", kind="edit",
          path="memory/*.md"),
@@ -259,7 +267,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(name="people may start agents that ask", effect="allow", door="command", type="execute", origin="user",
          permission="asks"),
     Rule(name="ask before an execute", effect="ask", door="command", type="execute"),
-    Rule(name="steering needs no approval", effect="allow", door="command"),
+    Rule(name="steering needs no approval", effect="allow", door="command", type=list(VERBS)),
 )
 """The shipped default's rules that a rule can say; the two that need a judgement stand in `_shipped` (P-1)."""
 
@@ -274,8 +282,9 @@ _Ready = tuple[tuple[Callable[[Subject], bool], ...], Verdict]
 
 
 def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
+    always = ("type",) if door == "command" else ()  # It says something where it is left out, too.
     return [(tuple(_field(rule, name, fits) for name, fits in _MATCHES
-                   if name != "door" and getattr(rule, name) is not None), rule.verdict())
+                   if name in always or (name != "door" and getattr(rule, name) is not None)), rule.verdict())
             for rule in rules if rule.door in (None, door)]
 
 

@@ -16,6 +16,7 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submitting import SentBy
+from interlock.engine.bridge.verbs import Verb
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.routing import Route, Router
@@ -75,7 +76,7 @@ class Chats:
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes, router: Router, wall: Clock, entropy: Entropy,
-        submit: Callable[..., Any],
+        submit: Callable[..., Any], permit: Callable[[Lane, Verb, Callable[[], None]], Problem | None],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
@@ -83,6 +84,7 @@ class Chats:
         self._wall = wall
         self._entropy = entropy
         self._submit = submit
+        self._permit = permit
         self.settings = ChatSettings()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, key): two messages at the same time must not both reset it."""
@@ -100,6 +102,8 @@ class Chats:
             current = await self._current(principal.tenant_id, key)
             asked = read_reset(message.text, settings.models)
             cause = self._cause(current, message.chat, asked)
+            if current is not None and cause == "asked":
+                await self._ask_policy(principal, current.session_id)
             route = await self._next(principal, key, agent_id, current, cause)
             answer = await self._say(principal, message, key, route, _Begin(current, cause, asked), remember)
             if current is not None and cause is not None:
@@ -139,6 +143,7 @@ class Chats:
             if current.session_id != session_id:
                 raise Problem("Conflict", f"{session_id} is an older session of its key; the current one is "
                               f"{current.session_id}", hint="Reset the current one, or name the key.")
+            await self._ask_policy(principal, session_id)
             route = self._successor(current)
             shell = await self._shell(route)
 
@@ -151,6 +156,13 @@ class Chats:
             begun: SessionRecord = await shell.call(decide)
             await self._leave(principal, current, asked=True)
             return begun
+
+    async def _ask_policy(self, principal: Principal, session_id: str) -> None:
+        """Whether this person may have the session begin anew now, which is asked of the one that ends. Raises
+        Problem."""
+        shell = await self._lanes.lane(session_id)
+        assert shell is not None, "it is the current session of its key"
+        await shell.call(lambda lane: self._permit(lane, Verb("reset", principal, {}), lambda: None))
 
     # --- which session ---
     def _cause(self, current: LaneState | None, chat: Chat, asked: Asked | None) -> ResetCause | None:

@@ -7,7 +7,7 @@ gateway, and one of a tenant's concerns that tenant alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from interlock.engine.bridge.lane_state import LaneState
@@ -26,6 +26,13 @@ MAX_DRAINS = 1_000
 """Drains of one tenant at one time; every start is held against them."""
 
 
+Permit = Callable[[Principal, str, DrainBody], Awaitable[None]]
+
+
+async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> None:
+    """Hold nothing."""
+
+
 class Drains:
     """The drains in force, as the ledger has them. `learn` comes first."""
 
@@ -36,6 +43,8 @@ class Drains:
         self._in_force: dict[Key, Drain] = {}
         self.on_undrained: Callable[[], None] = lambda: None
         """Called when something may start again; set by the engine."""
+        self.permit: Permit = _permitted
+        """Asks policy, and raises Problem where that holds it; set by the engine."""
 
     async def learn(self) -> None:
         """Read them from the ledger, at the start."""
@@ -58,6 +67,7 @@ class Drains:
         drains (M-2). Raises Problem."""
         async with self._changing:
             name = await self._named(principal, body)
+            await self.permit(principal, "drain", body)
             key = (principal.tenant_id, body.scope, name)
             begun = self._in_force.get(key)
             changes: list[Any] = []
@@ -79,6 +89,7 @@ class Drains:
             if key not in self._in_force:
                 raise Problem("NotFound", f"{body.scope}{' ' + name if name else ''} is not drained.",
                               hint="`GET /v1/status` lists the drains in force.")
+            await self.permit(principal, "undrain", body)
             after = {other: drain for other, drain in self._in_force.items() if other != key}
             await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name)], keep, principal, after)
         self.on_undrained()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -24,13 +24,14 @@ from interlock.engine.bridge import (
     submitting,
     voting,
 )
-from interlock.engine.bridge.judging import check_lane_verb
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.raising import review
+from interlock.engine.bridge.verbs import Verb, said_in, under_policy
 from interlock.engine.chats import Chats
 from interlock.engine.draining import Drains
+from interlock.engine.house import house_id
 from interlock.engine.jobs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
@@ -46,16 +47,18 @@ from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, S
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
+from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 from interlock.session.entry import shown as shown_entry
 from interlock.session.store_view import Edit
 
+T = TypeVar("T")
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
 _ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
-    "cancel": canceling.submit_cancel, "pause": pausing.submit_pause, "resume": pausing.submit_resume,
+    "pause": pausing.submit_pause, "resume": pausing.submit_resume,
 }
 
 
@@ -94,6 +97,7 @@ class Engine:
         self.lanes.link_of = self.presence.link_of
         self.drains = Drains(ledger, clock)
         self.drains.on_undrained = self.lanes.look_again
+        self.drains.permit = self._permit_drain
         self.lanes.draining = self.drains.covers
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
@@ -102,7 +106,7 @@ class Engine:
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""
-        self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute)
+        self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 
@@ -157,10 +161,12 @@ class Engine:
         def decide(lane: Lane) -> Command | Problem:
             if body.type == "execute":
                 command = self._execute(lane, principal, body)
+            elif body.type == "cancel":  # Which needs nobody's yes (C-2).
+                command = canceling.submit_cancel(lane, principal, body)
             else:
-                if body.type != "cancel":  # Which needs nobody's yes (C-2).
-                    check_lane_verb(self.policy, lane, principal, body.type)
-                command = _ORDERS[body.type](lane, principal, body)
+                order = _ORDERS[body.type]
+                command = self._permit(lane, Verb(body.type, principal, said_in(body)),
+                                       lambda: order(lane, principal, body))
             if isinstance(command, Command):
                 lane.out.writes.append(PutIdempotency(remember(command)))
             return command
@@ -250,11 +256,15 @@ class Engine:
         await self._session(principal, session_id)
         shell = await self._shell(session_id)
 
-        def decide(lane: Lane) -> asking_agents.Asked:
-            check_lane_verb(self.policy, lane, principal, "compact")
+        def do(lane: Lane) -> asking_agents.Asked:
             asked = asking_agents.compact(lane, principal, instructions)
             lane.out.writes.append(PutIdempotency(remember(asked)))
             return asked
+
+        said = {"instructions": instructions} if instructions is not None else {}
+
+        def decide(lane: Lane) -> asking_agents.Asked | Problem:
+            return self._permit(lane, Verb("compact", principal, said), lambda: do(lane))
 
         return await shell.call(decide)
 
@@ -262,22 +272,22 @@ class Engine:
         self, principal: Principal, session_id: str, reason: str, remember: Remember
     ) -> SessionRecord:
         """Close a session's agent; the record stays."""
-        return await self._change_session(principal, session_id, "close", remember,
+        return await self._change_session(Verb("close", principal, {"reason": reason}), session_id, remember,
                                           lambda lane: canceling.close_session(lane, who_is(principal), reason))
 
     async def patch_session(
         self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
     ) -> SessionRecord:
         """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
-        return await self._change_session(principal, session_id, "patch", remember, lambda lane: entries.patch(
-            lane, who_is(principal), wanted, keep_unknown=True))
+        return await self._change_session(Verb("patch", principal, wanted), session_id, remember, lambda lane:
+                                          entries.patch(lane, who_is(principal), wanted, keep_unknown=True))
 
     async def archive_session(
         self, principal: Principal, session_id: str, reason: str, remember: Remember
     ) -> SessionRecord:
         """End a session's work and put it away (V-2)."""
-        return await self._change_session(principal, session_id, "archive", remember, lambda lane: archiving.archive(
-            lane, who_is(principal), reason))
+        return await self._change_session(Verb("archive", principal, {"reason": reason}), session_id, remember,
+                                          lambda lane: archiving.archive(lane, who_is(principal), reason))
 
     async def take_edit(self, principal: Principal, edit: Edit) -> None:
         """Take what a person changed in the view of an agent's sessions, in the key's session of today (N-1)."""
@@ -285,41 +295,50 @@ class Engine:
         if record is None or (edit.deleted and record.session_id != edit.session_id):
             raise Problem("Conflict", "its key has gone on to another session since")
         if edit.deleted:
-            await self._change_session(principal, record.session_id, "archive", None, lambda lane: archiving.put_away(
-                lane, who_is(principal)))
+            await self._change_session(Verb("archive", principal, {}), record.session_id, None, lambda lane:
+                                       archiving.put_away(lane, who_is(principal)))
             return
-        await self._change_session(principal, record.session_id, "patch", None, lambda lane: entries.patch(
-            lane, who_is(principal), edit.wanted, keep_unknown=True))
+        await self._change_session(Verb("patch", principal, edit.wanted), record.session_id, None, lambda lane:
+                                   entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
 
     async def restore_session(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
         """Take an archived session back (V-2)."""
-        return await self._change_session(principal, session_id, "restore", remember, lambda lane: archiving.restore(
-            lane, who_is(principal)))
+        return await self._change_session(Verb("restore", principal, {}), session_id, remember,
+                                          lambda lane: archiving.restore(lane, who_is(principal)))
 
     async def release_session(
         self, principal: Principal, session_id: str, to: str, remember: Remember
     ) -> SessionRecord:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
-        return await self._change_session(principal, session_id, "release", remember,
+        return await self._change_session(Verb("release", principal, {"to": to}), session_id, remember,
                                           lambda lane: controlled.release_session(lane, who_is(principal), to))
 
     async def _change_session(
-        self, principal: Principal, session_id: str, verb: str, remember: Remember | None,
-        change: Callable[[Lane], None],
+        self, verb: Verb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
     ) -> SessionRecord:
-        record = await self._session(principal, session_id)
+        record = await self._session(verb.principal, session_id)
         shell = await self._shell(session_id)
 
-        def decide(lane: Lane) -> SessionRecord:
-            check_lane_verb(self.policy, lane, principal, verb)
+        def do(lane: Lane) -> SessionRecord:
             change(lane)
             changed = lane.snapshot().record
             if remember is not None:
                 lane.out.writes.append(PutIdempotency(remember(changed)))
             return changed
 
-        answer: SessionRecord = await shell.call(decide)
+        answer: SessionRecord = await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
+
+    def _permit(self, lane: Lane, verb: Verb, do: Callable[[], T]) -> T | Problem:
+        return under_policy(lane, self.policy, verb, do)
+
+    async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
+        """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""
+        in_session = body.scope == "session" and body.id is not None
+        shell = await self._shell(body.id if in_session and body.id else house_id(principal.tenant_id))
+        asked = Verb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
+                     None if in_session else (body.id or "") if body.scope == "agent" else "")
+        await shell.call(lambda lane: self._permit(lane, asked, lambda: None))
 
     def budgets(self, tenant_id: str) -> list[Budget]:
         """A tenant's budgets, and what today has used of them (P-7)."""

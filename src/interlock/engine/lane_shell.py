@@ -14,6 +14,7 @@ from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.lane import Lane, Told
 from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.house import is_house
 from interlock.engine.inbox import Inbox, Run
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.viewers import Durable, Viewers, durable
@@ -133,7 +134,8 @@ class LaneShell:
         if lane.out.objects:
             await self._lanes.keep_objects(lane.out.objects)
         if lane.out.writes:
-            lane.out.writes.append(lane.snapshot())
+            if not is_house(lane.state.session_id):
+                lane.out.writes.append(lane.snapshot())
             epochs = ((lane.state.session_id, self._epoch),)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
         written = set(map(type, lane.out.writes))

@@ -18,6 +18,7 @@ from interlock.engine.bridge.links import detach
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.transcribing import Transcriber
+from interlock.engine.house import house_id, house_state, is_house
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.refolding import digests, refold
@@ -29,6 +30,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
+from interlock.protocol.records import ApprovalRecord
 from interlock.session.transcript import TranscriptFold
 
 AT_WORK = ("running", "paused", "waiting_approval")
@@ -122,7 +124,9 @@ class Lanes:
         return shell
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
-        record = await self.ledger.session(session_id)
+        record, kept = await self.ledger.session(session_id), list[ApprovalRecord]()
+        if is_house(session_id):
+            fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
         if record is None and fresh is None:
             return None
         epoch = await self.ledger.take(session_id)
@@ -131,7 +135,7 @@ class Lanes:
             transcriber = None
             if self.transcripts is not None:
                 transcriber = Transcriber(session_id, TranscriptFold(fresh.agent_id), None, set())
-            lane = Lane(fresh, [], [], TurnFold(), self.entropy, self.limits, transcriber)
+            lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
             lane.keeps_objects = self.objects is not None
             begun = LaneShell(lane, RecentIds([]), epoch, self)
             begun.link = self.link_of(fresh.runner_id)
@@ -196,6 +200,8 @@ class Lanes:
         Where something runs, at once, since its runner may be gone; the nearest deadline first, and few at a time: to
         read all of them side by side would let the most urgent wait for the last.
         """
+        for tenant in await self.ledger.tenants():
+            self.wake(house_id(tenant.tenant_id), 0.0)
         due = await self.ledger.due_sessions()
         at_once = deque(one.session_id for one in due if one.state in AT_WORK)
         for one in due:

@@ -20,7 +20,8 @@ PROBLEMS: dict[str, ProblemKind] = {
     "Unauthorized": ProblemKind(401, "Credentials are missing or not accepted", False,
                                 "Send `Authorization: Bearer <key>`; the owner key is in the state directory."),
     "Forbidden": ProblemKind(403, "These credentials do not allow it", False, "Use a key whose role allows it."),
-    "ApprovalRequired": ProblemKind(409, "An approval is needed first", False, "See `interlock approvals`."),
+    "ApprovalRequired": ProblemKind(409, "An approval is needed first", False,
+                                    "Once it is granted, do the same again: `interlock approvals`."),
     "InvalidPayload": ProblemKind(400, "The request is not of the form asked for", False,
                                   "Correct the places that `errors` names."),
     "UnsupportedCapability": ProblemKind(400, "The agent cannot do that", False,
@@ -71,6 +72,7 @@ class Problem(Exception):
         errors: tuple[Place, ...] = (),
         hint: str | None = None,
         headers: dict[str, str] | None = None,
+        approval_id: str | None = None,
     ) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
@@ -79,6 +81,8 @@ class Problem(Exception):
         self.errors = errors
         self.hint = hint or self.kind.hint
         self.headers = headers or {}
+        self.approval_id = approval_id
+        """The approval that is waited for, where one is (ApprovalRequired)."""
 
 
 def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:

@@ -41,7 +41,8 @@ class StillRunning(InterlockError):
 
 class Refused(InterlockError):
     """A refusal (F-1). `errors` name the places that are wrong; `retry_after_s` is what the gateway asked for;
-    `location` is where what was asked for can be read, where it goes on without an answer."""
+    `location` is where what was asked for can be read, where it goes on without an answer; `approval_id` names the
+    approval that ApprovalRequired waits for."""
 
     code: ClassVar[str] = ""
 
@@ -57,6 +58,7 @@ class Refused(InterlockError):
         self.errors = told.errors
         self.retry_after_s = told.retry_after_s
         self.location = told.location
+        self.approval_id = told.approval_id
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[Place, ...] = ()
     retry_after_s: float | None = None
     location: str | None = None
+    approval_id: str | None = None
 
 
 class Unauthorized(Refused):

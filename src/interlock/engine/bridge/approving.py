@@ -27,15 +27,16 @@ def open_approval(
     ttl_ms: int,
     requested_by: Actor | None,
     self_approval: bool,
+    agent_id: str | None = None,
     **details: Any,
 ) -> Approval:
     """Open an approval on the SHA-256 of the bytes as received (P-2)."""
     approval = Approval(
         id=lane.new_id("apr"), tenant_id=lane.state.tenant_id, door=door, state="pending", created_at=lane.at,
-        expires_at=iso(lane.wall + ttl_ms), title=title, agent_id=lane.state.agent_id, runner_id=lane.state.runner_id,
+        expires_at=iso(lane.wall + ttl_ms), title=title, runner_id=lane.state.runner_id or None,
         workspace=lane.state.workspace or None, session_id=lane.state.session_id, requested_by=requested_by,
         digest=hashlib.sha256(input_bytes).hexdigest(), input=msgspec.Raw(input_bytes), rule=rule, required=required,
-        self_approval=self_approval, **details,
+        self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
     lane.tell_approval(record, SYSTEM)

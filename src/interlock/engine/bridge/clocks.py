@@ -8,6 +8,7 @@ from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
 from interlock.engine.bridge.ending import end_canceled, end_command, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.verbs import lapse
 from interlock.protocol import payloads as p
 from interlock.protocol.records import CommandRecord
 
@@ -17,6 +18,7 @@ def tick(lane: Lane) -> None:
     for approval in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
         if approval.expires_ms <= lane.now:
             (expire if approval.approval.budget is None else raising.expired)(lane, approval)
+    lapse(lane)
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
             _tick_command(lane, record)

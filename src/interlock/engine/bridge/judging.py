@@ -11,11 +11,10 @@ from typing import Any, cast
 
 import msgspec
 
-from interlock.command.policy import Origin, Permission, Policy, Subject, Verdict
+from interlock.command.policy import Origin, Permission, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
-from interlock.protocol.problems import Problem
-from interlock.protocol.records import CommandRecord, Principal
+from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Approval, Quorum
 
 _PATH_NAMES = re.compile(
@@ -73,29 +72,8 @@ def subject_of_approval(approval: Approval, now_ms: int, permission: Permission 
         "origin": asker.type if asker is not None else "system", "session_id": approval.session_id,
     }
     if approval.door == "command":
-        return Subject(door="command", command_type="execute", digest=approval.digest, **known)
+        return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest, **known)
     return tool_subject(bytes(approval.input), approval.workspace or "", tool_name=approval.tool_name, **known)
-
-
-def check_verb(policy: Policy, subject: Subject) -> None:
-    """Ask policy about a verb that does not wait: close, compact, release, drain, undrain (F-1). Raises Problem
-    ApprovalRequired where a rule wants a yes first, Forbidden where one denies it."""
-    verdict = policy.decide(subject)
-    if verdict.effect == "deny":
-        raise Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
-    if verdict.effect == "ask":
-        raise Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {subject.command_type}, "
-                      "which does not wait for one",
-                      hint="Ask somebody for whom no rule asks, or have the rule changed: `interlock policy`.")
-
-
-def check_lane_verb(policy: Policy, lane: Lane, principal: Principal, verb: str) -> None:
-    """Ask policy about a verb on a session. Raises Problem."""
-    state = lane.state
-    check_verb(policy, Subject(
-        door="command", tenant_id=state.tenant_id, agent_id=state.agent_id, origin=principal.actor.type,
-        permission=state.permission, at_ms=lane.wall, command_type=verb, session_id=state.session_id,
-        cost_usd=state.cost_usd))
 
 
 def relative(path: str, workspace: str) -> str:

@@ -392,7 +392,7 @@ class Lane:
             if record.running_since_ms is not None and record.remaining_ms is not None:
                 due.append(record.running_since_ms + record.remaining_ms)
         for record in self.approvals.values():
-            if record.approval.state == "pending":
+            if record.approval.state == "pending" or record.approval.verb is not None:
                 due.append(record.expires_ms)
                 if record.approval.budget is not None and record.approval.budget.resets_at is not None:
                     due.append(parse_iso(record.approval.budget.resets_at))

@@ -38,6 +38,7 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
         raise Problem("Conflict", f"command {target.command.id} is {state}; only a paused one can be resumed")
     for hold in asked(lane):
         raise Problem("ApprovalRequired", f"{hold.approval.title} Approval {hold.approval.id} decides it",
+                      approval_id=hold.approval.id,
                       hint=f"Vote on it: interlock approve {hold.approval.id}, or deny it to end the command.")
     order = begin_order(lane, principal, body, target)
     if state == "pausing":

@@ -47,6 +47,8 @@ def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
     if problem.errors:
         document["errors"] = [{"pointer": SECRETS.text(place.pointer), "detail": SECRETS.text(place.detail)}
                               for place in problem.errors]
+    if problem.approval_id is not None:
+        document["approval_id"] = problem.approval_id
     document["hint"] = SECRETS.text(problem.hint)
     return document
 

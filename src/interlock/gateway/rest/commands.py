@@ -189,8 +189,8 @@ def _name(body: bytes) -> str:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/commands", "submitCommand", submit, OPERATORS, body=CommandBody,
-              answers=Command, status=202, codes=("Conflict", "NotFound", "QuotaExceeded", "Timeout",
-                                                    "UnsupportedCapability"), then=waited,
+              answers=Command, status=202, then=waited,
+              codes=("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Timeout", "UnsupportedCapability"),
               headers=(PREFER,), also=((200, "It has ended within the time that was waited."),)),
     Operation("GET", "/commands", "listCommands", listing, READERS,
               ("state", "agent", "session", "actor", "type", "cursor", "limit"), answers=CommandPage),

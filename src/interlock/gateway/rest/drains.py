@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp
 
-from interlock.command.policy import Subject
-from interlock.engine.bridge.judging import check_verb
 from interlock.engine.draining import Drains
 from interlock.gateway.rest.answers import encode, raw_answer
 from interlock.gateway.rest.guard import ADMINS, OPERATORS, allow
@@ -19,25 +17,20 @@ from interlock.protocol.records import IdempotencyRecord
 
 async def drain(call: Call) -> ASGIApp:
     """POST /drain: running turns finish, nothing new starts; a session by its operators, all else by admins."""
-    return await _change(call, "drain", Drains.drain)
+    return await _change(call, Drains.drain)
 
 
 async def undrain(call: Call) -> ASGIApp:
     """POST /undrain: what waits starts."""
-    return await _change(call, "undrain", Drains.undrain)
+    return await _change(call, Drains.undrain)
 
 
-async def _change(call: Call, verb: str, change: Callable[..., Awaitable[None]]) -> ASGIApp:
+async def _change(call: Call, change: Callable[..., Awaitable[None]]) -> ASGIApp:
     memory, body = call.memory, call.body
     assert memory is not None
     assert isinstance(body, DrainBody)
     if body.scope != "session":
         allow(call.principal, ADMINS)
-    principal = call.principal
-    check_verb(call.front.desk.policy, Subject(
-        door="command", tenant_id=principal.tenant_id, agent_id=(body.id or "") if body.scope == "agent" else "",
-        origin=principal.actor.type, permission="asks", at_ms=call.front.clock.now_ms(), command_type=verb,
-        session_id=body.id if body.scope == "session" else None))
 
     def keep(drains: list[Drain]) -> IdempotencyRecord:
         return memory.keep(200, encode(DrainList(drains)), {})
@@ -52,5 +45,5 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/drain", "drain", drain, OPERATORS, body=DrainBody, answers=DrainList,
               codes=("ApprovalRequired", "NotFound", "QuotaExceeded")),
     Operation("POST", "/undrain", "undrain", undrain, OPERATORS, body=DrainBody, answers=DrainList,
-              codes=("ApprovalRequired", "NotFound")),
+              codes=("ApprovalRequired", "NotFound", "QuotaExceeded")),
 )

@@ -48,5 +48,5 @@ def _part(attachment: Attachment) -> dict[str, object]:
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/inbound", "receiveMessage", arrive, OPERATORS, body=InboundBody, answers=Received, status=202,
-              codes=("Conflict", "QuotaExceeded")),
+              codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
 )

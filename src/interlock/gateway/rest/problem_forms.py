@@ -71,13 +71,15 @@ def problem_schema() -> dict[str, Any]:
     return {
         "title": "Problem", "type": "object",
         "description": "A refusal. `code` is stable; `retryable` tells whether the same request can succeed later as "
-                       "it is; `errors` name the places that are wrong, a JSON pointer into the body or a parameter.",
+                       "it is; `errors` name the places that are wrong, a JSON pointer into the body or a parameter; "
+                       "`approval_id` is there where an approval is waited for.",
         "required": ["type", "title", "status", "detail", "instance", "code", "retryable", "hint"],
         "properties": {
             "type": {"type": "string"}, "title": {"type": "string"},
             "status": {"type": "integer", "minimum": 400, "maximum": 599}, "detail": {"type": "string"},
             "instance": {"type": "string"}, "code": {"type": "string", "enum": sorted(PROBLEMS)},
             "retryable": {"type": "boolean"}, "hint": {"type": "string"},
+            "approval_id": {"type": "string", "description": "What ApprovalRequired waits for."},
             "errors": {"type": "array", "items": {
                 "type": "object", "required": ["pointer", "detail"],
                 "properties": {"pointer": {"type": "string"}, "detail": {"type": "string"}}}},

@@ -97,15 +97,17 @@ def _check(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
             raise Problem("InternalError", f"{name} was not set")
 
 
+VERB_CODES = ("ApprovalRequired", "Conflict", "QuotaExceeded")
+"""A verb under policy: its approval is waited for, or too many are (P-1)."""
 OPERATIONS: tuple[Operation, ...] = (
     Operation("PATCH", "/sessions/{session_id}", "patchSession", patch, OPERATORS, body=EntryBody, answers=Session,
-              codes=("Conflict",)),
+              codes=VERB_CODES),
     Operation("POST", "/sessions/{session_id}/reset", "resetSession", reset, OPERATORS, body=StartOverBody,
-              body_optional=True, answers=Session, codes=("Conflict",)),
+              body_optional=True, answers=Session, codes=VERB_CODES),
     Operation("POST", "/sessions/{session_id}/archive", "archiveSession", archive, OPERATORS, body=ArchiveBody,
-              body_optional=True, answers=Session, codes=("Conflict",)),
+              body_optional=True, answers=Session, codes=VERB_CODES),
     Operation("POST", "/sessions/{session_id}/restore", "restoreSession", restore, OPERATORS, body=RestoreBody,
-              body_optional=True, answers=Session, codes=("Conflict",)),
+              body_optional=True, answers=Session, codes=VERB_CODES),
     Operation("GET", "/sessions/{session_id}/history", "listSessionHistory", history, READERS, ("limit",),
               answers=SessionHistory),
 )

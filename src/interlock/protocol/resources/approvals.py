@@ -91,6 +91,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     superseded_by: str | None = None
     remembered: str | None = None
     """The rule that its decision left behind (A-9)."""
+    verb: str | None = None
+    """No command is asked about but this verb, such as close, which a grant lets through once."""
     budget: BudgetHold | None = None
     """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
 

@@ -1,0 +1,107 @@
+"""Verbs that are answered at once, under policy: one that a rule holds opens an approval, and goes through once when it
+was granted (P-1, P-2, F-1)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from interlock.command.policy import Policy, Subject, Verdict
+from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.judging import quorums
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.orders import who_is
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import ApprovalRecord, Principal
+
+T = TypeVar("T")
+MAX_HELD_VERBS = 100
+"""Approvals of verbs that are open in one session, or in a tenant's house, at one time."""
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class Verb(NamedTuple):
+    """What somebody asks for. `said` is its body, without the idempotency key; `on` names what it concerns, for people;
+    `agent_id` is set where it concerns no session."""
+
+    name: str
+    principal: Principal
+    said: Mapping[str, Any]
+    on: str = ""
+    agent_id: str | None = None
+
+    def written(self, lane: Lane) -> bytes:
+        """What is voted on: the verb, where, and with which words, in one form for the same verb."""
+        where = {"session_id": lane.state.session_id} if self.agent_id is None else {}
+        return _encoder.encode({"verb": self.name, **where, **self.said})
+
+
+def said_in(body: msgspec.Struct) -> dict[str, Any]:
+    """What a request's body says: all but the key that it is sent under."""
+    said = msgspec.to_builtins(body)
+    return {name: value for name, value in said.items() if name != "idempotency_key" and value is not None}
+
+
+def under_policy(lane: Lane, policy: Policy, verb: Verb, do: Callable[[], T]) -> T | Problem:
+    """Do it where no rule holds it, or where the same verb of the same one was granted, which that uses up. Else gives
+    the Problem that says so: Forbidden, which is audited, or ApprovalRequired, which names the approval."""
+    written = verb.written(lane)
+    digest = hashlib.sha256(written).hexdigest()
+    verdict = policy.decide(_subject(lane, verb, digest))
+    granted: ApprovalRecord | None = None
+    if verdict.effect == "deny":
+        lane.audit("reject", who_is(verb.principal), {"verb": verb.name, "rule": verdict.rule, "digest": digest})
+        return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+    if verdict.effect == "ask":
+        lapse(lane)
+        same = [record for record in _held(lane) if record.approval.digest == digest
+                and record.approval.requested_by == verb.principal.actor]
+        granted = next((record for record in same if record.approval.state == "granted"), None)
+        if granted is None:
+            return _wait_for(lane, verb, verdict, written, same[0] if same else None)
+    done = do()
+    if granted is not None and not isinstance(done, Problem):
+        lane.move_approval(granted, "consumed", who_is(verb.principal))
+    return done
+
+
+def lapse(lane: Lane) -> None:
+    """What was not decided in its time is over, and so is what was granted and not used (P-6)."""
+    for record in _held(lane):
+        if record.expires_ms <= lane.now:
+            lane.move_approval(record, "expired" if record.approval.state == "pending" else "void", SYSTEM,
+                               decided_at=record.approval.decided_at or lane.at)
+
+
+def _held(lane: Lane) -> list[ApprovalRecord]:
+    return [record for record in lane.approvals.values() if record.approval.verb is not None]
+
+
+def _subject(lane: Lane, verb: Verb, digest: str) -> Subject:
+    state = lane.state
+    house = verb.agent_id is not None
+    return Subject(
+        door="command", tenant_id=state.tenant_id, agent_id=verb.agent_id or state.agent_id,
+        origin=verb.principal.actor.type, permission="asks" if house else state.permission, at_ms=lane.wall,
+        command_type=verb.name, session_id=None if house else state.session_id, cost_usd=state.cost_usd, digest=digest)
+
+
+def _wait_for(lane: Lane, verb: Verb, verdict: Verdict, written: bytes, pending: ApprovalRecord | None) -> Problem:
+    if pending is None:
+        if len(_held(lane)) >= MAX_HELD_VERBS:
+            return Problem("QuotaExceeded", f"{MAX_HELD_VERBS} verbs wait for an approval here already.")
+        approval = open_approval(
+            lane, door="command", title=f"{verb.name} {verb.on or lane.state.session_key}", input_bytes=written,
+            rule=verdict.rule, required=verdict.required, ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
+            requested_by=verb.principal.actor, self_approval=verdict.self_approval, groups=quorums(verdict),
+            deny_threshold=verdict.deny_threshold, signed=verdict.signed, verb=verb.name,
+            agent_id=verb.agent_id)
+    else:
+        approval = pending.approval
+    return Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "
+                   "waits for it", approval_id=approval.id,
+                   hint=f"Once `interlock approve {approval.id}` has granted it, do the same again: it goes through "
+                        "once.")
