@@ -85,8 +85,9 @@ def card(approval: Approval, *, whole: bool = False) -> str:
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     lines = [
         f"approval {approval.id} · {approval.state}",
-        f"  asked by  {one_line(asker)} · agent {one_line(approval.agent_id)}",
-        f"  where     {one_line(host)}:{one_line(approval.workspace or '(its first root)')}",
+        f"  asked by  {one_line(asker)}" + (f" · agent {one_line(approval.agent_id)}" if approval.agent_id else ""),
+        *([f"  where     {one_line(host)}:{one_line(approval.workspace or '(its first root)')}"]
+          if approval.verb is None or approval.runner_id else []),
         f"  what      {one_line(approval.title)}" + (f" · tool {one_line(approval.tool_name)}"
                                                      if approval.tool_name else ""),
         *(f"    {line}" for line in _input_lines(bytes(approval.input), whole)),
