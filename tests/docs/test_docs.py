@@ -221,7 +221,8 @@ def subject(asked: str) -> Subject:
     more: dict[str, Any] = {
         "tool_kind": fields.pop("kind", None), "command_line": fields.pop("command", None),
         "trusted_kinds": fields.pop("trusted", "no") == "yes", "paths": (path,) if path else (),
-        "tool_name": "some_tool" if door == "tool" else None, "command_type": fields.pop("type", "execute") if door == "command" else None,
+        "tool_name": "some_tool" if door == "tool" else None,
+        "command_type": fields.pop("type", "execute") if door == "command" else None,
     }
     made = Subject(door, "default", fields.pop("agent"), fields.pop("origin", "user"), fields.pop("permission", "asks"),  # pyright: ignore[reportArgumentType]
                    int(datetime.fromisoformat(at).timestamp() * 1000), **more)
