@@ -322,6 +322,10 @@ MEANING = {
     "agent.roots": "directories this agent may work in, in place of the runner's",
     "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",
     "agent.name": "a name for people",
+    "agent.model": "`provider/model` that a `builtin` agent asks; else one of the first provider whose key is there",
+    "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
+    "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",
+    "agent.context_window": "tokens that the model takes, where its provider's catalog does not know it; 0 asks that",
 }
 
 
@@ -363,7 +367,7 @@ def config_page() -> str:
         "`session.resetByChannel.CHANNEL`."), *_keys("reset", ResetRule), "",
               "## session.sendPolicy", "", *_keys("send", SendPolicySection), "",
               "## [agents.ID]", "", *paragraph(
-        "[How to connect one](../how-to/agents.md). `shell` is always there, unless the file names another."),
+        "[How to connect one](../how-to/agents.md). `shell` and `builtin` are there, unless the file names others."),
               *_keys("agent", config.AgentSpec)]
     return page("The config file", *lines)
 

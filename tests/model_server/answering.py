@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from .conversation import Asked
+from .pieces import compact
 from .shell_tool import shell_call
 from .steering import AFTER_TOOL, GREETING, NO_TOOL, Script, chunk_texts, read_script, words_as_chunks
 
@@ -16,19 +16,22 @@ SIDE_ANSWER = "Test session"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of the agent's shell tool."""
+    """A call of one of the agent's tools; `arguments` is JSON, or was to be."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Text chunks, then perhaps a tool call; `delay_seconds` lies between any two of them."""
+    """Text chunks, then perhaps tool calls; `delay_seconds` lies between any two of them."""
 
     chunks: tuple[str, ...]
-    call: ToolCall | None = None
+    calls: tuple[ToolCall, ...] = ()
     delay_seconds: float = 0.0
+    thinking: str | None = None
+    hangs: bool = False
+    cut: bool = False
 
     @property
     def text(self) -> str:
@@ -38,7 +41,7 @@ class Answer:
     @property
     def whole_delay(self) -> float:
         """Seconds that the answer takes when it is not streamed."""
-        pieces = len(self.chunks) + (self.call is not None)
+        pieces = len(self.chunks) + bool(self.calls)
         return self.delay_seconds * max(0, pieces - 1)
 
 
@@ -48,35 +51,58 @@ class Failure:
 
     status: int
     overflow: bool = False
+    again: bool = False
+    """Whether it may be asked again."""
 
 
-def answer(asked: Asked) -> Answer | Failure:
-    """Decide what a request is answered with."""
+def answer(asked: Asked, before: int = 0) -> Answer | Failure:
+    """Decide what a request is answered with; `before` so many others had the same prompt."""
     if asked.side:
         # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
         return Answer((SIDE_ANSWER,))
     script = read_script(asked.prompt)
     if script.overflow:
         return Failure(400, overflow=True)
+    if script.room_chars is not None and asked.size > script.room_chars:
+        return Failure(400, overflow=True)
+    if script.flaky is not None and before < script.flaky[1]:
+        return Failure(script.flaky[0], again=True)
+    if script.empty:
+        return Answer(())
+    if script.state:
+        return Answer((_state(asked),))
     if script.fail_status is not None:
         return Failure(script.fail_status)
     if script.delegated is not None and asked.results == 0:
         return _delegating(asked, script.delegated)
     if script.question is not None and asked.results == 0:
         return _asking(asked, script.question)
-    if asked.results < len(script.commands):
+    if asked.results < len(script.calls) * script.many:
         return _calling(asked, script)
-    if script.commands or script.delegated is not None or script.question is not None:
+    if script.calls or script.delegated is not None or script.question is not None:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
-    return Answer(_texts(script) or (GREETING,), delay_seconds=script.delay_seconds)
+    return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
+                  delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut)
+
+
+def _state(asked: Asked) -> str:
+    mode = "plan" if "Plan only" in asked.system else "default"
+    last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
+    loaded = "yes" if asked.told else "no"
+    return f"mode={mode} model={asked.model} effort={asked.effort} system={last} loaded={loaded}"
 
 
 def _calling(asked: Asked, script: Script) -> Answer:
-    found = shell_call(asked.tools, script.commands[asked.results])
-    if found is None:
-        return Answer(words_as_chunks(NO_TOOL))
+    at = asked.results // script.many
+    name, given = script.calls[at]
+    if not name:
+        found = shell_call(asked.tools, given)
+        if found is None:
+            return Answer(words_as_chunks(NO_TOOL))
+        name, given = found[0], compact(found[1])
     before = _texts(script) if asked.results == 0 else ()
-    return Answer(before, ToolCall(*found), script.delay_seconds)
+    thinking = script.thinks if asked.results == 0 else None
+    return Answer(before, (ToolCall(name, given),) * script.many, script.delay_seconds, thinking)
 
 
 def _delegating(asked: Asked, command: str) -> Answer:
@@ -84,7 +110,7 @@ def _delegating(asked: Asked, command: str) -> Answer:
     if found is None:
         return Answer(words_as_chunks(NO_TOOL))
     arguments = {"description": "run it", "prompt": f"[[tool:{command}]]", "subagent_type": "general-purpose"}
-    return Answer((), ToolCall(found, arguments))
+    return Answer((), (ToolCall(found, compact(arguments)),))
 
 
 def _asking(asked: Asked, question: str) -> Answer:
@@ -92,8 +118,8 @@ def _asking(asked: Asked, question: str) -> Answer:
         return Answer(words_as_chunks(NO_TOOL))
     options = [{"label": label, "description": f"take {label}"} for label in ("left", "right")]
     one = {"question": question, "header": "Way", "options": options, "multiSelect": False}
-    return Answer((), ToolCall("AskUserQuestion", {"questions": [one]}))
+    return Answer((), (ToolCall("AskUserQuestion", compact({"questions": [one]})),))
 
 
 def _texts(script: Script) -> tuple[str, ...]:
-    return chunk_texts(script.chunks) if script.chunks else ()
+    return (*script.says, *(chunk_texts(script.chunks) if script.chunks else ()))

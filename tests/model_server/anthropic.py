@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure
-from .pieces import Piece, compact, fresh_id, sse
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .pieces import Piece, fresh_id, sse
 
 _ERROR_TYPES = {
     401: "authentication_error",
@@ -21,10 +22,10 @@ _ERROR_TYPES = {
 def whole(given: Answer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     content: list[dict[str, Any]] = [{"type": "text", "text": given.text}] if given.chunks else []
-    if given.call is not None:
-        content.append(
-            {"type": "tool_use", "id": fresh_id("toolu"), "name": given.call.name, "input": given.call.arguments}
-        )
+    content += [
+        {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": json.loads(call.arguments)}
+        for call in given.calls
+    ]
     return {**_message(model), "content": content, **_stop(given), "usage": _usage(OUTPUT_TOKENS)}
 
 
@@ -33,15 +34,18 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
     message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(1)}
     head = _event("message_start", message=message) + _event("ping")
     index = 0
+    if given.thinking is not None:
+        head += _thought(given.thinking)
+        index = 1
     for number, chunk in enumerate(given.chunks):
         if number == 0:
-            head += _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-        yield Piece(head + _delta(0, type="text_delta", text=chunk), after_delay=number > 0)
+            head += _event("content_block_start", index=index, content_block={"type": "text", "text": ""})
+        yield Piece(head + _delta(index, type="text_delta", text=chunk), after_delay=number > 0)
         head = b""
     if given.chunks:
-        head, index = _event("content_block_stop", index=0), 1
-    if given.call is not None:
-        yield Piece(head + _tool_use(given, index), after_delay=bool(given.chunks))
+        head, index = _event("content_block_stop", index=index), index + 1
+    for number, call in enumerate(given.calls):
+        yield Piece(head + _tool_use(call, index + number), after_delay=bool(given.chunks) and number == 0)
         head = b""
     tail = _event("message_delta", delta=_stop(given), usage={"output_tokens": OUTPUT_TOKENS})
     yield Piece(head + tail + _event("message_stop"))
@@ -58,12 +62,20 @@ def failure(given: Failure) -> dict[str, Any]:
     return {"type": "error", "error": error, "request_id": fresh_id("req")}
 
 
-def _tool_use(given: Answer, index: int) -> bytes:
-    assert given.call is not None
-    block = {"type": "tool_use", "id": fresh_id("toolu"), "name": given.call.name, "input": {}}
+def _thought(text: str) -> bytes:
+    return (
+        _event("content_block_start", index=0, content_block={"type": "thinking", "thinking": "", "signature": ""})
+        + _delta(0, type="thinking_delta", thinking=text)
+        + _delta(0, type="signature_delta", signature=f"signed:{text}")
+        + _event("content_block_stop", index=0)
+    )
+
+
+def _tool_use(call: ToolCall, index: int) -> bytes:
+    block = {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": {}}
     return (
         _event("content_block_start", index=index, content_block=block)
-        + _delta(index, type="input_json_delta", partial_json=compact(given.call.arguments))
+        + _delta(index, type="input_json_delta", partial_json=call.arguments)
         + _event("content_block_stop", index=index)
     )
 
@@ -73,7 +85,7 @@ def _message(model: str) -> dict[str, Any]:
 
 
 def _stop(given: Answer) -> dict[str, Any]:
-    return {"stop_reason": "tool_use" if given.call is not None else "end_turn", "stop_sequence": None}
+    return {"stop_reason": "tool_use" if given.calls else "end_turn", "stop_sequence": None}
 
 
 def _usage(output: int) -> dict[str, int]:

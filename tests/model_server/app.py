@@ -48,8 +48,9 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
             body = json.loads(await request.body())
             asked = form.read(body)
             kind = Kind.SIDE if asked.side else Kind.TURN
+            before = sum(one.asked.prompt == asked.prompt for one in recording.all())
             recording.add(Recorded(form.provider, kind, dict(request.headers), body, asked))
-            return await _respond(form, asked, closing)
+            return await _respond(form, asked, before, closing)
 
         return serve
 
@@ -66,25 +67,32 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     return Starlette(routes=routes)
 
 
-async def _respond(form: _Form, asked: Asked, closing: asyncio.Event) -> Response:
-    given = answer(asked)
+async def _respond(form: _Form, asked: Asked, before: int, closing: asyncio.Event) -> Response:
+    given = answer(asked, before)
     if isinstance(given, Failure):
         # Some SDKs would otherwise try again for minutes; the test wants the failure that it asked for.
-        return JSONResponse(form.failure(given), given.status, headers={"x-should-retry": "false"})
+        headers = {} if given.again else {"x-should-retry": "false"}
+        return JSONResponse(form.failure(given), given.status, headers=headers)
     if asked.stream:
-        pieces = _spaced(form.stream(given, asked.model), given.delay_seconds, closing)
+        pieces = _spaced(form.stream(given, asked.model), given, closing)
         return StreamingResponse(pieces, media_type="text/event-stream")
     await _pause(given.whole_delay, closing)
     return JSONResponse(form.whole(given, asked.model))
 
 
-async def _spaced(pieces: Iterator[Piece], delay_seconds: float, closing: asyncio.Event) -> AsyncIterator[bytes]:
-    for piece in pieces:
+async def _spaced(pieces: Iterator[Piece], given: Answer, closing: asyncio.Event) -> AsyncIterator[bytes]:
+    whole = list(pieces)
+    # The last piece is the end of the answer, which one that hangs or is cut never comes to.
+    for piece in whole[: -1] if given.hangs or given.cut else whole:
         if piece.after_delay:
-            await _pause(delay_seconds, closing)
+            await _pause(given.delay_seconds, closing)
         if closing.is_set():
             return
         yield piece.data
+    if given.hangs:
+        await closing.wait()
+    if given.cut:
+        raise ConnectionResetError("the prompt asked for a connection that is cut")
 
 
 async def _pause(seconds: float, closing: asyncio.Event) -> None:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure
-from .pieces import Piece, compact, fresh_id, sse
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .pieces import Piece, fresh_id, sse
 
 USAGE = {
     "prompt_tokens": INPUT_TOKENS,
@@ -20,8 +20,8 @@ _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit
 def whole(given: Answer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": given.text or None}
-    if given.call is not None:
-        message["tool_calls"] = [_call(given)]
+    if given.calls:
+        message["tool_calls"] = [_call(call) for call in given.calls]
     choice = {"index": 0, "message": message, "finish_reason": _finish(given)}
     return {**_frame(model, "chat.completion"), "choices": [choice], "usage": USAGE}
 
@@ -34,10 +34,13 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
         return sse({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     yield Piece(event({"role": "assistant", "content": ""}))
+    if given.thinking is not None:
+        yield Piece(event({"reasoning_content": given.thinking}))
     for number, chunk in enumerate(given.chunks):
         yield Piece(event({"content": chunk}), after_delay=number > 0)
-    if given.call is not None:
-        yield Piece(event({"tool_calls": [{"index": 0, **_call(given)}]}), after_delay=bool(given.chunks))
+    for index, call in enumerate(given.calls):
+        piece = event({"tool_calls": [{"index": index, **_call(call)}]})
+        yield Piece(piece, after_delay=bool(given.chunks) and index == 0)
     usage = sse({**frame, "choices": [], "usage": USAGE})
     yield Piece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
 
@@ -53,14 +56,13 @@ def failure(given: Failure) -> dict[str, Any]:
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 
 
-def _call(given: Answer) -> dict[str, Any]:
-    assert given.call is not None
-    function = {"name": given.call.name, "arguments": compact(given.call.arguments)}
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
     return {"id": fresh_id("call"), "type": "function", "function": function}
 
 
 def _finish(given: Answer) -> str:
-    return "stop" if given.call is None else "tool_calls"
+    return "stop" if not given.calls else "tool_calls"
 
 
 def _frame(model: str, kind: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ many tool results have come since.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -45,6 +46,12 @@ class Asked:
     stream: bool
     model: str
     side: bool
+    system: str = ""
+    effort: str | None = None
+    size: int = 0
+    """Characters of the whole request."""
+    told: int = 0
+    """Messages of the person before this prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +109,12 @@ def _responses_said(items: object) -> Iterator[_Said]:
 
 
 def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ...]) -> Asked:
-    prompt, results = "", 0
+    prompt, results, told = "", 0, -1
     for one in said:
         results += one.results
         own = _NOTES.sub("", one.text).strip()
         if own:
-            prompt, results = own, 0
+            prompt, results, told = own, 0, told + 1
     return Asked(
         prompt=prompt,
         results=results,
@@ -115,7 +122,21 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ..
         stream=body.get("stream") is True,
         model=str(body.get("model") or "fake-model"),
         side=bool(_SIDE.search(system) or _SIDE.search(prompt)) and not _offers_work(tools, prompt),
+        system=system,
+        effort=_effort(body),
+        size=len(json.dumps(body)),
+        told=max(told, 0),
     )
+
+
+def _effort(body: Json) -> str | None:
+    """How much is to be thought, in the words of whichever form asks it."""
+    reasoning, thinking = body.get("reasoning"), body.get("thinking")
+    if isinstance(reasoning, dict):
+        return reasoning.get("effort")
+    if isinstance(thinking, dict):
+        return str(thinking.get("budget_tokens") or thinking.get("type"))
+    return body.get("reasoning_effort")
 
 
 def _offers_work(tools: tuple[Tool, ...], prompt: str) -> bool:

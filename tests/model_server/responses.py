@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer
-from .pieces import Piece, compact, fresh_id, sse
+from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, ToolCall
+from .pieces import Piece, fresh_id, sse
 
 USAGE: dict[str, Any] = {
     "input_tokens": INPUT_TOKENS,
@@ -20,21 +20,21 @@ USAGE: dict[str, Any] = {
 
 def whole(given: Answer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
-    items = [item for item in (_message(given), _call(given)) if item is not None]
+    items = [item for item in (_message(given), *map(_call, given.calls)) if item is not None]
     return {**_response(model), "status": "completed", "output": items, "usage": USAGE}
 
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
     """The answer as server-sent events, numbered, from `response.created` to `response.completed`."""
-    response, message, call = _response(model), _message(given), _call(given)
+    response, message, calls = _response(model), _message(given), [_call(call) for call in given.calls]
     events = _Numbered()
     yield Piece(events("response.created", response={**response, "status": "in_progress", "output": []}))
     if message is not None:
         yield from _message_pieces(events, given, message)
-    if call is not None:
-        at = 0 if message is None else 1
-        yield Piece(_call_events(events, call, at), after_delay=message is not None)
-    items = [item for item in (message, call) if item is not None]
+    first = 0 if message is None else 1
+    for at, call in enumerate(calls, first):
+        yield Piece(_call_events(events, call, at), after_delay=message is not None and at == first)
+    items = [item for item in (message, *calls) if item is not None]
     done = {**response, "status": "completed", "output": items, "usage": USAGE}
     yield Piece(events("response.completed", response=done))
 
@@ -84,16 +84,14 @@ def _message(given: Answer) -> dict[str, Any] | None:
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 
-def _call(given: Answer) -> dict[str, Any] | None:
-    if given.call is None:
-        return None
+def _call(call: ToolCall) -> dict[str, Any]:
     return {
         "id": fresh_id("fc"),
         "type": "function_call",
         "status": "completed",
         "call_id": fresh_id("call"),
-        "name": given.call.name,
-        "arguments": compact(given.call.arguments),
+        "name": call.name,
+        "arguments": call.arguments,
     }
 
 

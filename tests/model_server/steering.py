@@ -9,6 +9,17 @@
 | `[[chunks:N]]`    | N text chunks `chunk I of N\\n`; before the tool call, where there is one                     |
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
+| `[[call:NAME JSON]]`| calls the tool NAME with these arguments, sound JSON or not; in order with `[[tool:…]]`   |
+| `[[many:N]]`      | the calls of this prompt come N times over, all in one answer                               |
+| `[[say:TEXT]]`    | says TEXT; before the tool call, where there is one                                         |
+| `[[think:TEXT]]`  | thinks TEXT before it says anything                                                         |
+| `[[flood:N]]`     | N bytes of text, in chunks of 8 KiB that can be told apart                                  |
+| `[[empty]]`       | answers nothing                                                                             |
+| `[[hang]]`        | says what it has to say, and then neither goes on nor ends                                  |
+| `[[cut]]`         | says what it has to say, and then the connection is closed in the middle                    |
+| `[[flaky:STATUS:N]]`| fails with that status N times, and may be asked again                                    |
+| `[[room:CHARS]]`  | does not fit the context while the request has more characters than that                    |
+| `[[state]]`       | says what the request was set to: model, effort, and words of the instructions              |
 | `[[overflow]]`    | answers that the prompt does not fit the context, in the provider's words                   |
 
 Only the last paragraph of a prompt steers: an agent may send a cancelled prompt again, in front of the next one and a
@@ -28,14 +39,22 @@ NO_TOOL = "No shell tool was offered."
 
 MAX_CHUNKS = 100_000
 MAX_DELAY_MS = 60_000
+MAX_CALLS = 1_000
 
 _PARAGRAPH = re.compile(r"\n\s*\n(?![^\[]*\]\])")
-_TOOL = re.compile(r"\[\[tool:(.*?)\]\]", re.DOTALL)
 _AGENT = re.compile(r"\[\[agent:(.*?)\]\]", re.DOTALL)
 _ASK = re.compile(r"\[\[ask:(.*?)\]\]", re.DOTALL)
 _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
 _FAIL = re.compile(r"\[\[fail:([45]\d\d)\]\]")
+_CALLED = re.compile(r"\[\[(?:tool:(.*?)|call:(\S+) (.*?))\]\]", re.DOTALL)
+_MANY = re.compile(r"\[\[many:(\d+)\]\]")
+_SAY = re.compile(r"\[\[say:(.*?)\]\]", re.DOTALL)
+_THINK = re.compile(r"\[\[think:(.*?)\]\]", re.DOTALL)
+_FLOOD = re.compile(r"\[\[flood:(\d+)\]\]")
+_FLAKY = re.compile(r"\[\[flaky:([45]\d\d):(\d+)\]\]")
+_ROOM = re.compile(r"\[\[room:(\d+)\]\]")
+FLOOD_CHUNK = 8_192
 _OVERFLOW = "[[overflow]]"
 
 
@@ -43,7 +62,17 @@ _OVERFLOW = "[[overflow]]"
 class Script:
     """A prompt's words, read."""
 
-    commands: tuple[str, ...] = ()
+    calls: tuple[tuple[str, str], ...] = ()
+    """(tool, arguments as text); a shell command has no tool: it is the one on offer."""
+    many: int = 1
+    says: tuple[str, ...] = ()
+    thinks: str | None = None
+    empty: bool = False
+    hangs: bool = False
+    cut: bool = False
+    flaky: tuple[int, int] | None = None
+    room_chars: int | None = None
+    state: bool = False
     chunks: int | None = None
     delay_seconds: float = 0.0
     fail_status: int | None = None
@@ -56,9 +85,21 @@ def read_script(prompt: str) -> Script:
     """Read the words of a prompt; numbers above the named limits are cut to them, unknown words are passed over."""
     prompt = _PARAGRAPH.split(prompt)[-1]
     chunks, delay, fail = _CHUNKS.search(prompt), _DELAY.search(prompt), _FAIL.search(prompt)
+    many, thinks, flood = _MANY.search(prompt), _THINK.search(prompt), _FLOOD.search(prompt)
+    flaky, room = _FLAKY.search(prompt), _ROOM.search(prompt)
     delegated, question = _AGENT.search(prompt), _ASK.search(prompt)
     return Script(
-        commands=tuple(command.strip() for command in _TOOL.findall(prompt)),
+        calls=tuple((name, given.strip()) if name else ("", command.strip())
+                    for command, name, given in _CALLED.findall(prompt)),
+        many=min(int(many[1]), MAX_CALLS) if many else 1,
+        says=(*_SAY.findall(prompt), *flood_texts(int(flood[1]) if flood else 0)),
+        thinks=thinks[1] if thinks else None,
+        empty="[[empty]]" in prompt,
+        hangs="[[hang]]" in prompt,
+        cut="[[cut]]" in prompt,
+        flaky=(int(flaky[1]), int(flaky[2])) if flaky else None,
+        room_chars=int(room[1]) if room else None,
+        state="[[state]]" in prompt,
         chunks=min(int(chunks[1]), MAX_CHUNKS) if chunks else None,
         delay_seconds=min(int(delay[1]), MAX_DELAY_MS) / 1000 if delay else 0.0,
         fail_status=int(fail[1]) if fail else None,
@@ -71,6 +112,11 @@ def read_script(prompt: str) -> Script:
 def chunk_texts(count: int) -> tuple[str, ...]:
     """The texts that `[[chunks:count]]` is answered with, one for each chunk."""
     return tuple(f"chunk {number} of {count}\n" for number in range(1, count + 1))
+
+
+def flood_texts(size: int) -> tuple[str, ...]:
+    """The texts of `[[flood:size]]`: each begins with its number."""
+    return tuple(f"{number:010d}" + "x" * (FLOOD_CHUNK - 11) + "\n" for number in range(size // FLOOD_CHUNK))
 
 
 def words_as_chunks(text: str) -> tuple[str, ...]:

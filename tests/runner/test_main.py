@@ -89,7 +89,7 @@ async def test_sigterm_ends_agents_and_tells_it_at_the_next_start(gateway: Gatew
     async with running(gateway, tmp_path) as process:
         peer = await gateway.peer()
         hello = await peer.welcome()
-        assert {a.agent_id for a in hello.payload.agents} == {"shell", "bad"}
+        assert {a.agent_id for a in hello.payload.agents} == {"shell", "builtin", "bad"}
         start = await start_turn(peer, "fork-twice text:so wait")
         assert start.metadata["prompt_id"] == "p1"
         await until(peer, "agent.text.delta")

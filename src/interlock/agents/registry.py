@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed
+from interlock.agents.builtin.choice import KEY_NAMES, why_not
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Keys
 from interlock.ports.process import Spawn
 from interlock.protocol.payloads import AgentOffer
 
@@ -24,22 +25,30 @@ class Adapter(NamedTuple):
     context_owner: Literal["agent", "gateway"]
     access: tuple[Literal["rw", "ro", "none"], ...]
     """What of `workspace_access` its agents can be held to."""
+    trusted_kinds: bool = False
+    """The tools are ours, and so are their kinds: policy may believe them."""
+    keys: tuple[str, ...] = ()
+    """Variables of the runner's environment that hold secrets of the adapter itself; no process gets them (A-1)."""
 
 
 ADAPTERS: dict[str, Adapter] = {
     "acp": Adapter("interlock.agents.acp.agent:AcpAgent", "process", "asks", "agent", ("rw", "ro")),
     "dps": Adapter("interlock.agents.dps.agent:DpsAgent", "process", "asks", "agent", ("rw", "ro")),
     "claude": Adapter("interlock.agents.claude.agent:ClaudeAgent", "sdk", "asks", "agent", ("rw", "ro")),
+    "builtin": Adapter("interlock.agents.builtin.agent:BuiltinAgent", "sdk", "asks", "gateway", ("rw", "ro", "none"),
+                       trusted_kinds=True, keys=KEY_NAMES),
     "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent", ("rw",)),
 }
 
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
 """Our own agent without a model: always there, unless the config names another `shell`."""
+BUILTIN = AgentSpec(adapter="builtin")
+"""Our own agent with a model (B-1): there for whoever has an API key, unless the config names another `builtin`."""
 
 
 def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
-    """The configured agents and `shell`."""
-    return {"shell": SHELL, **agents}
+    """The configured agents, `shell` and `builtin`."""
+    return {"shell": SHELL, "builtin": BUILTIN, **agents}
 
 
 def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None) -> list[AgentOffer]:
@@ -51,7 +60,8 @@ def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | Non
         if adapter is not None:
             found.append(AgentOffer(
                 agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
-                permission=adapter.permission, context_owner=adapter.context_owner, trusted_kinds=spec.trusted_kinds,
+                permission=adapter.permission, context_owner=adapter.context_owner,
+                trusted_kinds=spec.trusted_kinds or adapter.trusted_kinds,
                 roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
             ))
     return found
@@ -61,6 +71,10 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
     """Why an agent will not start, where that can be seen before it is tried."""
     if spec.adapter == "claude" and importlib.util.find_spec("claude_agent_sdk") is None:
         return "the Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'"
+    if spec.adapter == "builtin":
+        if importlib.util.find_spec("pydantic_ai") is None:
+            return "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'"
+        return why_not(spec, keys_of(spec, environment))
     if not spec.command:
         return None if spec.adapter == "claude" else f"it has no command; set `command` in [agents.{agent_id}]"
     if "/" in spec.command and not spec.command.startswith("/"):
@@ -69,6 +83,14 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
     if shutil.which(spec.command, path=path) is None:
         return f"its program {spec.command!r} is not on the runner; install it, or correct [agents.{agent_id}]"
     return None
+
+
+def keys_of(spec: AgentSpec, environment: Mapping[str, str]) -> Keys:
+    """The secrets that an adapter itself needs: from the agent's `env`, else from the runner's environment."""
+    adapter = ADAPTERS.get(spec.adapter)
+    names = (*adapter.keys, spec.api_key_env) if adapter is not None and adapter.keys else ()
+    found = {name: spec.env.get(name) or environment.get(name, "") for name in names if name}
+    return Keys({name: value for name, value in found.items() if value})
 
 
 def make_agent(spec: AgentSpec, spawn: Spawn) -> Agent:

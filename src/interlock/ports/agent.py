@@ -33,6 +33,25 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     roots: list[str] = []
     trusted_kinds: bool = False
     name: str | None = None
+    model: str = ""
+    """`provider/model`, for an agent of ours that asks a model itself (B-1)."""
+    base_url: str = ""
+    """Where that provider's API is, where it is not the provider's own."""
+    api_key_env: str = ""
+    """The variable of the runner's environment, or of `env`, that holds the API key."""
+    context_window: int = 0
+    """Tokens that the model takes, where its provider's catalog does not say it or is wrong (Z-1)."""
+
+    def __post_init__(self) -> None:
+        if self.context_window < 0:
+            raise ValueError("context_window: tokens, so not below 0")
+
+
+class Keys(dict[str, str]):
+    """Secrets by the name of their variable; what prints it shows the names alone."""
+
+    def __repr__(self) -> str:
+        return f"Keys({', '.join(sorted(self))})"
 
 
 class Opening(NamedTuple):
@@ -52,6 +71,8 @@ class Opening(NamedTuple):
     workspace_access: Literal["rw", "ro", "none"] = "rw"
     fresh_id: str = ""
     """A UUID of this opening alone, for an agent that wants its new conversation named."""
+    keys: Keys = Keys()
+    """Secrets of the runner's environment that the adapter itself needs: never an agent's process (A-1)."""
 
 
 class Started(NamedTuple):
@@ -263,6 +284,10 @@ class Compacts(Protocol):
 
 class SettingRefused(Exception):
     """The agent cannot be set so: the text is one sentence for the user, naming what was asked. Nothing has changed."""
+
+
+class ContextMissing(SettingRefused):
+    """The prompt's context goes on from what the agent does not have: it is to be sent whole. Nothing has changed."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.registry import ADAPTERS, make_agent
+from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Started
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -49,6 +49,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     opening = Opening(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
+        keys=keys_of(spec, around.environment),
     )
     return make_agent(spec, around.spawn), opening
 

@@ -1,0 +1,104 @@
+"""The builtin agent as the runner drives it (A-7, B-1). Needs `interlock[agent]`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from interlock.agents.builtin.choice import NoModel, choose
+from interlock.ports.agent import (
+    AgentStartFailed,
+    Exit,
+    Opening,
+    Prompt,
+    Scribe,
+    Settings,
+    Started,
+    TurnOutcome,
+)
+from interlock.ports.process import Spawn
+from interlock.protocol.payloads import Features
+
+if TYPE_CHECKING:
+    from interlock.agents.builtin import conversation as late
+
+MISSING = "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'."
+FEATURES = Features(
+    adapter_type="sdk", permission="asks", context_owner="gateway", plan_mode=True,
+    pause="boundary", resume_session=True, images=True, thinking=True, model_switch=True, prompt_options=True,
+    system_append=True, updated_input=True, read_only=True,
+)
+
+
+class BuiltinAgent:
+    """Our own loop over a model. There is no process but those of its shell tool."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._conversation: late.Conversation | None = None
+
+    async def open(self, opening: Opening) -> Started:
+        """Look that a model can be asked, and load what asks it. Raises AgentStartFailed."""
+        try:
+            choice = choose(opening.spec, opening.keys)
+            # The import takes seconds: the runner's other sessions go on meanwhile.
+            module, asking = await asyncio.to_thread(_load)
+            self._conversation = await asyncio.to_thread(module.Conversation, opening, self._spawn, choice,
+                                                         asking.Patience())
+        except NoModel as error:
+            raise AgentStartFailed(str(error)) from None
+        # The transcript is its memory: the gateway sends it, however often the agent is opened anew.
+        return Started(FEATURES, opening.spec.name or "Interlock", model=choice.name, resumed=opening.resume)
+
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """One prompt, to its end."""
+        return await self._opened().prompt(prompt, scribe)
+
+    async def cancel(self) -> None:
+        """Break the request or the tool off; what is asked is denied by the runner."""
+        if self._conversation is not None:
+            self._conversation.cancel()
+
+    async def switch_mode(self, mode: str) -> None:
+        """`plan` or `default` (A-6). Raises SettingRefused for another."""
+        self._opened().switch_mode(mode)
+
+    async def settle(self, settings: Settings) -> None:
+        """The context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
+        await asyncio.to_thread(self._opened().settle, settings)
+
+    async def pause(self) -> None:
+        """Nothing: it stops at its next question, which the runner keeps back (C-6)."""
+
+    async def resume(self) -> None:
+        """Nothing: the runner lets the answers go."""
+
+    async def close(self) -> Exit | None:
+        """End what runs, with all that it started (A-4)."""
+        if self._conversation is not None:
+            await self._conversation.close()
+        return None
+
+    async def gone(self) -> Exit:
+        """Never returns: there is no process that could end by itself."""
+        return await asyncio.get_running_loop().create_future()
+
+    def stderr_tail(self) -> str:
+        """There is none."""
+        return ""
+
+    def _opened(self) -> late.Conversation:
+        assert self._conversation is not None, "open comes first"
+        return self._conversation
+
+
+def _load() -> tuple[Any, Any]:
+    """The modules that import pydantic-ai. Raises AgentStartFailed where it is not there."""
+    try:
+        return (importlib.import_module("interlock.agents.builtin.conversation"),
+                importlib.import_module("interlock.agents.builtin.asking"))
+    except ImportError as error:
+        if (error.name or "").startswith("interlock"):
+            raise
+        raise AgentStartFailed(MISSING) from error

@@ -1,0 +1,146 @@
+"""One session with a model. The only module that its adapter loads late: pydantic-ai comes with it (A-7)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import httpx2
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ThinkingLevel
+
+from interlock.agents.builtin.asking import Patience
+from interlock.agents.builtin.cache import Cache, ContextUnknown, Message
+from interlock.agents.builtin.choice import Choice, NoModel, choose
+from interlock.agents.builtin.figures import Figures
+from interlock.agents.builtin.messages import user_message
+from interlock.agents.builtin.models import make_model, thinking_of, window_of
+from interlock.agents.builtin.shell import Shell
+from interlock.agents.builtin.tools import Workshop, offered
+from interlock.agents.builtin.turn import AgentTurn, Setting
+from interlock.agents.builtin.words import system
+from interlock.ports.agent import (
+    ContextMissing,
+    Opening,
+    Prompt,
+    Scribe,
+    SettingRefused,
+    Settings,
+    TurnOutcome,
+)
+from interlock.ports.process import Spawn
+
+CONNECT_S = 15.0
+MODES = ("default", "act", "plan")
+
+
+class Conversation:
+    """A model, a workspace, and what was said so far."""
+
+    def __init__(self, opening: Opening, spawn: Spawn, choice: Choice, patience: Patience) -> None:
+        """Raises NoModel where what the provider needs is not installed."""
+        self._opening = opening
+        self._patience = patience
+        self._models: dict[Choice, Model] = {}
+        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(patience.idle_s, connect=CONNECT_S))
+        self._choice = choice
+        self._mode = "default"
+        self._cache = Cache()
+        self._unsent: list[Message] = []
+        """What was said since the last context came: a gateway that sends none has an agent that remembers so."""
+        self._wanted: tuple[Choice, str, ThinkingLevel | None] = (choice, "default", None)
+        self._running: asyncio.Task[TurnOutcome] | None = None
+        own = {name for name in (*opening.keys, opening.spec.api_key_env) if name}
+        environment = {name: value for name, value in opening.environment.items() if name not in own}
+        self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace))
+        self._model(choice)
+
+    def _model(self, choice: Choice) -> Model:
+        if choice not in self._models:
+            self._models[choice] = make_model(choice, self._http)
+        return self._models[choice]
+
+    # --- settings ---
+    def switch_mode(self, mode: str) -> None:
+        """`plan` or `default` (A-6). Raises SettingRefused."""
+        self._mode = _mode(mode)
+
+    def settle(self, settings: Settings) -> None:
+        """Be set for the prompt that comes next. Raises SettingRefused, and then nothing has changed."""
+        mode = _mode(settings.mode) if settings.mode is not None else self._mode
+        try:
+            choice = choose(self._opening.spec, self._opening.keys, settings.model) if settings.model else self._choice
+            self._model(choice)
+            thinking = thinking_of(settings.options)
+        except (NoModel, ValueError) as error:
+            raise SettingRefused(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - a provider's library says in its own words what it cannot be.
+            raise SettingRefused(f"The model {settings.model!r} cannot be asked: {error}") from None
+        if settings.context is not None:
+            self._take(settings.context)
+        self._wanted = (choice, mode, thinking)
+
+    def _take(self, context: dict[str, Any]) -> None:
+        try:
+            self._cache = self._cache.following(context)
+        except ContextUnknown as unknown:
+            raise ContextMissing(str(unknown)) from None
+        self._unsent = []
+
+    # --- turns ---
+    async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        """Work on one prompt to its end."""
+        running = self._running = asyncio.create_task(self._work(prompt, scribe))
+        try:
+            await asyncio.wait([running])
+            return running.result()
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait([running])
+            return TurnOutcome("cancelled")
+        finally:
+            self._running = None
+
+    async def _work(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
+        choice, mode, thinking = self._wanted
+        model = self._model(choice)
+        access = self._opening.workspace_access
+        setting = Setting(
+            model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append),
+            offered(access, mode), thinking, self._patience,
+        )
+        figures = Figures(window_of(model, self._opening.spec.context_window))
+        turn = AgentTurn(scribe, setting, self._workshop, figures, [*self._cache.messages, *self._unsent],
+                         user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
+        try:
+            return await turn.run(self._fitting, self._overflowing)
+        except asyncio.CancelledError:
+            return TurnOutcome("cancelled", figures.usage)
+        finally:
+            self._unsent += turn.live
+
+    def _fitting(self, messages: list[Message]) -> list[Message]:
+        return messages
+
+    async def _overflowing(self, turn: AgentTurn, why: str) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        """Break the running prompt off."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def close(self) -> None:
+        """End what runs, and all that it started."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        await self._workshop.close()
+        await self._http.aclose()
+
+
+def _mode(named: str) -> str:
+    if named not in MODES:
+        raise SettingRefused(f"This agent has no mode {named!r}; known: {', '.join(MODES)}.")
+    return "plan" if named == "plan" else "default"

@@ -1,0 +1,97 @@
+"""What went wrong with a request to a model, in one sentence, and whether it may go better the next time (B-1)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelUnavailableError,
+    UserError,
+)
+
+from interlock.agents.builtin.choice import NO_KEY, Choice
+from interlock.protocol.codes import Code
+
+MAX_SAID_CHARS = 500
+PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError, ModelRequestTimeout)
+
+
+class Failure(NamedTuple):
+    """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
+
+    code: Code
+    sentence: str
+    passing: bool = False
+    again_s: float | None = None
+
+
+def failure_of(error: Exception, choice: Choice) -> Failure:
+    """Read what pydantic-ai, or what is below it, raised."""
+    passing = isinstance(error, PASSING) and not _final(error)
+    sentence = f"{choice.name} {_what(error, choice)}"
+    if choice.key not in ("", NO_KEY):
+        sentence = sentence.replace(choice.key, "…")
+    code = Code.CONTEXT_OVERFLOW if isinstance(error, ModelContextWindowExceededError) else Code.UPSTREAM_ERROR
+    again_s = error.retry_after if isinstance(error, ModelAPIError) else None
+    return Failure(code, sentence, passing, again_s)
+
+
+def _final(error: Exception) -> bool:
+    """The server says itself that asking again is of no use."""
+    return isinstance(error, ModelHTTPError) and (error.headers or {}).get("x-should-retry") == "false"
+
+
+def _what(error: Exception, choice: Choice) -> str:
+    said = _said(error)
+    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    match error:
+        case ModelContextWindowExceededError():
+            return f"cannot take so long a context{status}: {said}"
+        case ModelAuthenticationError():
+            return f"refused the API key{status}: {said} Set the right one where the runner is started."
+        case ModelNotFoundError():
+            return f"is not known to {choice.base_url or choice.provider}{status}: {said}"
+        case ModelQuotaExceededError():
+            return f"has no quota left{status}: {said}"
+        case ModelRateLimitError():
+            return f"is asked too often{status}: {said}"
+        case ModelUnavailableError() | ModelServerError():
+            return f"failed{status}: {said}"
+        case ModelRequestTimeout():
+            return "did not answer in time."
+        case ModelConnectionError():
+            return f"cannot be reached at {choice.base_url or choice.provider}: {said}"
+        case ModelAPIError():
+            return f"refused the request{status}: {said}"
+        case AgentRunError() | UserError():
+            return f"could not be asked: {said}"
+        case _:
+            return f"broke off its answer: {said}"
+
+
+def _said(error: Exception) -> str:
+    """The provider's own words, without what is around them."""
+    body = getattr(error, "body", None)
+    said = _message(body) or str(error) or type(error).__name__
+    said = " ".join(said.split())[:MAX_SAID_CHARS]
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+def _message(body: Any) -> str:
+    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    inner = told.get("error")
+    if isinstance(inner, dict):
+        told = cast("dict[str, Any]", inner)
+    message = told.get("message")
+    return message if isinstance(message, str) else ""

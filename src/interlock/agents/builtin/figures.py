@@ -1,0 +1,48 @@
+"""What a turn took: tokens, cost, and how full the model's context is (T-2, Z-1)."""
+
+from __future__ import annotations
+
+from pydantic_ai.messages import ModelResponse
+
+from interlock.ports.agent import TurnUsage
+
+
+class Figures:
+    """Adds up the answers of one turn."""
+
+    def __init__(self, window: int | None) -> None:
+        self._window = window
+        self._input = self._output = self._read = self._written = self._thinking = 0
+        self._cost: float | None = None
+        self._used: int | None = None
+
+    def took(self, response: ModelResponse) -> TurnUsage:
+        """Count an answer; returns the turn's figures so far."""
+        usage = response.usage
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        # The provider's count of what it read holds what came from its cache, or went there.
+        self._input += max(usage.input_tokens - read - written, 0)
+        self._output += usage.output_tokens
+        self._read += read
+        self._written += written
+        self._thinking += usage.details.get("reasoning_tokens", 0)
+        if usage.input_tokens:
+            self._used = usage.input_tokens + usage.output_tokens
+        cost = _cost(response)
+        if cost is not None:
+            self._cost = (self._cost or 0.0) + cost
+        return self.usage
+
+    @property
+    def usage(self) -> TurnUsage:
+        """The figures so far."""
+        return TurnUsage(self._input, self._output, self._read, self._written, self._thinking or None, self._cost,
+                         self._window, self._used)
+
+
+def _cost(response: ModelResponse) -> float | None:
+    """In US dollars by the catalog's prices; None where the model is in none."""
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, AssertionError, ValueError):
+        return None

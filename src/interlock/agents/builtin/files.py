@@ -1,0 +1,133 @@
+"""The tools that read, write, edit and list files of the workspace. They block: the caller has a thread for them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from interlock.agents.builtin.places import ToolFailed, opened, resolved, shown
+
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""A file above this is neither read nor edited: `search` and `shell` reach into it."""
+MAX_READ_LINES = 2_000
+MAX_READ_CHARS = 48_000
+MAX_LINE_CHARS = 2_000
+"""A longer line is shown up to here."""
+MAX_LISTED = 1_000
+MAX_DEPTH = 5
+MAX_MISS_CHARS = 80
+
+
+def read(workspace: Path, path: str, offset: int = 1, limit: int = MAX_READ_LINES) -> str:
+    """Lines of a text file from line `offset` on, each behind its number. Raises ToolFailed."""
+    if offset < 1 or limit < 1:
+        raise ToolFailed("`offset` and `limit` count lines from 1.")
+    lines = text_of(workspace, path).split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    if offset > max(len(lines), 1):
+        raise ToolFailed(f"{path} has {len(lines)} lines; `offset` {offset} is behind its end.")
+    found: list[str] = []
+    chars = 0
+    for number, line in enumerate(lines[offset - 1 : offset - 1 + min(limit, MAX_READ_LINES)], offset):
+        cut = f"{line[:MAX_LINE_CHARS]}… ({len(line)} characters)" if len(line) > MAX_LINE_CHARS else line
+        chars += len(cut) + 8
+        if chars > MAX_READ_CHARS and found:
+            break
+        found.append(f"{number}\t{cut}")
+    last = offset + len(found) - 1
+    more = f"\n({len(lines) - last} more lines; go on with offset {last + 1})" if last < len(lines) else ""
+    return "\n".join(found) + more
+
+
+def text_of(workspace: Path, path: str) -> str:
+    """All of a text file. Raises ToolFailed where it is none, or too large."""
+    with opened(workspace, resolved(workspace, path), os.O_RDONLY) as file:
+        kind = os.fstat(file)
+        if not stat.S_ISREG(kind.st_mode):
+            what = "a directory; list it" if stat.S_ISDIR(kind.st_mode) else "no regular file"
+            raise ToolFailed(f"{path} is {what}.")
+        if kind.st_size > MAX_FILE_BYTES:
+            raise ToolFailed(f"{path} has {kind.st_size} bytes; files of up to {MAX_FILE_BYTES} are read. Search it, "
+                             "or take a part of it with the shell.")
+        data = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
+    if b"\0" in data:
+        raise ToolFailed(f"{path} is not text ({len(data)} bytes).")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{path} is not UTF-8 text ({len(data)} bytes).") from None
+
+
+def write(workspace: Path, path: str, content: str) -> str:
+    """Make a file, or put other content into one; returns what to say. Raises ToolFailed."""
+    place = resolved(workspace, path)
+    if place == workspace.resolve():
+        raise ToolFailed("The workspace itself is no file.")
+    there = place.exists()
+    _put(workspace, place, content)
+    lines = content.count("\n") + (0 if content.endswith("\n") or not content else 1)
+    return f"{shown(workspace, place)}: {'changed' if there else 'written'}, {lines} lines"
+
+
+def edit(workspace: Path, path: str, old_text: str, new_text: str, every: bool = False) -> str:
+    """Put `new_text` in the place of `old_text`, which must stand there exactly once unless `every`. Raises ToolFailed.
+    """
+    if not old_text:
+        raise ToolFailed("`old_text` is empty; use write for a new file.")
+    if old_text == new_text:
+        raise ToolFailed("`old_text` and `new_text` are the same.")
+    before = text_of(workspace, path)
+    found = before.count(old_text)
+    if found == 0:
+        raise ToolFailed(f"{path} does not contain {old_text[:MAX_MISS_CHARS]!r}; read it again, white space counts.")
+    if found > 1 and not every:
+        raise ToolFailed(f"{path} contains `old_text` {found} times; give more of what stands around it, or set `all`.")
+    place = resolved(workspace, path)
+    _put(workspace, place, before.replace(old_text, new_text))
+    return f"{shown(workspace, place)}: {found} {'place' if found == 1 else 'places'} changed"
+
+
+def _put(workspace: Path, place: Path, content: str) -> None:
+    with opened(workspace, place, os.O_WRONLY | os.O_CREAT) as file:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ToolFailed(f"{shown(workspace, place)} is no regular file.")
+        data = content.encode("utf-8", "replace")
+        try:
+            os.ftruncate(file, 0)
+            while data:
+                data = data[os.write(file, data) :]
+        except OSError as error:
+            raise ToolFailed(f"{shown(workspace, place)}: {error.strerror}.") from None
+
+
+def listing(workspace: Path, path: str = ".", depth: int = 1) -> str:
+    """What lies in a directory, a line each: directories end with a slash, links show where they point. Raises
+    ToolFailed."""
+    top = resolved(workspace, path)
+    if not top.is_dir():
+        raise ToolFailed(f"{path} is no directory.")
+    found: list[str] = []
+    over = _listed(top, "", min(max(depth, 1), MAX_DEPTH), found)
+    if not found:
+        return "(empty)"
+    return "\n".join(found) + (f"\n(more than {MAX_LISTED} entries; list a part of it)" if over else "")
+
+
+def _listed(directory: Path, before: str, depth: int, found: list[str]) -> bool:
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError as error:
+        found.append(f"{before}({error.strerror})")
+        return False
+    for entry in entries:
+        if len(found) >= MAX_LISTED:
+            return True
+        inner = entry.is_dir(follow_symlinks=False)
+        points = f" -> {Path(entry.path).readlink()}" if entry.is_symlink() else ""
+        found.append(f"{before}{entry.name}{'/' if inner else ''}{points}")
+        deeper = inner and depth > 1 and entry.name != ".git"
+        if deeper and _listed(Path(entry.path), f"{before}{entry.name}/", depth - 1, found):
+            return True
+    return False

@@ -1,0 +1,68 @@
+"""Paths of the workspace: symbolic links are resolved first, nothing outside is opened, and what changes between the
+look and the opening is noticed (A-1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class ToolFailed(Exception):
+    """A tool could not do what it was asked; the text is one sentence for the model."""
+
+
+def resolved(workspace: Path, named: str) -> Path:
+    """The place that a name means, links resolved. Raises ToolFailed for one outside the workspace."""
+    if "\0" in named:
+        raise ToolFailed("A path holds no zero byte.")
+    root = workspace.resolve()
+    try:
+        place = (root / (named or ".")).resolve()
+    except (OSError, RuntimeError) as error:
+        raise ToolFailed(f"The path {named!r} cannot be followed: {error}.") from None
+    if place != root and root not in place.parents:
+        raise ToolFailed(f"The path {named!r} lies outside the workspace {root}; only what is inside can be reached.")
+    return place
+
+
+def shown(workspace: Path, place: Path) -> str:
+    """A place as the model sees it: relative to the workspace."""
+    return place.relative_to(workspace.resolve()).as_posix()
+
+
+@contextmanager
+def opened(workspace: Path, place: Path, flags: int, mode: int = 0o644) -> Generator[int]:
+    """Open a resolved place, from the workspace down and following no link: one that was put there since `resolved`
+    looked is refused. Raises ToolFailed."""
+    parts = place.relative_to(workspace.resolve()).parts
+    directory = -1
+    try:
+        directory = os.open(workspace.resolve(), DIRECTORY)
+        for part in parts[:-1]:
+            if flags & os.O_CREAT:
+                _made(part, directory)
+            directory, above = os.open(part, DIRECTORY, dir_fd=directory), directory
+            os.close(above)
+        # A pipe without a writer must not hold the tool: it is opened without waiting, and refused by its kind.
+        descriptor = os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode,
+                             dir_fd=directory)
+    except OSError as error:
+        raise ToolFailed(f"{shown(workspace, place) or '.'}: {error.strerror}.") from None
+    finally:
+        if directory >= 0:
+            os.close(directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _made(part: str, directory: int) -> None:
+    try:
+        os.mkdir(part, dir_fd=directory)
+    except FileExistsError:
+        return

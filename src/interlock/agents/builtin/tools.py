@@ -1,0 +1,211 @@
+"""The agent's tools: what the model is told of them, what a person is asked, and what they do (B-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from interlock.agents.builtin import files, searching
+from interlock.agents.builtin.places import ToolFailed, resolved
+from interlock.agents.builtin.shell import TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S, Ran, Shell
+from interlock.protocol.payloads import OutputType
+
+MAX_TITLE_CHARS = 160
+Access = Literal["rw", "ro", "none"]
+Kind = Literal["read", "search", "edit", "execute"]
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what a tool is given."""
+
+
+class Read(Arguments, frozen=True):
+    path: str
+    offset: int = 1
+    limit: int = files.MAX_READ_LINES
+
+
+class Write(Arguments, frozen=True):
+    path: str
+    content: str
+
+
+class Edit(Arguments, frozen=True):
+    path: str
+    old_text: str
+    new_text: str
+    all: bool = False
+
+
+class List(Arguments, frozen=True):
+    path: str = "."
+    depth: int = 1
+
+
+class Search(Arguments, frozen=True):
+    pattern: str
+    path: str = "."
+    glob: str = "*"
+    ignore_case: bool = False
+
+
+class RunShell(Arguments, frozen=True):
+    command: str
+    timeout_s: float = TIMEOUT_DEFAULT_S
+
+
+class Result(NamedTuple):
+    """What a tool gave: what the model sees is what the transcript has. `whole` is for the user alone."""
+
+    text: str
+    ok: bool = True
+    output_type: OutputType = "text"
+    whole: str | None = None
+
+
+class Tool(NamedTuple):
+    """One tool: its words for the model, its kind for policy."""
+
+    name: str
+    kind: Kind
+    arguments: type[Arguments]
+    description: str
+    parameters: dict[str, Any]
+
+
+def _schema(required: tuple[str, ...], **properties: tuple[str, str]) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "additionalProperties": False,
+            "properties": {name: {"type": kind, "description": said} for name, (kind, said) in properties.items()}}
+
+
+_PATH = ("string", "Relative to the workspace.")
+TOOLS: tuple[Tool, ...] = (
+    Tool("read", "read", Read, "Read lines of a text file; each comes behind its number and a tab.",
+         _schema(("path",), path=_PATH, offset=("integer", "First line, from 1."),
+                 limit=("integer", f"How many lines, {files.MAX_READ_LINES} at the most."))),
+    Tool("list", "read", List, "List a directory.",
+         _schema((), path=_PATH, depth=("integer", f"How many levels, {files.MAX_DEPTH} at the most; 1 by default."))),
+    Tool("search", "search", Search, "Search the text of files line by line with a regular expression (RE2).",
+         _schema(("pattern",), pattern=("string", "The regular expression."), path=_PATH,
+                 glob=("string", "Which files, such as *.py; all by default."),
+                 ignore_case=("boolean", "Whether case counts not."))),
+    Tool("write", "edit", Write, "Write a whole text file, new or in the place of the one that is there; directories "
+         "are made where they are missing.",
+         _schema(("path", "content"), path=_PATH, content=("string", "All of the file."))),
+    Tool("edit", "edit", Edit, "Change a part of a text file: `old_text` must stand in it exactly, and once.",
+         _schema(("path", "old_text", "new_text"), path=_PATH, old_text=("string", "What stands there, to the letter."),
+                 new_text=("string", "What is to stand there."), all=("boolean", "Change every place that fits."))),
+    Tool("shell", "execute", RunShell, "Run a shell command in the workspace. What it leaves running is ended with it.",
+         _schema(("command",), command=("string", "The command."),
+                 timeout_s=("number", f"Seconds that it may take, {TIMEOUT_DEFAULT_S} by default."))),
+)  # fmt: skip
+BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
+READING: frozenset[Kind] = frozenset({"read", "search"})
+
+
+def offered(access: Access, mode: str) -> list[Tool]:
+    """The tools that the model is told of: none where the workspace is closed, those that read where it is only read
+    or only planned."""
+    if access == "none":
+        return []
+    return [tool for tool in TOOLS if tool.kind in READING or (access == "rw" and mode != "plan")]
+
+
+class Call(NamedTuple):
+    """A call as a model made it, understood or not. `input` is JSON, always an object."""
+
+    name: str
+    tool: Tool | None
+    arguments: Arguments | None
+    input: dict[str, Any]
+    wrong: str | None = None
+    """Why it cannot be done, for the model."""
+
+
+def understood(name: str, given: Any, tools: list[Tool]) -> Call:
+    """Look at what a model calls: `given` is an object, or the text that was to be one."""
+    value = given
+    wrong = None
+    if isinstance(given, str):
+        try:
+            value = msgspec.json.decode(given or "{}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            wrong = f"Its arguments are no JSON: {error}."
+    if wrong is None and not isinstance(value, dict):
+        wrong = "Its arguments are no JSON object."
+    told: dict[str, Any] = value if isinstance(value, dict) else {"input": value}  # pyright: ignore[reportUnknownVariableType]
+    tool = BY_NAME.get(name)
+    if tool is None or tool not in tools:
+        there = ", ".join(one.name for one in tools) or "none"
+        because = "cannot be used now" if tool is not None else "is not there"
+        return Call(name, None, None, told, f"The tool {name[:80]!r} {because}; there are: {there}.")
+    if wrong is not None:
+        return Call(name, tool, None, told, wrong)
+    try:
+        return Call(name, tool, msgspec.convert(told, tool.arguments), told)
+    except (msgspec.ValidationError, RecursionError) as error:
+        return Call(name, tool, None, told, f"Its arguments are wrong: {error}.")
+
+
+def title(call: Call) -> str:
+    """One line for a person: the tool, and what it is pointed at."""
+    about = next((str(call.input[key]) for key in ("command", "path", "pattern") if key in call.input), "")
+    line = f"{call.name}: {about}" if about else call.name
+    return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1] + "…"
+
+
+Emit = Callable[[str], Awaitable[None]]
+T = TypeVar("T")
+
+
+class Workshop:
+    """Does what was allowed, inside the workspace."""
+
+    def __init__(self, workspace: str, shell: Shell) -> None:
+        self._workspace = Path(workspace)
+        self._shell = shell
+
+    def check(self, call: Call) -> None:
+        """Look whether it can be done at all, before a person is asked. Raises ToolFailed."""
+        path = getattr(call.arguments, "path", None)
+        if isinstance(path, str):
+            resolved(self._workspace, path)
+        if isinstance(call.arguments, RunShell) and not 0 < call.arguments.timeout_s <= TIMEOUT_MAX_S:
+            raise ToolFailed(f"`timeout_s` is more than 0 and at most {TIMEOUT_MAX_S}.")
+
+    async def run(self, call: Call, emit: Emit) -> Result:
+        """Do it. Raises ToolFailed with one sentence."""
+        here = self._workspace
+        match call.arguments:
+            case Read(path, offset, limit):
+                return Result(await _aside(lambda: files.read(here, path, offset, limit)), output_type="file_content")
+            case Write(path, content):
+                return Result(await _aside(lambda: files.write(here, path, content)))
+            case Edit(path, old, new, every):
+                return Result(await _aside(lambda: files.edit(here, path, old, new, every)))
+            case List(path, depth):
+                return Result(await _aside(lambda: files.listing(here, path, depth)))
+            case Search(pattern, path, glob, ignore_case):
+                return Result(await _aside(
+                    lambda: searching.search(here, pattern, path, glob, ignore_case=ignore_case)))
+            case RunShell(command, timeout_s):
+                ran: Ran = await self._shell.run(command, timeout_s, emit)
+                return Result(ran.text, ran.ok, whole=ran.whole)
+            case _:
+                raise ToolFailed(call.wrong or "There is no such tool.")
+
+    async def close(self) -> None:
+        """End what still runs."""
+        await self._shell.close()
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """A thread of its own: a large file must not hold up the runner's other sessions."""
+    try:
+        return await asyncio.to_thread(work)
+    except OSError as error:
+        raise ToolFailed(f"{error.strerror or error}.") from None

@@ -1,0 +1,202 @@
+"""One prompt, from the person's words to the model's last answer: ask, call tools, ask again (B-1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ThinkingLevel
+
+from interlock.agents.builtin.asking import Ear, Patience, RequestFailed, Wanted, ask
+from interlock.agents.builtin.cache import Message
+from interlock.agents.builtin.choice import Choice
+from interlock.agents.builtin.figures import Figures
+from interlock.agents.builtin.messages import assistant_message, parts_of, result_message, to_model
+from interlock.agents.builtin.places import ToolFailed
+from interlock.agents.builtin.tools import Call, Result, Tool, Workshop, title, understood
+from interlock.ports.agent import GivenFile, Option, Question, Scribe, TurnOutcome
+from interlock.protocol.codes import Code
+
+MAX_REQUESTS = 250
+"""Answers of the model in one turn; a model that still calls tools then has lost its way."""
+MAX_CALLS = 32
+"""Calls in one answer; the model is told of those that it makes beyond."""
+MAX_EMPTY = 2
+"""Answers without a word and without a call, before the turn ends without one."""
+SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""What every provider takes as the id of a call."""
+OPTIONS = [Option("allow", "Allow", "allow_once"), Option("reject", "Deny", "reject_once")]
+TOO_MANY = "Too many calls at once: the first {} of an answer are done. Call this one again."
+REFUSED = ("AgentRefused", "The model refused to go on with this prompt.")
+DENIED = "Denied{}. Do not try the same by another way."
+
+
+class Setting(NamedTuple):
+    """How this prompt is worked on."""
+
+    model: Model
+    choice: Choice
+    instructions: str
+    tools: list[Tool]
+    thinking: ThinkingLevel | None
+    patience: Patience
+
+
+class Context(Protocol):
+    """Makes the messages of a request out of all that was said."""
+
+    def fitting(self, messages: list[Message]) -> list[Message]: ...
+
+
+class Overflowing(Protocol):
+    """Makes room where the provider says that the context is too long (Z-2)."""
+
+    async def __call__(self, turn: AgentTurn, why: str) -> bool: ...
+
+
+class AgentTurn:
+    """A prompt that is worked on. `said` is what was said before; what is new collects in `live`."""
+
+    def __init__(self, scribe: Scribe, setting: Setting, workshop: Workshop, figures: Figures,
+                 said: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
+        self.said = said
+        self.live: list[Message] = [asked]
+        self.answers: dict[str, ModelResponse] = {}
+        self.scribe = scribe
+        self.setting = setting
+        self.figures = figures
+        self._workshop = workshop
+        self._new_id = new_id
+        self._ids = {str(part.get("id")) for message in said for part in parts_of(message)
+                     if part.get("type") == "toolCall"}
+
+    async def run(self, fitting: Callable[[list[Message]], list[Message]], overflowing: Overflowing) -> TurnOutcome:
+        """Work on it to its end. Never raises for what the model or its server did."""
+        empty, room_made = 0, False
+        for _ in range(MAX_REQUESTS):
+            try:
+                response = await self._ask(fitting([*self.said, *self.live]))
+            except RequestFailed as failed:
+                failure = failed.failure
+                if failure.code == Code.CONTEXT_OVERFLOW and not room_made and not failed.said:
+                    room_made = True
+                    if await overflowing(self, failure.sentence):
+                        continue
+                return TurnOutcome("error", self.figures.usage, error=(failure.code, failure.sentence))
+            await self.scribe.usage(self.figures.took(response))
+            calls = await self._announce(response)
+            if calls:
+                await self._call(calls)
+                continue
+            if any(isinstance(part, TextPart) and part.content.strip() for part in response.parts):
+                return self._end(response)
+            empty += 1
+            if empty >= MAX_EMPTY or response.finish_reason in ("length", "content_filter"):
+                return self._end(response, empty=True)
+        notice = ("ToolLimit", f"The model was asked {MAX_REQUESTS} times in this turn and still calls tools; the turn "
+                  "was ended. Say \"go on\" if it is on the right way.")
+        return TurnOutcome("max_tokens", self.figures.usage, notice=notice)
+
+    def _end(self, response: ModelResponse, *, empty: bool = False) -> TurnOutcome:
+        if not empty:
+            self.live.append(assistant_message(response.parts, {}, self.setting.choice.model, _now_ms()))
+        usage = self.figures.usage
+        if response.finish_reason == "length":
+            return TurnOutcome("max_tokens", usage)
+        if response.finish_reason == "content_filter":
+            return TurnOutcome("end_turn", usage, notice=REFUSED)
+        notice = ("NoAnswer", f"The model gave no answer, {MAX_EMPTY} times.") if empty else None
+        return TurnOutcome("end_turn", usage, notice=notice)
+
+    async def _ask(self, messages: list[Message]) -> ModelResponse:
+        wanted = Wanted(to_model(messages, self.answers), self.setting.instructions, self.setting.tools,
+                        self.setting.thinking)
+        ear = Ear(self.scribe.text, self.scribe.thinking, self._again)
+        return await ask(self.setting.model, self.setting.choice, wanted, ear, self.setting.patience)
+
+    async def _again(self, sentence: str) -> None:
+        await self.scribe.warn(Code.UPSTREAM_ERROR, sentence)
+
+    # --- tools ---
+    async def _announce(self, response: ModelResponse) -> list[tuple[str, Call]]:
+        """Tell of every call of an answer before the first one is done, so that the transcript has them in one message
+        as the model has (X-8). An answer without one is not kept: it is the turn's last, or empty."""
+        found: list[tuple[str, Call]] = []
+        parts = list(response.parts)
+        for at, part in enumerate(parts):
+            if isinstance(part, ToolCallPart):
+                call = understood(part.tool_name, part.args if part.args is not None else {}, self.setting.tools)
+                invocation_id = self._free_id(part.tool_call_id)
+                parts[at] = dataclasses.replace(part, tool_call_id=invocation_id, args=call.input)
+                found.append((invocation_id, call))
+        if not found:
+            return []
+        arguments = {invocation_id: call.input for invocation_id, call in found}
+        self.live.append(assistant_message(parts, arguments, self.setting.choice.model, _now_ms()))
+        self.answers[found[0][0]] = dataclasses.replace(response, parts=parts)
+        for invocation_id, call in found:
+            await self.scribe.tool_request(invocation_id, call.name, _json(call.input), title(call),
+                                           kind=call.tool.kind if call.tool is not None else None)
+        return found
+
+    def _free_id(self, given: str) -> str:
+        """The model's id of a call; one of ours where it is taken, or of no use elsewhere."""
+        taken = given in self._ids or SAFE_ID.fullmatch(given) is None
+        invocation_id = f"call_{self._new_id().replace('-', '')[:24]}" if taken else given
+        self._ids.add(invocation_id)
+        return invocation_id
+
+    async def _call(self, calls: list[tuple[str, Call]]) -> None:
+        for at, (invocation_id, call) in enumerate(calls):
+            if at >= MAX_CALLS:
+                await self._tell(invocation_id, call, Result(TOO_MANY.format(MAX_CALLS), ok=False))
+                continue
+            try:
+                result = await self._done(invocation_id, call)
+            except ToolFailed as failed:
+                result = Result(str(failed), ok=False)
+            await self._tell(invocation_id, call, result)
+
+    async def _done(self, invocation_id: str, call: Call) -> Result:
+        if call.wrong is not None or call.tool is None:
+            raise ToolFailed(call.wrong or "There is no such tool.")
+        self._workshop.check(call)
+        question = Question(invocation_id, call.name, title(call), _json(call.input), OPTIONS, call.tool.kind,
+                            takes_input=True)
+        answer = await self.scribe.ask(question)
+        if not answer.allow:
+            return Result(DENIED.format(f": {answer.message.rstrip('.')}" if answer.message else ""), ok=False)
+        if answer.updated_input is not None:
+            call = understood(call.name, answer.updated_input, self.setting.tools)
+            if call.wrong is not None:
+                raise ToolFailed(f"The input was changed by who allowed it. {call.wrong}")
+
+        async def emit(text: str) -> None:
+            await self.scribe.tool_output(invocation_id, "stdout", text)
+
+        return await self._workshop.run(call, emit)
+
+    async def _tell(self, invocation_id: str, call: Call, result: Result) -> None:
+        self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))
+        if result.whole is not None:
+            file = GivenFile(f"{call.name}.txt", "text/plain; charset=utf-8", result.whole.encode())
+            await self.scribe.file(file, invocation_id)
+        kind = result.output_type if result.text else "empty"
+        await self.scribe.tool_result(invocation_id, "ok" if result.ok else "error", kind, result.text)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except RecursionError:
+        return b'{"input":"(nested too deep)"}'
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

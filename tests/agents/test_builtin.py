@@ -1,0 +1,346 @@
+"""The builtin agent, driven by the runner's sessions against the tests' own model server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agents.builtin_stage import FORMS, KEY, builtin
+from interlock.agents.builtin import asking
+from interlock.protocol import payloads as p
+from model_server import AFTER_TOOL, ModelServer, chunk_texts
+from runner.stage import Stage, raw_input, stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
+
+
+@pytest.fixture(params=sorted(FORMS))
+def form(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def errors(scene: Stage) -> list[tuple[str, str, str]]:
+    return [(f.payload.severity, f.payload.error_code, f.payload.message) for f in scene.all("agent.error")]
+
+
+async def opened(scene: Stage, **fields: Any) -> p.Capabilities:
+    await scene.send("control.session.open", p.SessionOpen(
+        session_id=scene.session_id, agent_id="own", workspace=str(scene.workspace),
+        **{"workspace_access": "rw", **fields}))
+    return (await scene.next("session.capabilities", "session.error")).payload
+
+
+async def allowed(scene: Stage, text: str, **fields: Any) -> str:
+    """A turn whose questions are all allowed; returns its stop reason."""
+    await scene.prompt(text, **fields)
+    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
+        await scene.answer(frame, "allow")
+    await scene.next("session.usage")
+    return frame.payload.stop_reason
+
+
+def results(scene: Stage) -> list[tuple[str, str]]:
+    return [(f.payload.status, f.payload.output) for f in scene.all("tool.invoke.result")]
+
+
+async def test_turns_have_text_usage_and_a_memory(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        told = await opened(scene)
+        assert told.features["context_owner"] == "gateway"
+        assert told.agent is not None
+        assert told.agent.model == FORMS[form].replace("-chat", "").replace("-responses", "")
+        assert await allowed(scene, "hello [[chunks:5]]") == "end_turn", errors(scene)
+        assert scene.text() == "".join(chunk_texts(5))
+        assert len(scene.all("agent.text.delta")) == 5
+        assert await allowed(scene, "and [[chunks:2]]") == "end_turn", errors(scene)
+        usage = scene.all("session.usage")[-1].payload
+        assert (usage.token_usage.input_tokens, usage.token_usage.output_tokens) == (100, 20)
+        assert usage.context_window.capacity > usage.context_window.used == 120
+        asked = msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
+        assert "hello [[chunks:5]]" in asked
+        assert "chunk 3 of 5" in asked
+
+
+@pytest.mark.req("A-5")
+@pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
+async def test_a_tool_runs_only_after_a_yes(model_server: ModelServer, form: str, decision: Any, status: str,
+                                            tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        await scene.prompt("please [[say:First. ]] [[tool:echo hi > made.txt; cat made.txt]]")
+        asked = await scene.next("agent.interaction.request")
+        request = scene.all("tool.invoke.request")[0]
+        assert asked.payload.context.invocation_id == request.payload.invocation_id
+        assert (asked.payload.context.tool_name, request.metadata["kind"]) == ("shell", "execute")
+        assert raw_input(request) == {"command": "echo hi > made.txt; cat made.txt"}
+        assert not (tmp_path / "made.txt").exists()
+        await scene.answer(asked, decision, message="Not today.")
+        result = (await scene.next("tool.invoke.result")).payload
+        assert result.status == status
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn", errors(scene)
+        assert (tmp_path / "made.txt").exists() == (decision == "allow")
+        assert scene.text() == f"First. {AFTER_TOOL}"
+        told = msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
+        assert ("Denied: Not today." in told) == (decision == "deny")
+
+
+async def test_files_are_written_read_changed_listed_and_searched(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        calls = ['[[call:write {"path":"src/a.txt","content":"one\\ntwo\\n"}]]', '[[call:read {"path":"src/a.txt"}]]',
+                 '[[call:edit {"path":"src/a.txt","old_text":"two","new_text":"three"}]]', "[[call:list {}]]",
+                 '[[call:search {"pattern":"thr.e"}]]', '[[call:read {"path":"src/a.txt","offset":2}]]']
+        assert await allowed(scene, " ".join(calls)) == "end_turn", errors(scene)
+        assert results(scene) == [
+            ("ok", "src/a.txt: written, 2 lines"), ("ok", "1\tone\n2\ttwo"), ("ok", "src/a.txt: 1 place changed"),
+            ("ok", "src/"), ("ok", "src/a.txt:2: three"), ("ok", "2\tthree")]
+        kinds = [f.metadata["kind"] for f in scene.all("tool.invoke.request")]
+        assert kinds == ["edit", "read", "edit", "read", "search", "read"]
+        assert (tmp_path / "src/a.txt").read_text() == "one\nthree\n"
+
+
+@pytest.mark.req("A-1")
+@pytest.mark.parametrize("path", ["../out.txt", "/etc/passwd", "link/secret.txt", "there.txt"])
+async def test_nothing_outside_the_workspace_is_reached_and_nobody_is_asked(
+    model_server: ModelServer, path: str, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (work / "link").symlink_to(tmp_path)
+    (work / "there.txt").symlink_to(tmp_path / "secret.txt")
+    async with stage(work, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        for call in (f'[[call:read {{"path":"{path}"}}]]', f'[[call:write {{"path":"{path}","content":"x"}}]]'):
+            await scene.turn(call)
+        assert [status for status, _ in results(scene)] == ["error", "error"]
+        assert all("outside the workspace" in output for _, output in results(scene))
+        assert scene.all("agent.interaction.request") == []
+        assert (tmp_path / "secret.txt").read_text() == "secret"
+        assert await allowed(scene, '[[call:search {"pattern":"secret"}]]') == "end_turn", errors(scene)
+        assert results(scene)[-1] == ("ok", "(no match)")
+
+
+@pytest.mark.req("A-1")
+async def test_a_workspace_is_only_read_or_not_reached_at_all(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene, workspace_access="ro")
+        await allowed(scene, '[[call:write {"path":"a.txt","content":"x"}]] [[tool:touch b.txt]] [[call:list {}]]')
+        assert list(tmp_path.iterdir()) == []
+        offered = {tool.name for tool in model_server.recording.turns()[-1].asked.tools}
+        assert offered == {"read", "list", "search"}
+        assert "The tool 'write' cannot be used now" in results(scene)[0][1]
+        await scene.send("control.session.close", p.SessionClose(reason="enough"))
+        await opened(scene, workspace_access="none")
+        assert await allowed(scene, "[[call:list {}]]") == "end_turn", errors(scene)
+        assert model_server.recording.turns()[-1].asked.tools == ()
+        assert results(scene)[-1][0] == "error"
+
+
+@pytest.mark.req("A-4")
+async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_nothing(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await scene.prompt("slow [[say:so]] [[hang]]")
+        await scene.next("agent.text.delta")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert scene.text() == "so"
+        await scene.next("session.usage")
+        child = "(trap '' TERM HUP; setsid sleep 600) & echo $$ > pid; sleep 600"
+        await scene.prompt(f"now [[tool:echo begun; {child}]]")
+        await scene.answer(await scene.next("agent.interaction.request"), "allow")
+        await scene.next("tool.invoke.stream")
+        await scene.cancel()
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        assert results(scene)[-1] == ("cancelled", "begun\n")
+        assert left_of(scene.session_id) == []
+        await scene.next("session.usage")
+        assert await allowed(scene, "go on [[chunks:1]]") == "end_turn", errors(scene)
+
+
+def left_of(session_id: str) -> list[str]:
+    """Living processes that carry the session's id in their environment (A-4)."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+async def test_a_command_that_takes_too_long_is_ended_and_its_output_is_bounded(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await allowed(scene, '[[call:shell {"command":"echo on; sleep 600","timeout_s":0.3}]]')
+        assert results(scene)[-1] == ("error", "on\n(ended after 0.3 s, its time limit)")
+        await allowed(scene, "[[tool:seq 1 100000; exit 3]]")
+        status, output = results(scene)[-1]
+        assert status == "error"
+        assert output.startswith("1\n2\n")
+        assert output.endswith("100000\n(exit status 3)")
+        assert len(output) < 40_000
+        # All of it is the user's.
+        whole = b"".join(base64.b64decode(f.payload.content) for f in scene.all("agent.file.transfer"))
+        assert whole.decode() == "".join(f"{n}\n" for n in range(1, 100_001))
+        assert left_of(scene.session_id) == []
+
+
+async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await allowed(scene, "[[tool:env]]")
+        assert KEY in str(model_server.recording.turns()[-1].headers)
+        await allowed(scene, "[[fail:401]]")
+        said = b"".join(msgspec.json.encode(frame.payload) for frame in scene.heard).decode()
+        assert KEY not in said
+        assert "RAWP_SESSION_ID" in said
+        assert errors(scene)[-1][1:] == ("UPSTREAM_ERROR", errors(scene)[-1][2])
+        assert "refused the API key (401)" in errors(scene)[-1][2]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = asking.Patience
+    monkeypatch.setattr(asking, "Patience", lambda: usual(first_event_s=0.5, idle_s=0.5, again_s=0.01))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_passes_is_asked_again_and_said(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "now [[flaky:429:2]] [[chunks:1]]") == "end_turn", errors(scene)
+        assert [(severity, code) for severity, code, _ in errors(scene)] == [("warning", "UPSTREAM_ERROR")] * 2
+        assert "try 3 of 5" in errors(scene)[1][2]
+        assert await allowed(scene, "now [[flaky:503:9]]") == "error"
+        severity, _, sentence = errors(scene)[-1]
+        assert severity != "warning"
+        assert "(503)" in sentence
+        assert "asked 5 times" in sentence
+        assert len(model_server.recording.turns()) == 3 + 5
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("words", "said"), [
+    ("[[say:begun]] [[cut]]", "begun"), ("[[say:begun]] [[hang]]", "begun"), ("[[hang]]", ""), ("[[fail:400]]", ""),
+    ("[[fail:404]]", ""),
+])
+async def test_a_server_that_hangs_or_cuts_ends_the_turn_with_one_sentence(
+    model_server: ModelServer, form: str, words: str, said: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        async with asyncio.timeout(20):
+            assert await allowed(scene, words) == "error"
+        assert scene.text() == said
+        assert errors(scene)[-1][1] == "UPSTREAM_ERROR"
+        assert "\n" not in errors(scene)[-1][2]
+        assert "Traceback" not in errors(scene)[-1][2]
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        bad = ['[[call:fly {"to":"moon"}]]', '[[call:read {"path":7}]]', '[[call:read {"way":"a"}]]',
+               "[[call:shell {not json}]]", '[[call:list "text"]]', '[[call:read {"path":"none.txt"}]]']
+        assert await allowed(scene, " ".join(bad)) == "end_turn", errors(scene)
+        told = [output for _, output in results(scene)]
+        assert [status for status, _ in results(scene)] == ["error"] * len(bad)
+        assert "'fly' is not there; there are: read, list, search, write, edit, shell" in told[0]
+        assert "Expected `str`, got `int`" in told[1]
+        assert "no JSON" in told[3]
+        assert "no JSON object" in told[4]
+        assert told[5] == "none.txt: No such file or directory."
+        assert len(scene.all("agent.interaction.request")) == 1
+        assert await allowed(scene, "[[empty]]") == "end_turn", errors(scene)
+        assert errors(scene)[-1][1] == "NoAnswer"
+
+
+async def test_a_hundred_calls_in_one_answer_are_bounded(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "[[call:list {}]] [[many:100]]") == "end_turn", errors(scene)
+        statuses = [status for status, _ in results(scene)]
+        assert statuses == ["ok"] * 32 + ["error"] * 68
+        assert len({f.payload.invocation_id for f in scene.all("tool.invoke.request")}) == 100
+        assert scene.text() == AFTER_TOOL
+
+
+@pytest.mark.req("A-6")
+async def test_a_prompts_own_settings_are_honoured_or_refused(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, "chat")}) as scene:
+        await opened(scene)
+        await allowed(scene, "[[state]]", model="gpt-5-mini", options={"thinkingLevel": "high"}, mode="plan",
+                      system_append="be-brief")
+        assert scene.text() == "mode=plan model=gpt-5-mini effort=high system=be-brief loaded=no"
+        await allowed(scene, "[[state]]")
+        said = scene.all("agent.text.done")[-1].payload.text
+        assert said.startswith("mode=default model=gpt-5 effort=None")
+        for wrong, word in (({"options": {"thinking": "much"}}, "much"), ({"options": {"colour": "red"}}, "colour"),
+                            ({"model": "nobody/model"}, "nobody"), ({"mode": "yolo"}, "yolo")):
+            await scene.prompt("[[state]]", **wrong)
+            refused = (await scene.next("session.error")).payload
+            assert (refused.error_code, word in refused.message) == ("UNSUPPORTED_CAPABILITY", True)
+        assert len(scene.all("session.turn.start")) == 2
+
+
+@pytest.mark.req("P-2")
+async def test_a_changed_input_is_what_the_tool_runs_with(model_server: ModelServer, tmp_path: Path) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await scene.prompt('[[call:write {"path":"asked.txt","content":"x"}]]')
+        await scene.answer(await scene.next("agent.interaction.request"), "allow",
+                           updated_input={"path": "other.txt", "content": "y"})
+        await scene.next("session.usage")
+        assert {f.name: f.read_text() for f in tmp_path.iterdir()} == {"other.txt": "y"}
+
+
+async def test_thinking_is_told_apart_and_given_back_signed_within_the_turn(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        await allowed(scene, "[[think:hm]] [[call:list {}]]", options={"thinking": "low"})
+        assert [f.payload.text for f in scene.all("agent.thinking.done")] == ["hm"]
+        sent = model_server.recording.turns()[-1].body["messages"][1]["content"]
+        assert sent[0] == {"type": "thinking", "thinking": "hm", "signature": "signed:hm"}
+
+
+async def test_a_picture_reaches_the_model(model_server: ModelServer, form: str, tmp_path: Path) -> None:
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\nnot really").decode()
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        await scene.send("control.prompt.request", p.PromptRequest(
+            prompt_id="p-image", input_type="blocks", origin="user",
+            content=[{"type": "text", "text": "look [[chunks:1]]"},
+                     {"type": "image", "data": data, "media_type": "image/png"}]))
+        await scene.next("session.usage")
+        assert data in msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
+
+
+@pytest.mark.parametrize(("fields", "word"), [
+    ({"model": ""}, "ANTHROPIC_API_KEY"), ({"model": "sonnet"}, "provider/model"),
+    ({"model": "nobody/model", "base_url": ""}, "nobody"), ({"env": {}}, "OWN_KEY"),
+])
+async def test_what_is_set_wrong_is_said_when_it_opens(
+    model_server: ModelServer, fields: dict[str, Any], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    async with stage(tmp_path, {"own": builtin(model_server, **fields)}) as scene:
+        await opened(scene)
+        error = scene.all("session.error")[0].payload
+        assert (error.error_code, error.fatal, word in error.message) == ("AGENT_START_FAILED", True, True)
