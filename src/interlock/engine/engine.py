@@ -102,7 +102,7 @@ class Engine:
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript = self._writer.nudge
-        self._router = Router(ledger, self.presence, clock, entropy)
+        self._router = Router(ledger, self.presence, clock, entropy, self.lanes.state_of)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from interlock.engine.bridge.lane_state import LaneState
@@ -25,13 +26,16 @@ class Route(NamedTuple):
 
 
 class Router:
-    """Finds or names the session that a command belongs to. Raises Problem."""
+    """Finds or names the session that a command belongs to. Raises Problem. `live` gives the state of a lane that is in
+    memory, which the ledger need not be asked for."""
 
-    def __init__(self, ledger: Ledger, presence: Presence, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, ledger: Ledger, presence: Presence, clock: Clock, entropy: Entropy,
+                 live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
         self._ledger = ledger
         self._presence = presence
         self._clock = clock
         self._entropy = entropy
+        self._live = live
 
     async def existing(self, principal: Principal, target: Target) -> Route:
         """The session that a cancel is aimed at, by command, session id or key."""
@@ -87,8 +91,11 @@ class Router:
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
         )
 
-    async def _named(self, principal: Principal, target: Target) -> SessionRecord | None:
+    async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:
         if target.session_id is not None:
+            state = self._live(target.session_id)
+            if state is not None and state.tenant_id == principal.tenant_id:
+                return state
             record = await self._ledger.session(target.session_id, principal.tenant_id)
             if record is None:
                 raise Problem("NotFound", f"there is no session {target.session_id}")
@@ -117,7 +124,7 @@ class Router:
             raise Problem("InvalidPayload", f"/target/agent_id: {error}",
                           errors=(Place("/target/agent_id", str(error)),)) from None
 
-    def _check(self, target: Target, session: SessionRecord) -> None:
+    def _check(self, target: Target, session: SessionRecord | LaneState) -> None:
         agent_id = self._agent(target) if target.agent_id is not None else None
         for name, wanted, found in (("agent_id", agent_id, session.agent_id),
                                     ("runner_id", target.runner_id, session.runner_id),

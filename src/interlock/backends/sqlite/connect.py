@@ -12,6 +12,7 @@ import apsw
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import NotALedger, TooNew
+from interlock.backends.sqlite.pending import write_rows
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Full
 
@@ -23,7 +24,7 @@ CHECKPOINT_PAGES = 4_000
 """The write-ahead log is folded into the file about this often (16 MB)."""
 LOG_BYTES = 64 * 1024 * 1024
 """A write-ahead log that has grown past this, behind a long read, is cut back to it when it is folded in."""
-CACHED_STATEMENTS = 128
+CACHED_STATEMENTS = 256
 """Prepared statements kept per connection; more than there are queries."""
 TREE_PAGE = 1_000
 """A tree is built from so many leaves at a time."""
@@ -128,7 +129,7 @@ def _build_tree(connection: Database, tenant_id: str) -> None:
                              "tampered with. Check a copy of the file with the version that wrote it, or restore it.")
         for (hash_,) in page:
             for grown in tree.grow(bytes.fromhex(hash_)):
-                connection.execute(queries.ADD_AUDIT_NODE, (tenant_id, *grown))
+                write_rows(connection, queries.ADD_AUDIT_NODES, [(tenant_id, *grown)])
     connection.execute(queries.PUT_AUDIT_HEAD, (tenant_id, count, last_hash, tree.peaks))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from interlock.backends import rows
 from interlock.backends.sqlite import queries
+from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.readers import Readers
@@ -18,7 +20,7 @@ from interlock.backends.sqlite.writer import Measured, Writer
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, Receipt, audited
+from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, LedgerError, Receipt, audited
 from interlock.protocol.clock import iso
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -43,6 +45,8 @@ from interlock.protocol.records import (
 
 LEDGER_NAME = "ledger.db"
 """The file's name in a state directory."""
+SCOPES_A_PAGE = 1_000
+"""Idempotency scopes that are read in one piece, so that learning them holds nobody up."""
 PRUNE_ROWS = 1_000
 """Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
 _END_OF_TIME = 2**62
@@ -70,6 +74,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         self._writer = writer
         self._readers = readers
         self._on_audit: list[Callable[[str, int], None]] = []
+        self._learning: asyncio.Task[None] | None = None
+        self._earlier: Absent | None = None
+        """Idempotency scopes that the file did not have when it was opened, once that is known."""
 
     def measure(self, told: Measured) -> None:
         """Have `told` called with the batches and the seconds of each transaction, on the writer's thread."""
@@ -185,8 +192,21 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         return [(int(place), rows.file_of(body)) for place, body in found]
 
     async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+        if self._learning is None:
+            self._learning = asyncio.create_task(self._learn_scopes())
+        elif self._earlier is not None and scope in self._earlier and scope in self._writer.absent_scopes:
+            return None
         found = await self._readers.row(queries.IDEMPOTENCY, (scope,))
         return rows.idempotency_of(scope, found) if found else None
+
+    async def _learn_scopes(self) -> None:
+        """Learn what an earlier run has left; until all is known, every key is looked up."""
+        earlier, last = Absent(), ""
+        with suppress(LedgerError):
+            while found := await self._readers.rows(queries.IDEMPOTENCY_SCOPES, (last, SCOPES_A_PAGE)):
+                for (last,) in found:
+                    earlier.add(last)
+            self._earlier = earlier
 
     async def prune_idempotency(self, before_ms: int) -> int:
         pruned = 0
@@ -316,6 +336,8 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         ]
 
     async def close(self) -> None:
+        if self._learning is not None:
+            self._learning.cancel()
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from interlock.backends.sqlite.pending import Table
+
 # --- lanes and the store itself ---
 TAKE_LANE = """
 INSERT INTO lane (name, epoch) VALUES (?, 1)
@@ -32,17 +34,9 @@ ORDER BY place DESC LIMIT ?2
 """
 
 
-def put_streams(rows: int) -> str:
-    """Write the heads of so many streams in one step."""
-    values = ",".join(["(?,?,?)"] * rows)
-    return (f"INSERT INTO stream (id, name, head) VALUES {values} "
-            "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
-
-
-def add_events(rows: int) -> str:
-    """Write so many events in one step."""
-    return "INSERT INTO event (place, kind, at_ms, message_id, body) VALUES " + ",".join(["(?,?,?,?,?)"] * rows)
-
+PUT_STREAMS = Table("INSERT INTO stream (id, name, head) VALUES", 3,
+                    "ON CONFLICT (id) DO UPDATE SET head = excluded.head")
+ADD_EVENTS = Table("INSERT INTO event (place, kind, at_ms, message_id, body) VALUES", 5)
 
 # --- sessions ---
 SESSION_COLUMNS = (
@@ -64,6 +58,10 @@ WHERE session_id = ? AND tenant_id = ? AND session_key = ? AND agent_id = ? AND 
 """
 """A session of which nothing else has changed, as after most frames: SQLite rewrites every index of a column that is
 named in SET, whether its value changes or not, and each such page would go through the log again."""
+TOUCH_SESSIONS = Table(
+    "UPDATE session SET updated_ms = v.column1, usage = v.column2, machine = v.column3 FROM (VALUES", 4,
+    ") AS v WHERE session.session_id = v.column4")
+"""The same of sessions of which it is known that nothing else has changed."""
 SESSION = f"SELECT {SESSION_COLUMNS} FROM session WHERE session_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 SESSION_BY_KEY = f"""
 SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND session_key = ?
@@ -90,13 +88,13 @@ SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL
 """
 
 # --- commands ---
-PUT_COMMAND = """
-INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body)
-VALUES (?,?,?,?,?,?,?,?,?)
+PUT_COMMANDS = Table(
+    "INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body) VALUES", 9,
+    """
 ON CONFLICT (id) DO UPDATE SET
     tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
     agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
-"""
+""")
 COMMAND = "SELECT body FROM command WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND ended_ms IS NULL ORDER BY place"
 
@@ -194,18 +192,17 @@ ORDER BY tenant_id, budget, scope
 """
 
 # --- control frames ---
-PUT_CONTROL = """
-INSERT INTO control (session_id, seq, message_id, body) VALUES (?,?,?,?)
-ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body
-"""
+PUT_CONTROLS = Table(
+    "INSERT INTO control (session_id, seq, message_id, body) VALUES", 4,
+    "ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body")
 DROP_CONTROLS = "DELETE FROM control WHERE session_id = ? AND seq <= ?"
 CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = ? AND seq > ? ORDER BY seq"
 
 # --- idempotency ---
-ADD_IDEMPOTENCY = """
-INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES (?,?,?,?,?,?,?)
-"""
+ADD_IDEMPOTENCY = Table(
+    "INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id) VALUES", 7)
 IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = ?"
+IDEMPOTENCY_SCOPES = "SELECT scope FROM idempotency WHERE scope > ? ORDER BY scope LIMIT ?"
 PRUNE_IDEMPOTENCY = """
 DELETE FROM idempotency WHERE scope IN (
     SELECT scope FROM idempotency LEFT JOIN command ON command.id = idempotency.command_id
@@ -251,7 +248,7 @@ TENANT = "SELECT body FROM tenant WHERE tenant_id = ?"
 TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
 
 # --- audit ---
-ADD_AUDIT = "INSERT INTO audit (tenant_id, seq, hash, body) VALUES (?,?,?,?)"
+ADD_AUDIT = Table("INSERT INTO audit (tenant_id, seq, hash, body) VALUES", 4)
 PUT_AUDIT_HEAD = """
 INSERT INTO audit_head (tenant_id, count, last_hash, peaks) VALUES (?,?,?,?)
 ON CONFLICT (tenant_id) DO UPDATE SET count = excluded.count, last_hash = excluded.last_hash, peaks = excluded.peaks
@@ -273,7 +270,7 @@ AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <
 AUDIT_NODES = """
 SELECT hash FROM audit_node WHERE tenant_id = ? AND level = ? AND place >= ? AND place < ? ORDER BY place
 """
-ADD_AUDIT_NODE = "INSERT OR REPLACE INTO audit_node (tenant_id, level, place, hash) VALUES (?,?,?,?)"
+ADD_AUDIT_NODES = Table("INSERT OR REPLACE INTO audit_node (tenant_id, level, place, hash) VALUES", 4)
 AUDIT_WITHOUT_TREE = "SELECT tenant_id FROM audit_head WHERE peaks IS NULL"
 ADD_AUDIT_PERSONAL = "INSERT INTO audit_personal (tenant_id, seq, name, who, salt, value) VALUES (?,?,?,?,?,?)"
 ERASE_AUDIT_PERSONAL = "DELETE FROM audit_personal WHERE tenant_id = ? AND seq = ?"
@@ -364,10 +361,9 @@ WHERE instr(CAST(session.machine AS TEXT), '"incoming":{"') > 0
 """
 
 # --- transcript lines on their way to the file ---
-PUT_TRANSCRIPT = """
-INSERT INTO transcript_pending (session_id, entry_id, line) VALUES (?,?,?)
-ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line
-"""
+PUT_TRANSCRIPTS = Table(
+    "INSERT INTO transcript_pending (session_id, entry_id, line) VALUES", 3,
+    "ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line")
 DROP_TRANSCRIPT = "DELETE FROM transcript_pending WHERE session_id = ? AND entry_id = ?"
 TRANSCRIPT_PENDING = "SELECT session_id, entry_id, line FROM transcript_pending ORDER BY place LIMIT ?"
 TRANSCRIPT_PENDING_OF = "SELECT place, session_id, entry_id, line FROM transcript_pending WHERE session_id = ?"

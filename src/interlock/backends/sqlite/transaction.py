@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import apsw
 
 from interlock.backends import rows
 from interlock.backends.sqlite import queries
-from interlock.backends.sqlite.database import Database, Value
+from interlock.backends.sqlite.absent import Absent
+from interlock.backends.sqlite.database import Database, Row
+from interlock.backends.sqlite.pending import Pending, write_rows
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
@@ -49,13 +51,15 @@ from interlock.ports.ledger import (
     UseKey,
     Write,
 )
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.records import AuditDraft, SessionRecord
 
 CACHED_STREAMS = 65_536
 """Stream heads the writer remembers; beyond it, it forgets them all and reads them again."""
-ROWS_A_STEP = (64, 16, 4, 1)
-"""Events and heads are written so many to a statement: each step of SQLite gives the interpreter lock away, and
-taking it back from a busy event loop can cost more than the row."""
+CACHED_ROWS = 65_536
+"""Lanes' epochs, and sessions' rows, that it remembers likewise."""
+GATHERED = (queries.PUT_COMMANDS, queries.PUT_CONTROLS, queries.ADD_IDEMPOTENCY, queries.PUT_TRANSCRIPTS,
+            queries.ADD_AUDIT, queries.ADD_AUDIT_NODES, queries.ADD_EVENTS, queries.PUT_STREAMS)
+"""Tables whose rows are written together, at the end."""
 
 
 class Transaction:
@@ -65,16 +69,30 @@ class Transaction:
     """
 
     def __init__(self, connection: Database) -> None:
-        self.connection = self._connection = connection
+        self._connection = connection
         self._execute = connection.execute
+        self._pending = Pending(connection, GATHERED)
+        self._epochs: dict[str, int] = {}
+        self._sessions: dict[str, tuple[SessionRecord, Row]] = {}
+        self._written: dict[str, Row] = {}
+        """What the rows of sessions hold of all that a frame does not change."""
         self._streams: dict[str, list[int]] = {}
         self._dirty: set[str] = set()
-        self._events: list[tuple[int, str, int, str, bytes]] = []
         self._audit: dict[str, _Log] = {}
         self._dirty_audit: set[str] = set()
         self._last_stream_id = -1
+        self.absent_scopes = Absent()
+        """Idempotency scopes that were not written since the ledger was opened."""
         self.erased = False
         """Personal data was erased since whoever reads this last set it back."""
+
+    @property
+    def connection(self) -> Database:
+        """The connection, for other work in this transaction: it sees all that was done, and may change anything."""
+        self.flush()
+        self._epochs.clear()
+        self._written.clear()
+        return self._connection
 
     def apply(self, batch: Batch) -> Receipt:
         """Do all of a batch. Raises Fenced, Taken, LedgerError or SQLite's own errors, with part of it done."""
@@ -92,40 +110,51 @@ class Transaction:
 
     def flush(self) -> None:
         """Write what has been collected; before the commit."""
-        if self._events:
-            _in_steps(self._connection, queries.add_events, self._events)
-            self._events.clear()
-        if self._dirty:
-            heads = [(self._streams[name][0], name, self._streams[name][1]) for name in self._dirty]
-            _in_steps(self._connection, queries.put_streams, heads)
-            self._dirty.clear()
+        for name in self._dirty:
+            self._pending.add(queries.PUT_STREAMS, (self._streams[name][0], name, self._streams[name][1]))
+        self._dirty.clear()
+        self._write_idempotency()
+        self._pending.write_all()
+        self._write_sessions()
         for tenant_id in sorted(self._dirty_audit):
             log = self._audit[tenant_id]
             self._execute(queries.PUT_AUDIT_HEAD, (tenant_id, log.tree.size, log.last_hash, log.tree.peaks))
         self._dirty_audit.clear()
         if len(self._streams) > CACHED_STREAMS:
             self._streams.clear()
+        for kept in (self._epochs, self._written):
+            if len(kept) > CACHED_ROWS:
+                kept.clear()
 
     def forget(self) -> None:
         """Drop everything that a rolled back transaction may have changed."""
         self._streams.clear()
         self._dirty.clear()
-        self._events.clear()
+        self._pending.forget()
+        self._epochs.clear()
+        self._sessions.clear()
+        self._written.clear()
         self._audit.clear()
         self._dirty_audit.clear()
         self._last_stream_id = -1
 
     def take(self, lane: str) -> int:
         """Give a lane its next epoch."""
-        return int(self._execute(queries.TAKE_LANE, (lane,)).get)
+        epoch = self._epochs[lane] = int(self._execute(queries.TAKE_LANE, (lane,)).get)
+        return epoch
 
     def prune_idempotency(self, before_ms: int, limit: int) -> int:
         """Forget up to `limit` old answers; returns how many."""
+        self.flush()
         self._execute(queries.PRUNE_IDEMPOTENCY, (before_ms, limit))
         return self._connection.changes()
 
     def _check_epoch(self, lane: str, epoch: int) -> None:
-        held = self._execute(queries.LANE_EPOCH, (lane,)).get
+        held = self._epochs.get(lane)
+        if held is None:
+            held = self._execute(queries.LANE_EPOCH, (lane,)).get
+            if held is not None:
+                self._epochs[lane] = held
         if held != epoch:
             raise Fenced(f"The lane {lane} has the epoch {held or 0}, and the batch carries {epoch}: another owner "
                          "took it.")
@@ -137,7 +166,7 @@ class Transaction:
         number = stream[1] = stream[1] + 1
         self._dirty.add(write.stream)
         place = (stream[0] << queries.STREAM_BITS) + number
-        self._events.append((place, write.kind, write.at_ms, write.message_id, write.body))
+        self._pending.add(queries.ADD_EVENTS, (place, write.kind, write.at_ms, write.message_id, write.body))
         return number
 
     def _find_stream(self, name: str) -> list[int]:
@@ -159,12 +188,12 @@ class Transaction:
             record = seal(draft, log.tree.size + 1, log.last_hash, [os.urandom(SALT_BYTES) for _ in draft.personal])
         except AuditRefused as error:
             raise LedgerError(str(error)) from error
-        self._execute(queries.ADD_AUDIT, (record.tenant_id, record.seq, record.hash, record.body))
+        self._pending.add(queries.ADD_AUDIT, (record.tenant_id, record.seq, record.hash, record.body))
         for name, (salt, value) in record.personal.items():
             self._execute(queries.ADD_AUDIT_PERSONAL,
                           (record.tenant_id, record.seq, name, draft.who["id"], salt, value))
         for grown in log.tree.grow(bytes.fromhex(record.hash)):
-            self._execute(queries.ADD_AUDIT_NODE, (record.tenant_id, *grown))
+            self._pending.add(queries.ADD_AUDIT_NODES, (record.tenant_id, *grown))
         log.last_hash = record.hash
         self._dirty_audit.add(draft.tenant_id)
         return record.seq
@@ -183,12 +212,23 @@ class Transaction:
         self._execute(queries.PUT_STORE_VALUE, (write.name, write.value))
 
     def put_session(self, write: PutSession) -> None:
-        self._execute(queries.TOUCH_SESSION, rows.session_touch(write.record))
-        if not self._connection.changes():
-            self._execute(queries.PUT_SESSION, rows.session_row(write.record))
+        self._sessions[write.record.session_id] = (write.record, rows.session_touch(write.record))
+
+    def _write_sessions(self) -> None:
+        touched: list[Row] = []
+        for session_id, (record, touch) in self._sessions.items():
+            if self._written.get(session_id) == touch[4:]:
+                touched.append(touch[:4])
+                continue
+            self._execute(queries.TOUCH_SESSION, touch)
+            if not self._connection.changes():
+                self._execute(queries.PUT_SESSION, rows.session_row(record))
+            self._written[session_id] = touch[4:]
+        write_rows(self._connection, queries.TOUCH_SESSIONS, touched)
+        self._sessions.clear()
 
     def put_command(self, write: PutCommand) -> None:
-        self._execute(queries.PUT_COMMAND, rows.command_row(write.record))
+        self._pending.add(queries.PUT_COMMANDS, rows.command_row(write.record))
 
     def put_approval(self, write: PutApproval) -> None:
         self._execute(queries.PUT_APPROVAL, rows.approval_row(write.record))
@@ -210,17 +250,22 @@ class Transaction:
 
     def put_control(self, write: PutControl) -> None:
         record = write.record
-        self._execute(queries.PUT_CONTROL, (record.session_id, record.seq, record.message_id, record.body))
+        self._pending.add(queries.PUT_CONTROLS, (record.session_id, record.seq, record.message_id, record.body))
 
     def put_file(self, write: PutFile) -> None:
         self._execute(queries.ADD_FILE, rows.file_row(write.record))
 
     def drop_controls(self, write: DropControls) -> None:
+        self._pending.write(queries.PUT_CONTROLS)
         self._execute(queries.DROP_CONTROLS, (write.session_id, write.seq))
 
     def put_idempotency(self, write: PutIdempotency) -> None:
+        self.absent_scopes.add(write.record.scope)
+        self._pending.add(queries.ADD_IDEMPOTENCY, rows.idempotency_row(write.record))
+
+    def _write_idempotency(self) -> None:
         try:
-            self._execute(queries.ADD_IDEMPOTENCY, rows.idempotency_row(write.record))
+            self._pending.write(queries.ADD_IDEMPOTENCY)
         except apsw.ConstraintError as error:
             raise Taken("An answer is kept under this idempotency key already.") from error
 
@@ -267,9 +312,10 @@ class Transaction:
 
     def put_transcript(self, write: PutTranscript) -> None:
         line = write.line
-        self._execute(queries.PUT_TRANSCRIPT, (line.session_id, line.entry_id, line.line))
+        self._pending.add(queries.PUT_TRANSCRIPTS, (line.session_id, line.entry_id, line.line))
 
     def drop_transcript(self, write: DropTranscript) -> None:
+        self._pending.write(queries.PUT_TRANSCRIPTS)
         for entry_id in write.entry_ids:
             self._execute(queries.DROP_TRANSCRIPT, (write.session_id, entry_id))
 
@@ -312,14 +358,3 @@ _WRITES: dict[type[Write], Callable[..., None]] = {
     PutTranscript: Transaction.put_transcript,
     DropTranscript: Transaction.drop_transcript,
 }
-
-
-def _in_steps(
-    connection: Database, statement: Callable[[int], str], table: Sequence[tuple[Value, ...]]
-) -> None:
-    done = 0
-    for size in ROWS_A_STEP:
-        while len(table) - done >= size:
-            flat = [value for row in table[done : done + size] for value in row]
-            connection.execute(statement(size), flat)
-            done += size

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import Closed, concerns_one_batch, translate
 from interlock.backends.sqlite.transaction import Transaction
@@ -52,6 +53,11 @@ class Writer:
         self.measured: Measured = lambda _batches, _seconds: None
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def absent_scopes(self) -> Absent:
+        """Idempotency scopes that were not written since the ledger was opened."""
+        return self._transaction.absent_scopes
 
     async def run(self, work: Work) -> Any:
         """Do `work` in a transaction; returns its result once that is durable. Raises LedgerError.

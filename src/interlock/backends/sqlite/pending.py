@@ -1,0 +1,62 @@
+"""Rows that a transaction has decided on and not written yet: they go in many to a statement, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from interlock.backends.sqlite.database import Database, Value
+
+ROWS_A_STEP = (64, 16, 4, 1)
+"""So many rows go into one statement: each step of SQLite gives the interpreter lock away, and taking it back from a
+busy event loop can cost more than the row."""
+
+
+class Table:
+    """A statement that writes rows, and how many rows one of it takes."""
+
+    def __init__(self, lead: str, columns: int, tail: str = "") -> None:
+        row = f"({','.join('?' * columns)})"
+
+        def statement(rows: int) -> str:
+            return f"{lead} {','.join([row] * rows)} {tail}"
+
+        self.statement: Callable[[int], str] = lru_cache(statement)
+
+
+def write_rows(connection: Database, table: Table, rows: Sequence[Sequence[Value]]) -> None:
+    """Write rows in their order. Raises SQLite's errors."""
+    done = 0
+    for size in ROWS_A_STEP:
+        while len(rows) - done >= size:
+            connection.execute(table.statement(size), [value for row in rows[done : done + size] for value in row])
+            done += size
+
+
+class Pending:
+    """What one transaction is still to write, in the order in which its tables are named."""
+
+    def __init__(self, connection: Database, tables: Sequence[Table]) -> None:
+        self._connection = connection
+        self._rows: dict[Table, list[Sequence[Value]]] = {table: [] for table in tables}
+
+    def add(self, table: Table, row: Sequence[Value]) -> None:
+        """Have a row written later."""
+        self._rows[table].append(row)
+
+    def write(self, table: Table) -> None:
+        """Write what is there for one table. Raises SQLite's errors."""
+        rows = self._rows[table]
+        if rows:
+            write_rows(self._connection, table, rows)
+            rows.clear()
+
+    def write_all(self) -> None:
+        """Write all. Raises SQLite's errors."""
+        for table in self._rows:
+            self.write(table)
+
+    def forget(self) -> None:
+        """Drop all: the transaction is rolled back."""
+        for rows in self._rows.values():
+            rows.clear()

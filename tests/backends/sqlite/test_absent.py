@@ -1,0 +1,27 @@
+"""What is told absent was never added."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.backends.sqlite import absent
+from interlock.backends.sqlite.absent import Absent
+
+
+@given(st.sets(st.text(min_size=1), max_size=50))
+def test_what_was_added_is_never_called_absent(keys: set[str]) -> None:
+    known = Absent()
+    for key in keys:
+        known.add(key)
+    assert not [key for key in keys if key in known]
+
+
+def test_nearly_all_that_was_not_added_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absent, "KEYS", 4_000)
+    known = Absent()
+    for number in range(10_000):
+        known.add(f"added {number}")
+    assert not [number for number in range(10_000) if f"added {number}" in known]
+    assert sum(f"other {number}" not in known for number in range(10_000)) < 100
