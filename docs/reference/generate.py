@@ -275,6 +275,15 @@ MEANING = {
     "webhooks.tenant": "whose approvals",
     "webhooks.secret_file": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
     "webhooks.secret_env": "or the variable of the gateway's environment that holds it",
+    "telegram.token_file": "file that holds the bot's token; below the state directory unless it is absolute",
+    "telegram.token_env": "or the variable of the environment that holds it",
+    "telegram.api_url": "the Bot API's URL, where it is a server of one's own",
+    "telegram.groups": "in groups the bot hears what names it or replies to it, or `all` that known people say",
+    "telegram.ask": "chats in which approvals are asked; without it each of `people` is asked in their own",
+    "telegram.people": "who may write and decide, by Telegram id; see below",
+    "person.key_file": "file with the key that what this person says and votes goes out under",
+    "person.key_env": "or the variable of the environment that holds it",
+    "person.owner": "or the owner key of this state directory",
     "oidc.issuer": "the issuer's URL, exactly as its tokens name it in `iss`; its keys are found by discovery",
     "oidc.audience": "`aud` must name one of these",
     "oidc.tenant": "the tenant of all its tokens; or else `tenant_claim`",
@@ -337,7 +346,7 @@ def config_page() -> str:
         "`[[budgets]]`, `[limits]`, `[session]` and `[[bindings]]` again: `kill -HUP $(cat STATE/gateway.lock)`.",
         "Everything else needs `up` to start anew.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings"):
+        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.budget import Budget
@@ -359,6 +368,9 @@ def config_page() -> str:
               "## [webhooks.NAME]", "", *paragraph(
         "Where approvers are asked, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. "
         "[How to be told](../how-to/notifications.md)."), *_keys("webhooks", config.WebhookSection), "",
+              "## [telegram]", "", *paragraph("[How to connect a bot](../how-to/telegram.md)."),
+              *_keys("telegram", config.TelegramSection), "", "## [telegram.people.ID]", "",
+              *_keys("person", config.PersonSection), "",
               "## [[bindings]]", "", *paragraph(
         "Which agent answers a chat: the most specific binding that fits (peer, parent peer, group or guild, team, "
         "account, channel), else `session.defaultAgent`. [By example](../how-to/sessions.md)."),

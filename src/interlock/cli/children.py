@@ -111,6 +111,15 @@ async def keep_alive(child: Child) -> None:
         say(f"the {child.name} runs again (process {child.pid})", "green")
 
 
+async def keep_apart(child: Child) -> None:
+    """Do the same for a child that the others do without: where it dies too often, that is said, and it stays ended."""
+    try:
+        await keep_alive(child)
+    except Trouble as trouble:
+        say(f"{trouble}; gateway and runner go on without it", "yellow")
+        await asyncio.Event().wait()
+
+
 def ending(status: int) -> str:
     """Say how a process ended."""
     if status >= 0:

@@ -12,13 +12,14 @@ import sys
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.children import STOP_GRACE_S, Child, ending, keep_alive, prepare_log
+from interlock.cli.children import STOP_GRACE_S, Child, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -64,7 +65,8 @@ def up(
     try:
         ensure_token(directory / RUNNER_TOKEN_FILE)
         chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
-        return asyncio.run(_Up(directory, chosen, roots, loaded.runner.drain_ms, verbose=verbose).run())
+        aside = ["telegram"] if loaded.telegram is not None else []
+        return asyncio.run(_Up(directory, chosen, roots, loaded.runner.drain_ms, aside, verbose=verbose).run())
     finally:
         os.close(lock)
 
@@ -109,7 +111,9 @@ def free_port(section: config.GatewaySection) -> int:
 class _Up:
     """Both processes, from their start to their end."""
 
-    def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, *, verbose: bool) -> None:
+    def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, aside: list[str], *,
+                 verbose: bool) -> None:
+        """`aside` are verbs that run beside gateway and runner, which do without them where they fail."""
         self._state = state
         self._port = port
         self._roots = roots
@@ -118,6 +122,7 @@ class _Up:
         self._gateway = Child("gateway", self._gateway_arguments, logs / "gateway.log")
         self._runner = Child("runner", self._runner_arguments, logs / "runner.log",
                              STOP_GRACE_S + drain_ms / 1000)
+        self._aside = [Child(verb, partial(self._aside_arguments, verb), logs / f"{verb}.log") for verb in aside]
         self._url = ""
         self._signal: signal.Signals | None = None
         self._told = asyncio.Event()
@@ -130,18 +135,23 @@ class _Up:
         token = str(self._state / RUNNER_TOKEN_FILE)
         return ["runner", "--state", str(self._state), "--url", self._url, "--token-file", token, *roots]
 
+    def _aside_arguments(self, verb: str) -> list[str]:
+        return [verb, "--state", str(self._state), "--url", self._url]
+
     async def run(self) -> int:
         """Start, say what to type next, mend, and end both, the runner first."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._asked_to_stop, number)
-        for child in (self._gateway, self._runner):
+        children = (self._gateway, self._runner, *self._aside)
+        for child in children:
             prepare_log(child.log)
-        shown = [asyncio.create_task(_show(child.log)) for child in (self._gateway, self._runner) if self._verbose]
+        shown = [asyncio.create_task(_show(child.log)) for child in children if self._verbose]
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start()):
                 keeping = [asyncio.create_task(keep_alive(child)) for child in (self._gateway, self._runner)]
+                keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(_first_failure(keeping))
         finally:
             # Whoever mends must be gone before what it mends is ended.
@@ -153,8 +163,8 @@ class _Up:
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
         if self._signal is not None:  # Asked twice: no more patience.
-            self._runner.kill()
-            self._gateway.kill()
+            for child in (*self._aside, self._runner, self._gateway):
+                child.kill()
             return
         self._signal = signal.Signals(number)
         say("ending the runner and the gateway …", "dim")
@@ -185,15 +195,19 @@ class _Up:
             self._port = int(self._url.rpartition(":")[2])
             await self._runner.start()
             node = await self._online()
+            for child in self._aside:
+                await child.start()
         finally:
             remark.cancel()
         agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents)
         say(f"gateway  {self._url} (process {self._gateway.pid})")
         say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
+        for child in self._aside:
+            say(f"{child.name:<8} (process {child.pid})")
         say(f"roots    {', '.join(self._roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
         say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
-        say("Ctrl-C ends both.", "dim")
+        say("Ctrl-C ends all of them." if self._aside else "Ctrl-C ends both.", "dim")
 
     def _next(self) -> str:
         default = config.state_directory(None) == self._state
@@ -225,6 +239,8 @@ class _Up:
         await asyncio.sleep(POLL_S)
 
     async def _stop(self) -> None:
+        for child in self._aside:
+            await child.stop()
         await self._runner.stop()
         await self._gateway.stop()
         if self._signal is not None:

@@ -77,6 +77,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
     Verb("undrain", "interlock.cli.holding:undrain", "Start again what waits since a drain.",
          ("interlock undrain", "interlock undrain runner local")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
+    Verb("telegram", "interlock.cli.telegram:telegram", "Carry messages between a Telegram bot and the gateway.",
+         ("interlock telegram",)),
 )
 AUDIT_VERBS: tuple[Verb, ...] = (
     Verb("export", "interlock.cli.audit_verbs:export", "Write the audit log with its checkpoint.",

@@ -26,6 +26,7 @@ from interlock.config.sections import (
     WebhookSection,
 )
 from interlock.config.showing import show
+from interlock.config.telegram import PersonSection, TelegramSection
 from interlock.ports.agent import AgentSpec
 
 FILE_NAME = "interlock.toml"
@@ -42,6 +43,7 @@ __all__ = [
     "ObjectsSection",
     "OidcSection",
     "OutgoingSection",
+    "PersonSection",
     "PolicySection",
     "RatesSection",
     "RedactionRule",
@@ -49,6 +51,7 @@ __all__ = [
     "RunnerSection",
     "Section",
     "SessionSection",
+    "TelegramSection",
     "WebhookSection",
     "check",
     "key_lines",

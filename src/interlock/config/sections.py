@@ -11,6 +11,7 @@ from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import SessionSection
+from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
@@ -223,6 +224,7 @@ class Config(Section, frozen=True, kw_only=True):
     retention: RetentionSection = RetentionSection()
     oidc: dict[str, OidcSection] = {}
     webhooks: dict[str, WebhookSection] = {}
+    telegram: TelegramSection | None = None
     budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
     session: SessionSection = SessionSection()

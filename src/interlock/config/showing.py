@@ -24,7 +24,9 @@ def show(config: Config) -> str:
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
-    for name, section in cast("dict[str, dict[str, Any]]", data).items():
+    for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
+        if section is None:
+            continue
         lines += ["", f"[{name}]", *_entries(section)]
     for rule in rules:
         lines += ["", "[[policy.rules]]", *_entries(rule)]

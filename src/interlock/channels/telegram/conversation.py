@@ -1,0 +1,198 @@
+"""A session's replies on their way to a chat: each block of text once it is closed, then how the command ended.
+
+The session's delivered view is followed, so what silence keeps back never comes here (Q-1). How far it was told is
+kept after each message: a bridge that starts anew goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import structlog
+
+from interlock.channels.telegram.bot import BotRefused, TelegramBot
+from interlock.channels.telegram.hearing import Spot
+from interlock.channels.telegram.places import Awaited, Told
+from interlock.channels.telegram.speaking import ending, notices, pieces
+from interlock.protocol.answers import FrameEvent
+from interlock.protocol.limits import PAGE_MAX
+from interlock.sdk import AsyncInterlock
+from interlock.sdk.following import Told as Heard
+from interlock.sdk.problems import CursorExpired, InterlockError
+
+TYPING_S = 4.0
+"""The Bot API shows typing for five seconds."""
+AGAIN_S = 5.0
+"""A gateway that could not be reached for long is asked again after this."""
+
+STOP_S = 5.0
+
+log = structlog.get_logger("interlock.telegram")
+
+
+class _Frame(msgspec.Struct):
+    """What of a frame matters here."""
+
+    type: str
+    payload: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+
+
+_frame = msgspec.json.Decoder(_Frame)
+
+
+class Conversation:
+    """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
+
+    def __init__(self, session_id: str, place: Told, gateway: AsyncInterlock, bot: TelegramBot,
+                 save: Callable[[], None], over: Callable[[str], None]) -> None:
+        self._session_id = session_id
+        self._place = place
+        self._gateway = gateway
+        self._bot = bot
+        self._save = save
+        self._over = over
+        self._lock = asyncio.Lock()
+        """Held while an event is told: whoever ends the following ends it between two events."""
+        self._following: asyncio.Task[None] | None = None
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._typed_at = 0.0
+
+    def expect(self, command_id: str, spot: Spot, message_id: int) -> None:
+        """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
+        if command_id not in self._place.commands:
+            self._place.commands[command_id] = Awaited(spot, message_id)
+            self._save()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Follow what is awaited."""
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow())
+        for command_id in self._place.commands:
+            if command_id not in self._waiting:
+                self._waiting[command_id] = asyncio.create_task(self._await_end(command_id))
+
+    async def stop(self) -> None:
+        """End between two messages, unless Telegram keeps one waiting; the next start tells the rest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await self._lock.acquire()
+        tasks = [*self._waiting.values(), *([self._following] if self._following is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async for heard in self._gateway.sessions.follow(self._session_id, since=self._place.since):
+                    if isinstance(heard, Heard):
+                        async with self._lock:
+                            await self._take(heard.data, heard.cursor)
+            except CursorExpired:
+                self._place.since = None  # What is no longer kept was told, or is in the transcript.
+            except InterlockError as error:
+                log.warning("session_not_followed", session_id=self._session_id, error=str(error))
+                await asyncio.sleep(AGAIN_S)
+
+    async def _await_end(self, command_id: str) -> None:
+        while True:
+            try:
+                async for _ in self._gateway.commands.follow(command_id):
+                    pass
+                async with self._lock:
+                    await self._settle(command_id)
+                return
+            except InterlockError as error:
+                log.warning("command_not_followed", command_id=command_id, error=str(error))
+                await asyncio.sleep(AGAIN_S)
+
+    async def _settle(self, command_id: str) -> None:
+        """Tell the rest of the session up to the command's end, then how it ended. Raises InterlockError."""
+        command = await self._gateway.commands.get(command_id)
+        while True:
+            page = await self._gateway.sessions.frames(self._session_id, since=self._place.since, limit=PAGE_MAX)
+            for raw in page.events:
+                await self._take(msgspec.json.decode(raw, type=FrameEvent), None)
+            self._place.since = page.next_cursor
+            if not page.has_more:
+                break
+        awaited = self._place.commands[command_id]
+        said = ending(command, self._place.known)
+        self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
+        if said is not None:
+            await self._say(awaited, said)
+        del self._place.commands[command_id]
+        self._waiting.pop(command_id, None)
+        self._restart()
+        self._save()
+
+    def _restart(self) -> None:
+        """Follow on from where the pages ended, or not at all where nothing is awaited any more."""
+        if self._following is not None:
+            self._following.cancel()
+            self._following = None
+        if self._place.commands:
+            self.go_on()
+        else:
+            self._over(self._session_id)
+
+    async def _take(self, event: FrameEvent, cursor: str | None) -> None:
+        """Tell one event; what is durable moves the cursor, and what was said moves it on the disk."""
+        said = False
+        if event.kind in ("C", "M") and event.frame is not msgspec.UNSET:
+            said = await self._tell(_frame.decode(event.frame))
+        if cursor is not None:
+            self._place.since = cursor
+        if said:
+            self._save()
+
+    async def _tell(self, frame: _Frame) -> bool:
+        payload = frame.payload
+        match frame.type:
+            case "control.prompt.request":
+                awaited = self._place.commands.get(str(payload.get("command_id")))
+                if awaited is not None:
+                    awaited.prompt_id, awaited.turn_id = str(payload.get("prompt_id")), ""
+            case "session.turn.start":
+                prompt_id = frame.metadata.get("prompt_id")
+                for awaited in self._place.commands.values():
+                    if prompt_id and awaited.prompt_id == prompt_id:
+                        awaited.turn_id = str(payload.get("turn_id"))
+            case "agent.text.done":
+                awaited = self._of_turn(payload)
+                text = str(payload.get("text", ""))
+                if awaited is not None and text.strip():
+                    await self._say(awaited, text)
+                    return True
+            case "agent.text.delta" | "tool.invoke.request":
+                awaited = self._of_turn(payload)
+                if awaited is not None:
+                    await self._type(awaited)
+            case _:
+                pass
+        return False
+
+    def _of_turn(self, payload: dict[str, Any]) -> Awaited | None:
+        turn_id = payload.get("turn_id")
+        return next((one for one in self._place.commands.values() if turn_id and one.turn_id == turn_id), None)
+
+    async def _say(self, awaited: Awaited, text: str) -> None:
+        try:
+            for piece in pieces(text):
+                await self._bot.say(awaited.spot, piece)
+        except BotRefused as refused:
+            # The chat is gone, or the bot is no longer in it: the transcript has what it would have said.
+            log.warning("reply_not_delivered", session_id=self._session_id, error=str(refused))
+
+    async def _type(self, awaited: Awaited) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._typed_at >= TYPING_S:
+            self._typed_at = now
+            with suppress(BotRefused):
+                await self._bot.typing(awaited.spot)

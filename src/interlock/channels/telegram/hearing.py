@@ -1,0 +1,109 @@
+"""From what the Bot API tells to what was said, or pressed. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from aiogram.types import Message, Update, User
+
+from interlock.protocol.inbound import Attachment, InboundBody
+
+CHANNEL = "telegram"
+Listening = Literal["mention", "all"]
+
+
+class Spot(NamedTuple):
+    """Where something is said: a chat, and its topic where it has topics."""
+
+    chat_id: int
+    topic_id: int | None = None
+
+
+class FileWanted(NamedTuple):
+    """A file of a message, which is fetched apart."""
+
+    file_id: str
+    size: int
+    media_type: str
+    name: str | None
+
+
+class Said(NamedTuple):
+    """A message of a person."""
+
+    spot: Spot
+    user_id: int
+    message_id: int
+    text: str
+    direct: bool
+    title: str | None
+    """What the chat is called, where it is shared."""
+    answers: int | None
+    """The message of the bot's own that this one replies to."""
+    files: tuple[FileWanted, ...] = ()
+
+    def body(self, account_id: str, attachments: list[Attachment]) -> InboundBody:
+        """Write it as the gateway's door of messages takes it (R-4)."""
+        chat, user = str(self.spot.chat_id), str(self.user_id)
+        return InboundBody(
+            channel=CHANNEL, chat_type="direct" if self.direct else "group", account_id=account_id,
+            peer=user if self.direct else None, group_id=None if self.direct else chat,
+            topic_id=None if self.spot.topic_id is None else str(self.spot.topic_id), sender=user, text=self.text,
+            attachments=attachments, message_id=str(self.message_id), subject=self.title,
+        )
+
+
+class Pressed(NamedTuple):
+    """A press on a button below a question."""
+
+    press_id: str
+    user_id: int
+    data: str
+
+
+def heard(update: Update, me: User, listening: Listening) -> Said | Pressed | None:
+    """Read an update. None where it is not for the bot: other kinds of updates, other bots, a group's own talk."""
+    press = update.callback_query
+    if press is not None:
+        return Pressed(press.id, press.from_user.id, press.data or "")
+    message = update.message
+    if message is None or message.from_user is None or message.from_user.is_bot:
+        return None
+    direct = message.chat.type == "private"
+    replied = message.reply_to_message
+    to_me = replied is not None and replied.from_user is not None and replied.from_user.id == me.id
+    text, named = _addressed(message.text or message.caption or "", me.username or "")
+    files = _files(message)
+    if not text.strip() and not files:
+        return None
+    if not direct and listening == "mention" and not (named or to_me):
+        return None
+    topic = message.message_thread_id if message.is_topic_message else None
+    return Said(Spot(message.chat.id, topic), message.from_user.id, message.message_id, text, direct,
+                None if direct else message.chat.title, replied.message_id if to_me and replied else None, files)
+
+
+def _addressed(text: str, username: str) -> tuple[str, bool]:
+    """Take the bot's own name out of a text: `/new@bot x` is `/new x`, and a mention in front says whom it is for."""
+    name = f"@{username}".lower()
+    at = text.lower().find(name) if username else -1
+    after = text[at + len(name):at + len(name) + 1]
+    if at < 0 or after.isalnum() or after == "_":
+        return text, False
+    before, behind = text[:at], text[at + len(name):]
+    if before.startswith("/") and " " not in before:
+        return before + behind, True
+    return (behind.lstrip(" ,:") if not before.strip() else text), True
+
+
+def _files(message: Message) -> tuple[FileWanted, ...]:
+    if message.photo:
+        best = message.photo[-1]  # Telegram gives sizes of one picture, the largest last.
+        return (FileWanted(best.file_id, best.file_size or 0, "image/jpeg", None),)
+    found: list[FileWanted] = []
+    for part, kind in ((message.document, "application/octet-stream"), (message.audio, "audio/mpeg"),
+                       (message.video, "video/mp4"), (message.voice, "audio/ogg")):
+        if part is not None:
+            found.append(FileWanted(part.file_id, part.file_size or 0, part.mime_type or kind,
+                                    getattr(part, "file_name", None)))
+    return tuple(found)

@@ -1,0 +1,81 @@
+"""What must not be forgotten over a restart: who waits for which command, how far each session was told, and which
+messages ask for what. One small file, replaced whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from interlock.channels.telegram.hearing import Spot
+
+MAX_ASKED = 1_000
+"""Questions that are remembered; the oldest are forgotten first, and then are not marked as decided."""
+
+
+MAX_SESSIONS = 1_000
+"""Sessions of which it is known how far they were told; the oldest of those where nothing is awaited are forgotten
+first, and are read from their beginning when they go on."""
+
+
+class Awaited(msgspec.Struct):
+    """A command whose replies go to a spot. `prompt_id` and `turn_id` are those that its frames have shown last."""
+
+    spot: Spot
+    message_id: int
+    prompt_id: str = ""
+    turn_id: str = ""
+
+
+class Told(msgspec.Struct):
+    """A session that is followed: the cursor behind what was told of it, and what is awaited there."""
+
+    since: str | None = None
+    commands: dict[str, Awaited] = {}
+    known: list[str] = []
+    """Codes of notices that were told here."""
+
+
+class Asked(msgspec.Struct):
+    """A question as it stands in chats."""
+
+    title: str
+    messages: list[tuple[Spot, int]] = []
+
+
+class Places(msgspec.Struct):
+    """All of it. `feed` is the cursor of the tenant's feed."""
+
+    sessions: dict[str, Told] = {}
+    asked: dict[str, Asked] = {}
+    feed: str | None = None
+
+
+class PlacesFile:
+    """The file, mode 0600; written aside, flushed and renamed."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError where it cannot be read, ValueError where it is not what was written."""
+        self._path = path
+        try:
+            self.now = msgspec.json.decode(path.read_bytes(), type=Places)
+        except FileNotFoundError:
+            self.now = Places()
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{path} is not what was written there: {error}. Move it away to begin anew.") from None
+
+    def save(self) -> None:
+        """Make it durable. Raises OSError."""
+        while len(self.now.asked) > MAX_ASKED:
+            del self.now.asked[next(iter(self.now.asked))]
+        idle = [name for name, told in self.now.sessions.items() if not told.commands]
+        for name in idle[:max(0, len(self.now.sessions) - MAX_SESSIONS)]:
+            del self.now.sessions[name]
+        draft = self._path.with_suffix(".new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(self.now))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)

@@ -1,0 +1,130 @@
+"""What the bot says: replies in pieces that fit, questions with their buttons, and what a press means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from interlock.protocol.problems import PROBLEMS
+from interlock.protocol.resources import Approval, Command, Decision, Notice
+
+MAX_UNITS = 4_096
+"""The Bot API takes so many UTF-16 units a message."""
+MAX_INPUT_CHARS = 1_500
+"""A question shows so much of the input; the whole is behind its digest."""
+DIGEST_SHOWN = 16
+"""So much of the digest is in a button: a press on what has changed since is refused (P-2)."""
+SAID_ONCE = frozenset({"ToolsNotGated"})
+HELP = ("Write what the agent shall do. /new begins a new session, /status says how it stands, /stop ends what runs. "
+        "What needs a yes is asked here, with buttons.")
+
+
+class Button(NamedTuple):
+    """A button: what it shows, and what a press on it tells."""
+
+    label: str
+    data: str
+
+
+class Press(NamedTuple):
+    """What a press decides."""
+
+    decision: Decision
+    approval_id: str
+    digest: str
+
+
+def pieces(text: str, limit: int = MAX_UNITS) -> list[str]:
+    """Cut a text into messages, at a paragraph, else a line, else a word, else anywhere but inside a character. Joined
+    they say the same; white space at a cut is left out."""
+    out: list[str] = []
+    rest = text.strip()
+    while units(rest) > limit:
+        head = _fitting(rest, limit)
+        cut = next((at for mark in ("\n\n", "\n", " ") if (at := head.rfind(mark)) >= len(head) // 2), len(head))
+        out.append(rest[:cut].rstrip("\n "))
+        rest = rest[cut:].lstrip("\n ")
+    return [piece for piece in (*out, rest) if piece.strip()]
+
+
+def units(text: str) -> int:
+    """Count as the Bot API counts."""
+    return len(text) + sum(ord(char) > 0xFFFF for char in text)
+
+
+def _fitting(text: str, limit: int) -> str:
+    head = text[:limit]
+    while units(head) > limit:
+        head = head[:-((units(head) - limit + 1) // 2)]
+    return head
+
+
+def question(approval: Approval, title: str, shown_input: str) -> str:
+    """Write what approvers are asked: title, digest and redacted input, and nothing more of the call (P-8)."""
+    if approval.kind == "question":
+        return f"❓ {title}\nReply to this message to answer."
+    need = "" if approval.required == 1 else f"\nneeds {approval.required} yeses"
+    cut = shown_input[:MAX_INPUT_CHARS] + ("…" if len(shown_input) > MAX_INPUT_CHARS else "")
+    return f"❔ {title}\n\n{cut}\n\nsha256 {approval.digest[:DIGEST_SHOWN]}…, until {approval.expires_at}{need}"
+
+
+def buttons(approval: Approval) -> list[Button]:
+    """Give the buttons of a question; none where words are the answer, or only signed votes count (P-4)."""
+    if approval.kind == "question" or approval.signed:
+        return []
+    told = f"{approval.id}:{approval.digest[:DIGEST_SHOWN]}"
+    return [Button("Allow", f"g:{told}"), Button("Deny", f"d:{told}")]
+
+
+def read_press(data: str) -> Press | None:
+    """Read what a button told; None for what is none of ours."""
+    match data.split(":"):
+        case [("g" | "d") as kind, approval_id, digest] if len(digest) == DIGEST_SHOWN:
+            return Press("grant" if kind == "g" else "deny", approval_id, digest)
+        case _:
+            return None
+
+
+def decided(approval: Approval, title: str) -> str:
+    """Write what became of a question."""
+    mark = {"granted": "✅", "consumed": "✅", "denied": "⛔"}.get(approval.state, "▫️")
+    word = {"granted": "allowed", "consumed": "allowed", "superseded": "replaced by a changed one"}.get(
+        approval.state, approval.state)
+    if approval.kind == "question" and approval.answer is not None:
+        mark, word = "✅", "answered"
+    by = f" by {approval.decided_by}" if approval.decided_by else ""
+    return f"{mark} {title}\n{word}{by}"
+
+
+def counted(approval: Approval) -> str:
+    """Say what a vote did, to who gave it."""
+    if approval.state == "pending":
+        yes = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
+        return f"Counted: {yes} of {approval.required} yeses so far."
+    return {"granted": "Allowed.", "consumed": "Allowed.", "denied": "Denied."}.get(
+        approval.state, f"It is {approval.state}.")
+
+
+def notices(command: Command) -> list[Notice]:
+    """What a person must be told about a command (D-4, A-10)."""
+    return command.result.output.notices if command.result is not None else command.notices
+
+
+def ending(command: Command, known: Collection[str] = ()) -> str | None:
+    """Say how a command ended, where its replies do not say it: None for one that did what it should. What is so for
+    every command of the session, and `known` there, is not said again."""
+    told = [f"⚠️ {notice.message}" for notice in notices(command)
+            if notice.code not in SAID_ONCE or notice.code not in known]
+    if command.state == "succeeded":
+        return "\n".join(told) or None
+    word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",
+            "rejected": "Not run: it was not allowed", "expired": "Not run: nobody decided in time"}.get(
+        command.state, f"It is {command.state}")
+    why = f": {command.error.message}" if command.error is not None and command.state in ("failed", "timed_out") else ""
+    return "\n".join([f"✖️ {word}{why}.".replace("..", "."), *told])
+
+
+def refused(code: str, detail: str, hint: str) -> str:
+    """Say that a message or a vote was not taken, and what to do."""
+    sentence = detail or (PROBLEMS[code].title if code in PROBLEMS else code)
+    return f"✖️ {sentence}" + (f"\n{hint}" if hint else "")

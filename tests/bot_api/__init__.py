@@ -1,0 +1,1 @@
+"""A stand-in for Telegram's Bot API on loopback: people write, press and read here, the bot asks here."""

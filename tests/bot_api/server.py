@@ -1,0 +1,199 @@
+"""The Bot API's methods that a bot uses here, as its documentation says they behave."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+TOKEN = "12345:stand-in-token-of-the-test"
+ME = {"id": 12345, "is_bot": True, "first_name": "Interlock", "username": "interlock_bot"}
+DATE = 1_800_000_000
+_numbers = itertools.count(1)
+"""Of messages, updates and presses: a number stands for one thing, also where a test's gateway outlives its bot."""
+
+
+class BotApi:
+    """What people see of the bot: `messages` by chat, each as it stands now; `typing`, and answers to presses."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.chats: dict[int, dict[int, dict[str, Any]]] = {}
+        self.typing: list[int] = []
+        self.answers: dict[str, str] = {}
+        self.refusals: list[tuple[str, int, str, dict[str, Any]]] = []
+        """What the next call of a method is answered: (method, code, description, parameters)."""
+        self.files: dict[str, bytes] = {}
+        self.confirmed = 0
+        self.closing = False
+        self._updates: list[dict[str, Any]] = []
+        self._changed = asyncio.Condition()
+
+    # --- what people do ---
+    async def write(self, chat: int, user: int, text: str, *, group: bool = False, topic: int | None = None,
+                    answers: int | None = None, document: bytes | None = None) -> int:
+        """Say something in a chat; its message id."""
+        number = next(_numbers)
+        place = {"id": chat, "type": "supergroup", "title": "A group", "is_forum": topic is not None} if group else {
+            "id": chat, "type": "private", "first_name": "Anna"}
+        message: dict[str, Any] = {"message_id": number, "date": DATE, "chat": place,
+                                   "from": {"id": user, "is_bot": False, "first_name": "Anna"}}
+        if document is None:
+            message["text"] = text
+        else:
+            self.files[f"file{number}"] = document
+            message |= {"caption": text, "document": {"file_id": f"file{number}", "file_unique_id": f"u{number}",
+                                                      "file_size": len(document), "mime_type": "image/png"}}
+        if topic is not None:
+            message |= {"message_thread_id": topic, "is_topic_message": True}
+        if answers is not None:
+            message["reply_to_message"] = {"message_id": answers, "date": DATE, "chat": place, "from": ME, "text": "?"}
+        await self._happen({"message": message})
+        return number
+
+    async def press(self, chat: int, user: int, message_id: int, label: str) -> str:
+        """Press a button; the press's id."""
+        rows = self.chats[chat][message_id]["reply_markup"]["inline_keyboard"]
+        data = next(button["callback_data"] for row in rows for button in row if button["text"] == label)
+        number = f"press{next(_numbers)}"
+        await self._happen({"callback_query": {
+            "id": number, "from": {"id": user, "is_bot": False, "first_name": "Anna"}, "chat_instance": "1",
+            "data": data}})
+        return number
+
+    async def again(self) -> None:
+        """Tell all updates once more, as to a bot that confirmed none of them."""
+        self.confirmed = 0
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _happen(self, what: dict[str, Any]) -> None:
+        async with self._changed:
+            self._updates.append({"update_id": next(_numbers), **what})
+            self._changed.notify_all()
+
+    # --- what people see ---
+    def said(self, chat: int) -> list[str]:
+        """What the bot has said in a chat, as it stands now."""
+        return [message["text"] for message in self.chats.get(chat, {}).values()]
+
+    async def until_said(self, chat: int, part: str) -> dict[str, Any]:
+        """Wait until a message of a chat holds a text; the message."""
+        def found() -> dict[str, Any] | None:
+            return next((one for one in self.chats.get(chat, {}).values() if part in one["text"]), None)
+
+        await self.until(lambda: found() is not None)
+        message = found()
+        assert message is not None
+        return message
+
+    async def until(self, reached: Any) -> None:
+        """Wait until something is so."""
+        async with self._changed, asyncio.timeout(30):
+            await self._changed.wait_for(reached)
+
+    async def close(self) -> None:
+        """Let go of whoever waits for updates."""
+        self.closing = True
+        async with self._changed:
+            self._changed.notify_all()
+
+    # --- what the bot asks ---
+    async def answer(self, request: Request) -> Response:
+        """One call of the API."""
+        if request.path_params["token"] != TOKEN:
+            return _refused(401, "Unauthorized")
+        method = request.path_params["method"]
+        form = {**request.query_params, **{key: str(value) for key, value in (await request.form()).items()}}
+        for refusal in self.refusals:
+            if refusal[0] == method.lower():
+                self.refusals.remove(refusal)
+                return _refused(refusal[1], refusal[2], refusal[3])
+        result = await getattr(self, f"_{method.lower()}")(form)
+        if result is None:
+            return _refused(400, "Bad Request: there is no such message")
+        async with self._changed:
+            self._changed.notify_all()
+        return JSONResponse({"ok": True, "result": result})
+
+    async def download(self, request: Request) -> Response:
+        """One file."""
+        return Response(self.files[request.path_params["name"]])
+
+    async def _getme(self, _form: dict[str, str]) -> Any:
+        return ME
+
+    async def _getupdates(self, form: dict[str, str]) -> Any:
+        self.confirmed = max(self.confirmed, int(form.get("offset", "0")) - 1)
+        def waiting() -> list[dict[str, Any]]:
+            return [one for one in self._updates if one["update_id"] > self.confirmed]
+
+        async with self._changed:
+            try:
+                async with asyncio.timeout(float(form.get("timeout", "0"))):
+                    await self._changed.wait_for(lambda: waiting() or self.closing)
+            except TimeoutError:
+                return []
+            return waiting()
+
+    async def _sendmessage(self, form: dict[str, str]) -> Any:
+        number, chat = next(_numbers), int(form["chat_id"])
+        message = {"message_id": number, "date": DATE, "text": form["text"], "chat": {"id": chat, "type": "private"}}
+        if "reply_markup" in form:
+            message["reply_markup"] = json.loads(form["reply_markup"])
+        if "message_thread_id" in form:
+            message["message_thread_id"] = int(form["message_thread_id"])
+        self.chats.setdefault(chat, {})[number] = message
+        return message
+
+    async def _editmessagetext(self, form: dict[str, str]) -> Any:
+        message = self.chats.get(int(form["chat_id"]), {}).get(int(form["message_id"]))
+        if message is not None:
+            message["text"] = form["text"]
+            message.pop("reply_markup", None)
+        return message
+
+    async def _sendchataction(self, form: dict[str, str]) -> Any:
+        self.typing.append(int(form["chat_id"]))
+        return True
+
+    async def _answercallbackquery(self, form: dict[str, str]) -> Any:
+        self.answers[form["callback_query_id"]] = form.get("text", "")
+        return True
+
+    async def _getfile(self, form: dict[str, str]) -> Any:
+        name = form["file_id"]
+        return {"file_id": name, "file_unique_id": name, "file_path": name, "file_size": len(self.files[name])}
+
+
+def _refused(code: int, description: str, parameters: dict[str, Any] | None = None) -> Response:
+    return JSONResponse({"ok": False, "error_code": code, "description": description,
+                         **({"parameters": parameters} if parameters else {})}, status_code=code)
+
+
+@asynccontextmanager
+async def bot_api() -> AsyncIterator[BotApi]:
+    """Serve it on a free port of loopback."""
+    api = BotApi()
+    app = Starlette(routes=[Route("/file/bot{token}/{name}", api.download),
+                            Route("/bot{token}/{method}", api.answer, methods=["GET", "POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
+    serving = asyncio.ensure_future(server.serve())
+    while not server.started:
+        await asyncio.sleep(0)
+    api.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        yield api
+    finally:
+        await api.close()
+        server.should_exit = True
+        await serving

@@ -1,0 +1,175 @@
+"""What is heard in a chat, and what is said there: the pure part of the Telegram channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from aiogram.types import Update, User
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.channels.telegram.hearing import FileWanted, Pressed, Said, Spot, heard
+from interlock.channels.telegram.speaking import (
+    DIGEST_SHOWN,
+    buttons,
+    counted,
+    decided,
+    ending,
+    pieces,
+    question,
+    read_press,
+    units,
+)
+from interlock.protocol.resources import Actor, Approval, Command, Failure, Notice, Target, Vote
+
+ME = User(id=12345, is_bot=True, first_name="Interlock", username="interlock_bot")
+ANNA = {"id": 7, "is_bot": False, "first_name": "Anna"}
+
+
+def update(text: str = "hello", chat: dict[str, Any] | None = None, **fields: Any) -> Update:
+    message = {"message_id": 5, "date": 1_800_000_000, "chat": chat or {"id": 7, "type": "private"}, "from": ANNA,
+               "text": text, **fields}
+    return Update.model_validate({"update_id": 1, "message": message})
+
+
+GROUP = {"id": -100, "type": "supergroup", "title": "The team"}
+
+
+@pytest.mark.req("R-4")
+def test_a_direct_message_is_said_by_its_peer() -> None:
+    said = heard(update(), ME, "mention")
+    assert said == Said(Spot(7), 7, 5, "hello", True, None, None)
+    body = said.body("interlock_bot", [])
+    assert (body.channel, body.chat_type, body.peer, body.sender) == ("telegram", "direct", "7", "7")
+    assert body.group_id is None
+    assert body.idempotency_key is not None
+
+
+@pytest.mark.req("R-1", "R-4")
+def test_a_topic_of_a_group_is_a_place_of_its_own() -> None:
+    said = heard(update("@interlock_bot, go on", GROUP, message_thread_id=9, is_topic_message=True), ME, "mention")
+    assert isinstance(said, Said)
+    assert (said.spot, said.text, said.title) == (Spot(-100, 9), "go on", "The team")
+    body = said.body("interlock_bot", [])
+    assert (body.chat_type, body.group_id, body.topic_id, body.subject) == ("group", "-100", "9", "The team")
+
+
+@pytest.mark.parametrize(("text", "listening", "expected"), [
+    ("just talk", "mention", None), ("just talk", "all", "just talk"), ("/new@interlock_bot", "mention", "/new"),
+    ("/new@interlock_bot opus", "mention", "/new opus"), ("@Interlock_Bot do it", "mention", "do it"),
+    ("ask @interlock_bot about it", "mention", "ask @interlock_bot about it"),
+    ("@interlock_bots do it", "mention", None), ("/new@another_bot", "mention", None)])
+def test_a_group_is_heard_where_the_bot_is_named(text: str, listening: Any, expected: str | None) -> None:
+    said = heard(update(text, GROUP), ME, listening)
+    assert (said.text if isinstance(said, Said) else None) == expected
+
+
+def test_a_reply_to_the_bot_is_for_the_bot_and_says_what_it_answers() -> None:
+    earlier = {"message_id": 3, "date": 1_800_000_000, "chat": GROUP, "text": "?",
+               "from": {"id": ME.id, "is_bot": True, "first_name": "Interlock"}}
+    said = heard(update("blue", GROUP, reply_to_message=earlier), ME, "mention")
+    assert isinstance(said, Said)
+    assert said.answers == 3
+
+
+@pytest.mark.parametrize("fields", [
+    {"from": {"id": 8, "is_bot": True, "first_name": "Other"}}, {"text": "   "}, {"text": None}])
+def test_bots_and_emptiness_are_passed_over(fields: dict[str, Any]) -> None:
+    assert heard(update(**fields), ME, "all") is None
+    assert heard(Update(update_id=1), ME, "all") is None
+
+
+def test_a_picture_comes_in_its_largest_size_and_a_file_with_its_name() -> None:
+    photo = [{"file_id": name, "file_unique_id": name, "width": 1, "height": 1, "file_size": size}
+             for name, size in (("small", 10), ("large", 99))]
+    said = heard(update(text=None, caption="look", photo=photo), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(said, Said)
+    assert (said.text, said.files) == ("look", (FileWanted("large", 99, "image/jpeg", None),))
+    document = {"file_id": "d", "file_unique_id": "d", "file_name": "a.pdf", "mime_type": "application/pdf"}
+    said = heard(update(text=None, document=document), ME, "mention")  # type: ignore[arg-type]
+    assert isinstance(said, Said)
+    assert said.files == (FileWanted("d", 0, "application/pdf", "a.pdf"),)
+
+
+def test_a_press_is_heard_with_what_its_button_tells() -> None:
+    press = {"id": "p1", "from": ANNA, "chat_instance": "1", "data": "g:apr_1:abc"}
+    assert heard(Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention") == Pressed(
+        "p1", 7, "g:apr_1:abc")
+
+
+@given(st.text(max_size=300), st.integers(2, 40))
+def test_pieces_fit_and_say_the_same(text: str, limit: int) -> None:
+    cut = pieces(text, limit)
+    assert all(0 < units(piece) <= limit for piece in cut)
+    assert "".join("".join(cut).split()) == "".join(text.split())
+
+
+def test_a_cut_is_at_a_paragraph_before_a_line_before_a_word() -> None:
+    assert pieces("one two\n\nthree four", 12) == ["one two", "three four"]
+    assert pieces("one two\nthree four", 12) == ["one two", "three four"]
+    assert pieces("one two three", 10) == ["one two", "three"]
+    assert pieces("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
+    assert pieces("😀" * 3, 4) == ["😀😀", "😀"]
+    assert pieces("  \n ") == []
+
+
+def approval(**fields: Any) -> Approval:
+    return Approval(**{
+        "id": "apr_1", "tenant_id": "default", "door": "tool", "state": "pending", "created_at": "t", "rule": "r",
+        "expires_at": "later", "title": "rm -r x", "agent_id": "shell", "session_id": "s1", "digest": "ab" * 32,
+        "input": msgspec.Raw(b"{}"), **fields})
+
+
+@pytest.mark.req("P-2", "P-8")
+def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_decide() -> None:
+    asked = question(approval(required=2), "rm -r x", "i" * 5_000)
+    assert "rm -r x" in asked
+    assert "abababab" in asked
+    assert "needs 2 yeses" in asked
+    assert units(asked) < 2_000
+    allow, deny = buttons(approval())
+    assert read_press(allow.data) == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN])
+    assert read_press(deny.data) == ("deny", "apr_1", ("ab" * 32)[:DIGEST_SHOWN])
+    longest = buttons(approval(id="apr_" + "0" * 26))[0]
+    assert len(longest.data.encode()) <= 64  # The Bot API takes no more.
+
+
+@pytest.mark.req("P-4", "C-8")
+def test_words_and_signatures_have_no_buttons() -> None:
+    assert buttons(approval(signed=True)) == []
+    assert buttons(approval(kind="question")) == []
+    assert "Reply to this message" in question(approval(kind="question"), "Which colour?", "{}")
+
+
+@pytest.mark.parametrize("data", ["", "g", "g:apr_1", "x:apr_1:" + "a" * 16, "g:apr_1:short", "g:a:b:c"])
+def test_a_press_that_is_none_of_ours_is_passed_over(data: str) -> None:
+    assert read_press(data) is None
+
+
+def test_what_became_of_a_question_is_said() -> None:
+    assert decided(approval(state="consumed", decided_by="user:anna"), "rm") == "✅ rm\nallowed by user:anna"
+    assert decided(approval(state="denied", decided_by="user:bo"), "rm") == "⛔ rm\ndenied by user:bo"
+    assert decided(approval(state="expired"), "rm") == "▫️ rm\nexpired"
+    votes = [Vote(by="user:a", at="t", decision="grant", method="acl"),
+             Vote(by="user:b", at="t", decision="grant", method="acl", withdrawn_at="t")]
+    assert counted(approval(required=2, votes=votes)) == "Counted: 1 of 2 yeses so far."
+    assert (counted(approval(state="granted")), counted(approval(state="denied"))) == ("Allowed.", "Denied.")
+
+
+def command(**fields: Any) -> Command:
+    return Command(**{"id": "cmd_1", "created_at": "t", "updated_at": "t", "tenant_id": "default",
+                      "actor": Actor(type="user", id="a"), "type": "execute", "target": Target(), "state": "succeeded",
+                      "timeout_ms": 1, **fields})
+
+
+@pytest.mark.req("D-4")
+def test_an_ending_is_said_where_the_replies_do_not_say_it() -> None:
+    assert ending(command()) is None
+    lost = Notice(code="Truncated", message="3 frames of output were lost.")
+    assert ending(command(notices=[lost])) == "⚠️ 3 frames of output were lost."
+    failed = command(state="failed", error=Failure(code="AgentLost", message="The agent is gone."))
+    assert ending(failed) == "✖️ It failed: The agent is gone."
+    assert ending(command(state="canceled", error=Failure(code="Canceled", message="x"))) == "✖️ Stopped."
+    assert ending(command(state="rejected")) == "✖️ Not run: it was not allowed."

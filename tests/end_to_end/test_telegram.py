@@ -1,0 +1,221 @@
+"""A Telegram bot at a real gateway and runner: what people write is done once, told once, and decided by who may."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from proof.house import House
+
+from bot_api.server import TOKEN, BotApi, bot_api
+from interlock.channels.telegram.bot import BotRefused, TelegramBot
+from interlock.channels.telegram.bridge import Bridge, Settings
+from interlock.channels.telegram.places import PlacesFile
+from interlock.command.redaction import Redaction
+from interlock.protocol.resources import Actor
+from interlock.sdk import AsyncInterlock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("R-4", "N-3")]
+
+OWNER, BO, STRANGER, GROUP = 7, 8, 9, -100
+CONFIG = """
+[session]
+defaultAgent = "sh"
+dmScope = "per-channel-peer"
+
+[[bindings]]
+agent = "shell"
+channel = "telegram"
+group_id = "-100"
+
+[agents.sh]
+adapter = "exec"
+command = "/bin/sh"
+args = ["-c"]
+
+[[policy.rules]]
+name = "the plain shell may start"
+effect = "allow"
+door = "command"
+agent = "sh"
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    house = House(tmp_path_factory.mktemp("house"), CONFIG)
+    try:
+        house.up()
+        yield house
+    finally:
+        house.down()
+    assert house.leftovers() == []
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[BotApi]:
+    async with bot_api() as api:
+        yield api
+
+
+@asynccontextmanager
+async def bridged(house: House, api: BotApi, place: Path, **people: str) -> AsyncIterator[Bridge]:
+    """A bridge at work; the owner is known, and who is named with a key."""
+    owner = (house.state / "owner.key").read_text().strip()
+    async with AsyncInterlock(house.url, owner) as gateway, AsyncInterlock(
+            house.url, people.get("bo", owner)) as bo:
+        bot = TelegramBot(TOKEN, api.url)
+        known = {OWNER: gateway, **({BO: bo} if "bo" in people else {})}
+        bridge = Bridge(bot, gateway, PlacesFile(place), Settings(known, [OWNER], "mention", Redaction(()).text))
+        running = asyncio.ensure_future(bridge.run())
+        try:
+            yield bridge
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await bot.close()
+
+
+async def key_of(house: House, name: str, roles: list[str]) -> str:
+    async with AsyncInterlock(house.url, (house.state / "owner.key").read_text().strip()) as owner:
+        return (await owner.keys.make(Actor(type="user", id=name), roles)).key
+
+
+async def test_what_is_written_is_done_and_its_reply_comes_back(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, "echo hello from here")
+        await api.until_said(OWNER, "hello from here")
+        await api.write(OWNER, OWNER, "exit 3")
+        failed = await api.until_said(OWNER, "✖️ It failed")
+        assert "exit code 3" in failed["text"]
+        await api.write(OWNER, OWNER, "echo again")
+        await api.until_said(OWNER, "again")
+    assert api.said(OWNER)[0] == "hello from here"
+    # That its single tools were not asked for is told, and told once (A-10).
+    assert sum("does not ask before" in text for text in api.said(OWNER)) == 1
+
+
+async def test_silence_is_kept_and_a_long_reply_comes_in_pieces(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, "printf 'NO_REPLY: nothing to say'")
+        await api.write(OWNER, OWNER, "seq 1 2000")
+        await api.until_said(OWNER, "2000")
+    said = [text for text in api.said(OWNER) if not text.startswith("⚠️")]
+    assert all(len(text) <= 4_096 for text in said)
+    assert "\n".join(said).split() == [str(number) for number in range(1, 2_001)]
+
+
+async def test_an_update_that_comes_twice_is_done_once(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, f"echo once >> {tmp_path}/done")
+        await api.write(OWNER, OWNER, "echo and now")
+        await api.until_said(OWNER, "and now")
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.again()  # As after a crash before the confirmation.
+        await api.write(OWNER, OWNER, "echo last")
+        await api.until_said(OWNER, "last")
+    assert (tmp_path / "done").read_text() == "once\n"
+    assert api.said(OWNER).count("and now") == 1
+
+
+async def test_a_bridge_that_was_away_tells_what_came_meanwhile(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, f"echo begun; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo ended")
+        await api.until(lambda: OWNER in api.typing)
+    (tmp_path / "go").touch()
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.until_said(OWNER, "ended")
+    said = [text for text in api.said(OWNER) if not text.startswith("⚠️")]
+    assert "\n".join(said).split() == ["begun", "ended"]
+
+
+@pytest.mark.req("P-3", "P-5", "P-8")
+async def test_a_held_tool_is_decided_by_who_has_a_key_and_the_question_says_so(
+    house: House, api: BotApi, tmp_path: Path
+) -> None:
+    viewer = await key_of(house, f"bo-{secrets.token_hex(4)}", ["viewer"])
+    async with bridged(house, api, tmp_path / "places.json", bo=viewer):
+        await api.write(GROUP, OWNER, f"@interlock_bot touch {tmp_path}/allowed", group=True)
+        asked = await api.until_said(OWNER, "touch")
+        assert "sha256" in asked["text"]
+        for user, sentence in ((STRANGER, "You do not decide here"), (BO, "✖️")):
+            press = await api.press(OWNER, user, asked["message_id"], "Allow")
+            await api.until(lambda press=press: press in api.answers)
+            assert sentence in api.answers[press]
+        assert not (tmp_path / "allowed").exists()
+        press = await api.press(OWNER, OWNER, asked["message_id"], "Allow")
+        await api.until_said(OWNER, "✅")
+        assert api.answers[press] == "Allowed."
+        await api.until(lambda: "reply_markup" not in api.chats[OWNER][asked["message_id"]])
+        await api.write(GROUP, OWNER, f"@interlock_bot touch {tmp_path}/denied", group=True)
+        again = await api.until_said(OWNER, "denied")
+        await api.press(OWNER, OWNER, again["message_id"], "Deny")
+        await api.until_said(OWNER, "⛔")
+    assert (tmp_path / "allowed").exists()
+    assert not (tmp_path / "denied").exists()
+
+
+async def test_a_stranger_is_told_once_and_nothing_is_done(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        for _ in range(2):
+            await api.write(STRANGER, STRANGER, f"touch {tmp_path}/mine")
+        await api.write(GROUP, STRANGER, f"@interlock_bot touch {tmp_path}/mine", group=True)
+        await api.write(OWNER, OWNER, "echo done")
+        await api.until_said(OWNER, "done")
+    assert len(api.said(STRANGER)) == 1
+    assert f"id is {STRANGER}" in api.said(STRANGER)[0]
+    assert api.said(GROUP) == []
+    assert not (tmp_path / "mine").exists()
+
+
+async def test_telegram_may_ask_for_patience_and_may_fail(house: House, api: BotApi, tmp_path: Path) -> None:
+    api.refusals = [("sendmessage", 429, "Too Many Requests: retry after 0", {"retry_after": 0}),
+                    ("sendmessage", 502, "Bad Gateway", {}), ("getupdates", 500, "Internal Server Error", {})]
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, "echo through")
+        await api.until_said(OWNER, "through")
+    assert api.refusals == []
+    assert api.said(OWNER)[0] == "through"
+
+
+async def test_a_file_comes_along_and_one_too_large_is_said(house: House, api: BotApi, tmp_path: Path) -> None:
+    async with bridged(house, api, tmp_path / "places.json"):
+        await api.write(OWNER, OWNER, "echo with a file", document=b"x" * (512 * 1024 + 1))
+        await api.until_said(OWNER, "has at most 512 KiB")
+    assert not any("with a file" in text for text in api.said(OWNER))
+
+
+async def test_a_token_that_is_not_good_is_one_sentence(api: BotApi) -> None:
+    bot = TelegramBot(TOKEN[:-1] + "x", api.url)
+    with pytest.raises(BotRefused, match="does not know the bot's token") as refused:
+        await bot.me()
+    assert TOKEN[:-1] not in str(refused.value)
+    await bot.close()
+    with pytest.raises(BotRefused, match="BotFather"):
+        TelegramBot("no token", api.url)
+
+
+async def test_up_starts_the_bot_of_the_config(house: House, api: BotApi, tmp_path: Path) -> None:
+    state = house.place / "verb"
+    state.mkdir(mode=0o700)
+    (state / "bot.token").write_text(TOKEN)
+    (state / "owner.key").write_text((house.state / "owner.key").read_text())
+    (state / "interlock.toml").write_text(
+        f'[telegram]\ntoken_file = "bot.token"\napi_url = "{api.url}"\n[telegram.people.{OWNER}]\nowner = true\n')
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "interlock", "telegram", "--state", str(state), "--url", house.url,
+        stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE)
+    try:
+        await api.write(OWNER, OWNER, "echo by the verb")
+        await api.until_said(OWNER, "by the verb")
+    finally:
+        process.terminate()
+        _, says = await process.communicate()
+    assert process.returncode == 0, says
+    assert TOKEN.encode() not in says
+    assert (state / "telegram.json").stat().st_mode & 0o777 == 0o600
