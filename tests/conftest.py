@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ["agents.third_party"]
+pytest_plugins = ["agents.third_party", "servers.fixtures"]
 
 
 @pytest.fixture

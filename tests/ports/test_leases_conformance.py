@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.postgres.database import Settings, connect
+from interlock.backends.postgres.leases import open_leases
+from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.leases import SqliteLeases
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
@@ -50,19 +54,70 @@ class Store(NamedTuple):
         return True
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    time = Time()
-    if request.param == "memory":
-        ledger: Any = MemoryLedger()
-        leases: Leases = MemoryLeases(ledger.lanes, time)
-    else:
-        ledger = await open_ledger(tmp_path / "ledger.db", time)
-        leases = SqliteLeases(ledger, time)
-    for name in ("a", "b"):
-        await leases.join(Instance(name, f"http://{name}"))
-    yield Store(ledger, leases, time)
-    await ledger.close()
+class ServerTime(Time):
+    """The server's clock, which the leases in PostgreSQL go by: a test moves it too."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.shown_ms = 0
+
+    async def show(self) -> None:
+        if self.shown_ms != self.at_ms:
+            self.shown_ms = self.at_ms
+            connection = await connect(self.settings)
+            await connection.execute(NOW.format(f"{self.at_ms}::bigint"))
+            await connection.close()
+
+
+class InServerTime:
+    """Leases, each call of which is at the test's time."""
+
+    def __init__(self, leases: Leases, time: ServerTime) -> None:
+        self.leases = leases
+        self.time = time
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*values: Any) -> Any:
+            await self.time.show()
+            return await getattr(self.leases, name)(*values)
+
+        return call
+
+
+NOW = "CREATE OR REPLACE FUNCTION interlock_now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT {} $$"
+SERVERS_OWN = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> str | Settings:
+    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+
+
+@pytest.fixture
+async def store(place: str | Settings, tmp_path: Path) -> AsyncIterator[Store]:
+    async with AsyncExitStack() as ends:
+        if isinstance(place, Settings):
+            time: Time = ServerTime(place)
+            ledger: Any = await open_in_postgres(place, time)
+            leases: Any = await open_leases(place)
+            ends.push_async_callback(set_servers_own_time, place)
+            ends.push_async_callback(leases.close)
+            leases = InServerTime(leases, time)  # type: ignore[arg-type]
+        else:
+            time = Time()
+            ledger = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", time)
+            leases = MemoryLeases(ledger.lanes, time) if place == "memory" else SqliteLeases(ledger, time)
+        ends.push_async_callback(ledger.close)
+        for name in ("a", "b"):
+            await leases.join(Instance(name, f"http://{name}"))
+        yield Store(ledger, leases, time)
+
+
+async def set_servers_own_time(settings: Settings) -> None:
+    connection = await connect(settings)
+    await connection.execute(NOW.format(SERVERS_OWN))
+    await connection.close()
 
 
 def link(instance_id: str, link_id: str = "l1", runner_id: str = "r1", tenant_id: str = "t1",

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit import FIRST_PREV, leaf_hash
 from interlock.ports.ledger import (
@@ -84,9 +86,21 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
-    opened = MemoryLedger() if request.param == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+Place = str | Settings
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> Place:
+    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+
+
+@pytest.fixture
+async def ledger(place: Place, tmp_path: Path) -> AsyncIterator[Ledger]:
+    opened: Ledger
+    if isinstance(place, Settings):
+        opened = await open_in_postgres(place, StandingClock())
+    else:
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
     yield opened
     await opened.close()
 

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite import upkeep as sqlite_upkeep
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.ledger import Append, Batch, Ledger, PutCommand, PutControl, PutDelivery, PutFile, PutSession
@@ -31,9 +33,18 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
-    opened = MemoryLedger() if request.param == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> str | Settings:
+    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+
+
+@pytest.fixture
+async def ledger(place: str | Settings, tmp_path: Path) -> AsyncIterator[Ledger]:
+    opened: Ledger
+    if isinstance(place, Settings):
+        opened = await open_in_postgres(place, StandingClock())
+    else:
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
     yield opened
     await opened.close()
 

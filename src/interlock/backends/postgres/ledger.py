@@ -1,0 +1,144 @@
+"""The ledger on PostgreSQL: for several gateways, each with one writing connection and a few that read (C-4, D-1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from interlock.backends.postgres import statements
+from interlock.backends.postgres.database import (
+    Connection,
+    Readers,
+    Settings,
+    close_quietly,
+    connect,
+    first_connection,
+    shown,
+)
+from interlock.backends.postgres.entries import Entries
+from interlock.backends.postgres.faults import translate
+from interlock.backends.postgres.reading import PostgresReading
+from interlock.backends.postgres.schema import migrate
+from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
+from interlock.backends.postgres.writer import Measured, Writer
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Batch, EraseAudit, LedgerError, Receipt, audited
+from interlock.protocol.clock import iso
+
+PRUNE_ROWS = 1_000
+"""Old answers are forgotten so many to a transaction, so that pruning holds nobody up."""
+_LOSING = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')"
+
+T = TypeVar("T")
+log = structlog.get_logger("interlock.postgres")
+
+
+async def open_ledger(settings: Settings, clock: Clock, *, keeps_transcripts: bool = False,
+                      may_migrate: bool = True) -> PostgresLedger:
+    """Open the ledger in a database, making or updating its schema, on the running loop.
+
+    With `keeps_transcripts` a transcript's lines are written in the transaction that makes them (X-3), to be read by
+    `PostgresTranscripts`; else they wait in the ledger for whoever writes them to files. Raises NotReached, NotALedger,
+    WrongSchema or another LedgerError, each with one sentence.
+    """
+    connection = await first_connection(settings)
+    try:
+        await migrate(connection, settings.dsn, may=may_migrate)
+        await connection.execute(statements.ADD_FACT, "gateway_id", "gw_" + os.urandom(8).hex())
+        await connection.execute(statements.ADD_FACT, "created_at", iso(clock.now_ms()))
+        gateway_id = str(await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'"))
+        await _warn_of_loss(connection, settings)
+        writer = Writer(settings, Entries() if keeps_transcripts else None)
+        await writer.open(connection)
+    except Exception as error:
+        await close_quietly(connection)
+        raise translate(error) from error
+    return PostgresLedger(gateway_id, settings, writer, Readers(settings), keeps_transcripts=keeps_transcripts)
+
+
+class PostgresLedger(PostgresUpkeep, PostgresReading):
+    """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
+
+    def __init__(self, gateway_id: str, settings: Settings, writer: Writer, readers: Readers, *,
+                 keeps_transcripts: bool) -> None:
+        self._gateway_id = gateway_id
+        self._settings = settings
+        self._writer = writer
+        self._readers = readers
+        self._keeps_transcripts = keeps_transcripts
+        self._on_audit: list[Callable[[str, int], None]] = []
+
+    def measure(self, told: Measured) -> None:
+        """Have `told` called with the batches and the seconds of each transaction."""
+        self._writer.measured = told
+
+    async def commit(self, batch: Batch) -> Receipt:
+        receipt = await self._writer.commit(batch)
+        if receipt.audit_seqs:
+            for told in self._on_audit:
+                for tenant_id, seq in audited(batch, receipt).items():
+                    told(tenant_id, seq)
+        if any(isinstance(write, EraseAudit) for write in batch.writes):
+            await self._free_space()
+        return receipt
+
+    async def take(self, lane: str) -> int:
+        async def take(connection: Connection) -> int:
+            (_, epoch), = await connection.fetch(statements.TAKE_LANES, [held(lane)])
+            return int(epoch)
+
+        return await self._writer.run(take)
+
+    async def gateway_id(self) -> str:
+        return self._gateway_id
+
+    async def prune_idempotency(self, before_ms: int) -> int:
+        pruned = 0
+        while True:
+            now = await self._writer.run(lambda connection: changed(
+                connection, statements.PRUNE_IDEMPOTENCY, before_ms, PRUNE_ROWS))
+            pruned += now
+            if now < PRUNE_ROWS:
+                return pruned
+
+    def on_audit(self, told: Callable[[str, int], None]) -> None:
+        self._on_audit.append(told)
+
+    async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do `work` in a transaction of the writer; returns its result once that is durable. Raises LedgerError."""
+        return await self._writer.run(work)
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await self._readers.close()
+
+    async def _free_space(self) -> None:
+        """Have the server give the space of what was erased free (U-4). It was forgotten all the same if it cannot."""
+        try:
+            connection = await connect(self._settings)
+        except Exception as error:  # noqa: BLE001 - the server does the same by itself, later
+            log.warning("erased_space_is_freed_later", reason=str(error))
+            return
+        try:
+            await connection.execute(statements.VACUUM_PERSONAL)
+        except Exception as error:  # noqa: BLE001 - as above
+            log.warning("erased_space_is_freed_later", reason=str(error))
+        finally:
+            await close_quietly(connection)
+
+
+async def _warn_of_loss(connection: Connection, settings: Settings) -> None:
+    """Say so where the server is set to forget on a power cut what it has acknowledged (D-1)."""
+    row = await connection.fetchrow(_LOSING)
+    assert row is not None, "the statement gives one row"
+    if row[1] == "off":
+        raise LedgerError(f"The server at {shown(settings.dsn)} acknowledges before it has written "
+                          "(synchronous_commit = off), so what was promised would not be kept: set it to on for this "
+                          "database or user.")
+    if row[0] == "off" or row[2] == "off":
+        log.warning("postgres_may_lose_what_it_acknowledged", fsync=row[0], full_page_writes=row[2],
+                    remedy="set both to on, except for tests")

@@ -1,0 +1,202 @@
+"""The statements that read the ledger, each under its name."""
+
+from __future__ import annotations
+
+STORE_VALUE = "SELECT value FROM store WHERE name = $1"
+
+# --- streams ---
+STREAM_HEAD = "SELECT head FROM stream WHERE name = $1"
+EVENTS_AFTER = """
+SELECT n, kind, at_ms, body, message_id FROM event
+WHERE stream_id = (SELECT id FROM stream WHERE name = $1) AND n > $2 ORDER BY n LIMIT $3
+"""
+RECENT_MESSAGE_IDS = """
+SELECT message_id FROM event
+WHERE stream_id = (SELECT id FROM stream WHERE name = $1) AND kind IN ('C', 'refused') ORDER BY n DESC LIMIT $2
+"""
+
+# --- sessions ---
+_SESSION = (
+    "SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms, "
+    "deadline_ms, usage, machine FROM session"
+)
+SESSION = f"{_SESSION} WHERE session_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+SESSION_BY_KEY = f"""
+{_SESSION} WHERE tenant_id = $1 AND session_key = $2 ORDER BY created_ms DESC, place DESC LIMIT 1
+"""
+KEY_SESSIONS = f"""
+{_SESSION} WHERE tenant_id = $1 AND session_key = $2 ORDER BY created_ms DESC, place DESC LIMIT $3
+"""
+SESSIONS = f"""
+{_SESSION} WHERE tenant_id = $1 AND (updated_ms, session_id) < ($2, $3)
+ORDER BY updated_ms DESC, session_id DESC LIMIT $4
+"""
+RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND state <> 'closed' ORDER BY place"
+DUE_SESSIONS = """
+SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
+"""
+
+# --- commands ---
+COMMAND = "SELECT body FROM command WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = $1 AND ended_ms IS NULL ORDER BY place"
+EXECUTES_SINCE = """
+SELECT count(*) FROM command
+WHERE tenant_id = $1 AND ($2::text IS NULL OR actor_id = $2) AND created_ms >= $3 AND type = 'execute'
+"""
+
+
+def commands(filters: tuple[str, ...], *, paged: bool) -> str:
+    """Select a page of a tenant's commands by these columns, newest first."""
+    where = "".join(f" AND {column} = ${number}" for number, column in enumerate(filters, 2))
+    last = len(filters) + 2
+    if paged:
+        where += f" AND place < (SELECT place FROM command WHERE id = ${last} AND tenant_id = $1)"
+        last += 1
+    return f"SELECT body FROM command WHERE tenant_id = $1{where} ORDER BY place DESC LIMIT ${last}"
+
+
+# --- approvals ---
+APPROVAL = "SELECT body FROM approval WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+LIVE_APPROVALS = """
+SELECT body FROM approval WHERE session_id = $1 AND state IN ('pending', 'granted') ORDER BY place
+"""
+APPROVALS = """
+SELECT body FROM approval WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2)
+  AND ($3::text IS NULL OR place < (SELECT place FROM approval WHERE id = $3 AND tenant_id = $1))
+ORDER BY place DESC LIMIT $4
+"""
+
+# --- remembered rules, signing keys, drains ---
+RULE = "SELECT body FROM remembered_rule WHERE id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+RULES = """
+SELECT body FROM remembered_rule WHERE ($1::text IS NULL OR tenant_id = $1) AND ($2 OR NOT revoked) ORDER BY place
+"""
+SIGNING_KEY = "SELECT body FROM signing_key WHERE key_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+SIGNING_KEYS = "SELECT body FROM signing_key WHERE tenant_id = $1 ORDER BY place"
+DRAINS = "SELECT body FROM drain ORDER BY place"
+
+# --- questions to approvers ---
+DELIVERY = "SELECT body FROM delivery WHERE id = $1"
+DELIVERIES_DUE = "SELECT body FROM delivery WHERE due_ms <= $1 ORDER BY due_ms, place LIMIT $2"
+NEXT_DELIVERY = "SELECT min(due_ms) FROM delivery WHERE due_ms IS NOT NULL"
+DELIVERIES = """
+SELECT body FROM delivery WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2) ORDER BY place DESC LIMIT $3
+"""
+
+# --- what budgets count ---
+SPENDING = """
+SELECT tenant_id, budget, scope, day, spent_micros, raised_micros FROM spending WHERE day = $1
+ORDER BY tenant_id, budget, scope
+"""
+
+# --- control frames, files, answers ---
+CONTROLS_AFTER = "SELECT seq, message_id, body FROM control WHERE session_id = $1 AND seq > $2 ORDER BY seq"
+FILE = "SELECT body FROM file WHERE session_id = $1 AND transfer_id = $2"
+FILES = "SELECT place, body FROM file WHERE session_id = $1 AND place > $2 ORDER BY place LIMIT $3"
+IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id FROM idempotency WHERE scope = $1"
+
+# --- runners, keys, tenants ---
+RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = $1"
+RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = $1 ORDER BY place"
+PAIRING = "SELECT body FROM pairing WHERE code_sha256 = $1"
+PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = $1 AND expires_ms > $2"
+KEY = "SELECT body, last_used_ms FROM api_key WHERE key_sha256 = $1"
+KEY_BY_ID = "SELECT body, last_used_ms FROM api_key WHERE key_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
+KEYS = "SELECT body, last_used_ms FROM api_key WHERE tenant_id = $1 ORDER BY key_id"
+TENANT = "SELECT body FROM tenant WHERE tenant_id = $1"
+TENANTS = "SELECT body FROM tenant ORDER BY tenant_id"
+
+# --- audit ---
+AUDIT_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = $1 AND count > 0"
+AUDIT_TREE = "SELECT count, last_hash, peaks FROM audit_head WHERE tenant_id = $1"
+AUDIT_AFTER = """
+SELECT seq, hash, body,
+       ARRAY (SELECT name FROM audit_personal AS p WHERE p.tenant_id = a.tenant_id AND p.seq = a.seq ORDER BY name),
+       ARRAY (SELECT salt FROM audit_personal AS p WHERE p.tenant_id = a.tenant_id AND p.seq = a.seq ORDER BY name),
+       ARRAY (SELECT value FROM audit_personal AS p WHERE p.tenant_id = a.tenant_id AND p.seq = a.seq ORDER BY name)
+FROM audit AS a WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
+"""
+"""Records, each with its personal values; one statement, so that an erasure is seen whole or not."""
+AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
+AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
+AUDIT_NODES = """
+SELECT hash FROM audit_node WHERE tenant_id = $1 AND level = $2 AND place >= $3 AND place < $4 ORDER BY place
+"""
+AUDIT_PERSONAL_OF = """
+SELECT DISTINCT seq FROM audit_personal WHERE tenant_id = $1 AND ($2::text IS NULL OR who = $2) ORDER BY seq LIMIT $3
+"""
+
+# --- transcript lines on their way to a file ---
+TRANSCRIPT_PENDING = """
+SELECT session_id, entry_id, line FROM transcript_pending WHERE ($1::text IS NULL OR session_id = $1)
+ORDER BY place LIMIT $2
+"""
+
+# --- upkeep (G-5) ---
+COUNTS = """
+SELECT 'command', state, count(*) FROM command WHERE ended_ms IS NULL GROUP BY state
+UNION ALL SELECT 'approval', state, count(*) FROM approval WHERE state IN ('pending', 'granted') GROUP BY state
+UNION ALL SELECT 'delivery', 'pending', count(*) FROM delivery WHERE due_ms IS NOT NULL HAVING count(*) > 0
+UNION ALL SELECT 'delivery', state, count(*) FROM delivery WHERE state = 'dead' GROUP BY state
+UNION ALL SELECT 'session', '', count(*) FROM session
+"""
+_STILL = """
+  AND NOT EXISTS (SELECT 1 FROM command AS c WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+                  AND (c.ended_ms IS NULL OR c.ended_ms >= $2))
+  AND (s.updated_ms < $2 OR EXISTS (SELECT 1 FROM command AS c
+                                    WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id))
+"""
+"""Nothing of a session goes on, and its last command ended before an instant; without any, nothing changed since."""
+_STREAMS = """
+SELECT stream.id FROM command AS c JOIN stream ON stream.name = 'c/' || c.id
+WHERE c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+UNION ALL SELECT stream.id FROM stream WHERE stream.name = 's/' || s.session_id
+"""
+OLD_SESSIONS = f"""
+SELECT s.session_id FROM session AS s WHERE s.tenant_id = $1 AND s.session_id > $3 AND s.created_ms < $2 {_STILL}
+  AND (EXISTS (SELECT 1 FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id)
+       OR EXISTS (SELECT 1 FROM file WHERE file.session_id = s.session_id))
+ORDER BY s.session_id LIMIT $4
+"""
+IF_OLD = f"SELECT s.machine FROM session AS s WHERE s.session_id = $1 AND s.created_ms < $2 {_STILL} FOR UPDATE OF s"
+"""The row is held: nothing begins in the session until the step is done."""
+STREAMS_OF_SESSION = """
+SELECT 'c/' || c.id FROM session AS s JOIN command AS c ON c.tenant_id = s.tenant_id AND c.session_id = s.session_id
+WHERE s.session_id = $1
+UNION ALL SELECT 's/' || $1
+"""
+WOULD_FORGET = f"""
+SELECT s.machine,
+    (SELECT count(*) FROM ({_STREAMS}) AS t JOIN event ON event.stream_id = t.id),
+    (SELECT count(*) FROM file WHERE file.session_id = s.session_id),
+    ARRAY (SELECT seq FROM control WHERE control.session_id = s.session_id)
+FROM session AS s WHERE s.session_id = $1
+"""
+FORGET_EVENTS = """
+DELETE FROM event USING (
+    SELECT stream_id, n FROM event WHERE stream_id = (SELECT id FROM stream WHERE name = $1) ORDER BY n LIMIT $2
+) AS old WHERE event.stream_id = old.stream_id AND event.n = old.n
+"""
+FORGET_FILES = """
+DELETE FROM file USING (SELECT place FROM file WHERE session_id = $1 ORDER BY place LIMIT $2) AS old
+WHERE file.session_id = $1 AND file.place = old.place
+"""
+FORGET_CONTROLS = "DELETE FROM control WHERE session_id = $1 AND seq <= $2"
+_OLD_FEED = """
+SELECT event.stream_id, event.n FROM stream JOIN event ON event.stream_id = stream.id
+WHERE stream.name = $1 AND event.n < coalesce(
+    (SELECT e.n FROM event AS e WHERE e.stream_id = stream.id AND e.at_ms >= $2 ORDER BY e.n LIMIT 1), stream.head + 1)
+"""
+"""Only a beginning is forgotten, so that what is left has no hole."""
+OLD_FEED = f"SELECT count(*) FROM ({_OLD_FEED}) AS old"
+FORGET_FEED = f"""
+DELETE FROM event USING ({_OLD_FEED} ORDER BY event.n LIMIT $3) AS old
+WHERE event.stream_id = old.stream_id AND event.n = old.n
+"""
+_OLD_DELIVERIES = "SELECT id FROM delivery WHERE tenant_id = $1 AND due_ms IS NULL AND created_at < $2"
+OLD_DELIVERIES = f"SELECT count(*) FROM ({_OLD_DELIVERIES}) AS old"
+FORGET_DELIVERIES = f"DELETE FROM delivery WHERE id IN ({_OLD_DELIVERIES} LIMIT $3)"
+FILE_OBJECTS = "SELECT DISTINCT name FROM file, unnest(objects) AS name"
+UNDER_WAY = "SELECT machine FROM session WHERE position('\"incoming\":{\"'::bytea IN machine) > 0"
+"""Whatever has files under way, found without reading every state of a session as JSON."""

@@ -1,0 +1,249 @@
+"""What is asked of the ledger on PostgreSQL: one statement each, on a few connections beside the writer's."""
+
+from __future__ import annotations
+
+from interlock.backends import rows
+from interlock.backends.postgres import queries
+from interlock.backends.postgres.database import Readers, Row
+from interlock.command.audit import FIRST_PREV
+from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
+from interlock.ports.ledger import CommandQuery, Due, Ledger
+from interlock.protocol.records import (
+    ApprovalRecord,
+    AuditRecord,
+    CommandRecord,
+    ControlRecord,
+    DeliveryRecord,
+    DrainRecord,
+    Event,
+    FileRecord,
+    IdempotencyRecord,
+    KeyRecord,
+    PairingRecord,
+    RuleRecord,
+    RunnerRecord,
+    SessionRecord,
+    SigningKeyRecord,
+    SpendingRecord,
+    TenantRecord,
+    TranscriptLine,
+)
+
+_END_OF_TIME = 2**62
+
+
+class PostgresReading(Ledger):
+    """The half of the ledger that reads."""
+
+    _readers: Readers
+    _keeps_transcripts: bool
+
+    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+        found = await self._readers.rows(queries.EVENTS_AFTER, stream, after, limit)
+        return [
+            Event(stream=stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
+            for n, kind, at_ms, body, message_id in found
+        ]
+
+    async def head(self, stream: str) -> int:
+        found = await self._readers.row(queries.STREAM_HEAD, stream)
+        return int(found[0]) if found else 0
+
+    async def recent_message_ids(self, stream: str, limit: int) -> list[str]:
+        found = await self._readers.rows(queries.RECENT_MESSAGE_IDS, stream, limit)
+        return [row[0] for row in reversed(found)]
+
+    async def session(self, session_id: str, tenant_id: str | None = None) -> SessionRecord | None:
+        found = await self._readers.row(queries.SESSION, session_id, tenant_id)
+        return rows.session_of(found) if found else None
+
+    async def session_by_key(self, tenant_id: str, session_key: str) -> SessionRecord | None:
+        found = await self._readers.row(queries.SESSION_BY_KEY, tenant_id, session_key)
+        return rows.session_of(found) if found else None
+
+    async def key_sessions(self, tenant_id: str, session_key: str, limit: int) -> list[SessionRecord]:
+        found = await self._readers.rows(queries.KEY_SESSIONS, tenant_id, session_key, limit)
+        return [rows.session_of(row) for row in found]
+
+    async def sessions(self, tenant_id: str, limit: int, before: tuple[int, str] | None = None
+                       ) -> list[SessionRecord]:
+        found = await self._readers.rows(queries.SESSIONS, tenant_id, *(before or (_END_OF_TIME, "")), limit)
+        return [rows.session_of(row) for row in found]
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        return [rows.session_of(row) for row in await self._readers.rows(queries.RUNNER_SESSIONS, runner_id)]
+
+    async def due_sessions(self) -> list[Due]:
+        return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
+
+    async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
+        found = await self._readers.row(queries.COMMAND, command_id, tenant_id)
+        return rows.command_of(found) if found else None
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
+        given = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
+                 "actor_id": query.actor_id, "type": query.type}  # fmt: skip
+        filters = {column: value for column, value in given.items() if value is not None}
+        page = () if query.before is None else (query.before,)
+        sql = queries.commands(tuple(filters), paged=bool(page))
+        found = await self._readers.rows(sql, query.tenant_id, *filters.values(), *page, query.limit)
+        return [rows.command_of(row) for row in found]
+
+    async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
+        found = await self._readers.row(queries.EXECUTES_SINCE, tenant_id, actor_id, since_ms)
+        return int(found[0]) if found else 0
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        return [rows.command_of(row) for row in await self._readers.rows(queries.LIVE_COMMANDS, session_id)]
+
+    async def approval(self, approval_id: str, tenant_id: str | None = None) -> ApprovalRecord | None:
+        found = await self._readers.row(queries.APPROVAL, approval_id, tenant_id)
+        return rows.approval_of(found) if found else None
+
+    async def approvals(
+        self, tenant_id: str, state: str | None, before: str | None, limit: int
+    ) -> list[ApprovalRecord]:
+        found = await self._readers.rows(queries.APPROVALS, tenant_id, state, before, limit)
+        return [rows.approval_of(row) for row in found]
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        return [rows.approval_of(row) for row in await self._readers.rows(queries.LIVE_APPROVALS, session_id)]
+
+    async def controls(self, session_id: str, after: int) -> list[ControlRecord]:
+        found = await self._readers.rows(queries.CONTROLS_AFTER, session_id, after)
+        return [
+            ControlRecord(session_id=session_id, seq=seq, message_id=message_id, body=body)
+            for seq, message_id, body in found
+        ]
+
+    async def file(self, session_id: str, transfer_id: str) -> FileRecord | None:
+        found = await self._readers.row(queries.FILE, session_id, transfer_id)
+        return rows.file_of(found[0]) if found else None
+
+    async def files(self, session_id: str, after: int, limit: int) -> list[tuple[int, FileRecord]]:
+        found = await self._readers.rows(queries.FILES, session_id, after, limit)
+        return [(int(place), rows.file_of(body)) for place, body in found]
+
+    async def idempotency(self, scope: str) -> IdempotencyRecord | None:
+        found = await self._readers.row(queries.IDEMPOTENCY, scope)
+        return rows.idempotency_of(scope, found) if found else None
+
+    async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
+        found = await self._readers.rows(queries.RULES, tenant_id, revoked)
+        return [rows.rule_of(row) for row in found]
+
+    async def drains(self) -> list[DrainRecord]:
+        return [rows.drain_of(row) for row in await self._readers.rows(queries.DRAINS)]
+
+    async def rule(self, rule_id: str, tenant_id: str | None = None) -> RuleRecord | None:
+        found = await self._readers.row(queries.RULE, rule_id, tenant_id)
+        return rows.rule_of(found) if found else None
+
+    async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:
+        return [rows.delivery_of(row) for row in await self._readers.rows(queries.DELIVERIES_DUE, now_ms, limit)]
+
+    async def next_delivery_ms(self) -> int | None:
+        found = await self._readers.row(queries.NEXT_DELIVERY)
+        return int(found[0]) if found and found[0] is not None else None
+
+    async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
+        found = await self._readers.rows(queries.DELIVERIES, tenant_id, state, limit)
+        return [rows.delivery_of(row) for row in found]
+
+    async def delivery(self, delivery_id: str) -> DeliveryRecord | None:
+        found = await self._readers.row(queries.DELIVERY, delivery_id)
+        return rows.delivery_of(found) if found else None
+
+    async def spending(self, day: int) -> list[SpendingRecord]:
+        return [rows.spending_of(row) for row in await self._readers.rows(queries.SPENDING, day)]
+
+    async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
+        found = await self._readers.row(queries.SIGNING_KEY, key_id, tenant_id)
+        return rows.signing_key_of(found) if found else None
+
+    async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
+        return [rows.signing_key_of(row) for row in await self._readers.rows(queries.SIGNING_KEYS, tenant_id)]
+
+    async def runner(self, runner_id: str, tenant_id: str | None = None) -> RunnerRecord | None:
+        found = await self._readers.row(queries.RUNNER, runner_id, tenant_id)
+        return rows.runner_of(found) if found else None
+
+    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
+        found = await self._readers.row(queries.RUNNER_BY_TOKEN, token_sha256)
+        return rows.runner_of(found) if found else None
+
+    async def runners(self, tenant_id: str) -> list[RunnerRecord]:
+        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, tenant_id)]
+
+    async def pairing(self, code_sha256: str) -> PairingRecord | None:
+        found = await self._readers.row(queries.PAIRING, code_sha256)
+        return rows.pairing_of(found) if found else None
+
+    async def pairings(self, tenant_id: str, now_ms: int) -> int:
+        found = await self._readers.row(queries.PAIRINGS, tenant_id, now_ms)
+        return int(found[0]) if found else 0
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        found = await self._readers.row(queries.KEY, key_sha256)
+        return rows.key_of(found) if found else None
+
+    async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
+        found = await self._readers.row(queries.KEY_BY_ID, key_id, tenant_id)
+        return rows.key_of(found) if found else None
+
+    async def keys(self, tenant_id: str) -> list[KeyRecord]:
+        return [rows.key_of(row) for row in await self._readers.rows(queries.KEYS, tenant_id)]
+
+    async def tenant(self, tenant_id: str) -> TenantRecord | None:
+        found = await self._readers.row(queries.TENANT, tenant_id)
+        return rows.tenant_of(found) if found else None
+
+    async def tenants(self) -> list[TenantRecord]:
+        return [rows.tenant_of(row) for row in await self._readers.rows(queries.TENANTS)]
+
+    async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
+        found = await self._readers.rows(queries.AUDIT_AFTER, tenant_id, after, limit)
+        return [_record(tenant_id, row) for row in found]
+
+    async def audit_head(self, tenant_id: str) -> tuple[int, str]:
+        found = await self._readers.row(queries.AUDIT_HEAD, tenant_id)
+        return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+
+    async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
+        found = await self._readers.row(queries.AUDIT_TREE, tenant_id)
+        return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
+
+    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+        if span.level:
+            found = await self._readers.rows(queries.AUDIT_NODES, tenant_id, *span)
+            return [row[0] for row in found]
+        found = await self._readers.rows(queries.AUDIT_LEAVES, tenant_id, span.start, span.end)
+        return [bytes.fromhex(row[0]) for row in found]
+
+    async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
+        return [row[0] for row in await self._readers.rows(queries.AUDIT_PERSONAL_OF, tenant_id, who, limit)]
+
+    async def fact(self, name: str) -> str | None:
+        found = await self._readers.row(queries.STORE_VALUE, name)
+        return str(found[0]) if found else None
+
+    async def audit_tenants(self) -> list[str]:
+        return [row[0] for row in await self._readers.rows(queries.AUDIT_TENANTS)]
+
+    async def transcript_pending(
+        self, session_id: str | None = None, limit: int | None = None
+    ) -> list[TranscriptLine]:
+        if self._keeps_transcripts:
+            return []  # They are where they belong, in the transaction that made them.
+        found = await self._readers.rows(queries.TRANSCRIPT_PENDING, session_id, limit)
+        return [TranscriptLine(session_id=of, entry_id=entry_id, line=line) for of, entry_id, line in found]
+
+
+def _record(tenant_id: str, row: Row) -> AuditRecord:
+    """Read a row of AUDIT_AFTER."""
+    seq, hash_, body, names, salts, values = row
+    return AuditRecord(
+        tenant_id=tenant_id, seq=seq, hash=hash_, body=body,
+        personal={name: (salt, value.decode("utf-8", "replace"))
+                  for name, salt, value in zip(names, salts, values, strict=True)},
+    )  # fmt: skip

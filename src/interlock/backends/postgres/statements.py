@@ -1,0 +1,211 @@
+"""The statements that write to the ledger, each under its name. Rows come as one array for each column."""
+
+from __future__ import annotations
+
+BEGIN = (
+    "BEGIN; SET LOCAL statement_timeout = {statement_timeout_ms}; "
+    "SET LOCAL idle_in_transaction_session_timeout = {idle_timeout_ms}"
+)
+"""One message to the server. Local to the transaction: behind a pool the next one may have another connection."""
+NOTE_WRITER = """
+INSERT INTO writer (id, number) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at
+"""
+HOLD_LANES = f"""
+WITH noted AS ({NOTE_WRITER})
+SELECT name, epoch FROM lane WHERE name = ANY ($3::text[]) ORDER BY name FOR SHARE
+"""
+"""Nobody can take these lanes until the transaction has ended."""
+LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
+"""Waits for a transaction of the writer that is still under way at the server: it has this row."""
+FORGET_WRITERS = "DELETE FROM writer WHERE at < now() - interval '7 days'"
+TAKE_LANES = """
+INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
+ON CONFLICT (name) DO UPDATE SET epoch = lane.epoch + 1 RETURNING name, epoch
+"""
+
+# --- streams ---
+APPEND = """
+WITH grown AS (
+    INSERT INTO stream (name, head) SELECT name, added FROM unnest($1::text[], $2::bigint[]) AS given (name, added)
+    ON CONFLICT (name) DO UPDATE SET head = stream.head + excluded.head
+    RETURNING id, name, head
+), written AS (
+    INSERT INTO event (stream_id, n, kind, at_ms, message_id, body)
+    SELECT grown.id, grown.head - event.before, event.kind, event.at_ms, event.message_id, event.body
+    FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
+        AS event (name, before, kind, at_ms, message_id, body)
+    JOIN grown USING (name)
+)
+SELECT name, head FROM grown
+"""
+"""Lock the heads, in the order of their names, give the numbers and write the events. `before` is how many of the same
+stream come behind an event."""
+
+# --- rows ---
+PUT_SESSION = """
+INSERT INTO session (session_id, tenant_id, session_key, agent_id, runner_id, workspace, state, created_ms, updated_ms,
+                     deadline_ms, usage, machine)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+                     $9::bigint[], $10::bigint[], $11::bytea[], $12::bytea[])
+ON CONFLICT (session_id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_key = excluded.session_key, agent_id = excluded.agent_id,
+    runner_id = excluded.runner_id, workspace = excluded.workspace, state = excluded.state,
+    created_ms = excluded.created_ms, updated_ms = excluded.updated_ms, deadline_ms = excluded.deadline_ms,
+    usage = excluded.usage, machine = excluded.machine
+"""
+PUT_COMMAND = """
+INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, body, created_ms)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
+                     $9::bytea[], $10::bigint[])
+ON CONFLICT (id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state,
+    agent_id = excluded.agent_id, actor_id = excluded.actor_id, ended_ms = excluded.ended_ms, body = excluded.body
+"""
+PUT_APPROVAL = """
+INSERT INTO approval (id, tenant_id, session_id, state, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[])
+ON CONFLICT (id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, session_id = excluded.session_id, state = excluded.state, body = excluded.body
+"""
+PUT_DELIVERY = """
+INSERT INTO delivery (id, tenant_id, state, due_ms, body, created_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[])
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, due_ms = excluded.due_ms, body = excluded.body
+"""
+PUT_RULE = """
+INSERT INTO remembered_rule (id, tenant_id, revoked, body)
+SELECT id, tenant_id, revoked <> 0, body
+FROM unnest($1::text[], $2::text[], $3::int[], $4::bytea[]) AS given (id, tenant_id, revoked, body)
+ON CONFLICT (id) DO UPDATE SET revoked = excluded.revoked, body = excluded.body
+"""
+PUT_SIGNING_KEY = """
+INSERT INTO signing_key (key_id, tenant_id, body) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
+ON CONFLICT (key_id) DO UPDATE SET body = excluded.body
+"""
+PUT_DRAIN = """
+INSERT INTO drain (tenant_id, scope, name, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
+ON CONFLICT (tenant_id, scope, name) DO UPDATE SET body = excluded.body
+"""
+DROP_DRAIN = """
+DELETE FROM drain USING unnest($1::text[], $2::text[], $3::text[]) AS old (tenant_id, scope, name)
+WHERE drain.tenant_id = old.tenant_id AND drain.scope = old.scope AND drain.name = old.name
+"""
+SPEND = """
+INSERT INTO spending (tenant_id, budget, scope, day, spent_micros, raised_micros)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+ON CONFLICT (day, tenant_id, budget, scope) DO UPDATE SET
+    spent_micros = spending.spent_micros + excluded.spent_micros,
+    raised_micros = spending.raised_micros + excluded.raised_micros
+"""
+DROP_SPENDING = "DELETE FROM spending WHERE day < (SELECT max(day) FROM unnest($1::bigint[]) AS day)"
+PUT_CONTROL = """
+INSERT INTO control (session_id, seq, message_id, body)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])
+ON CONFLICT (session_id, seq) DO UPDATE SET message_id = excluded.message_id, body = excluded.body
+"""
+DROP_CONTROLS = """
+DELETE FROM control USING unnest($1::text[], $2::bigint[]) AS old (session_id, seq)
+WHERE control.session_id = old.session_id AND control.seq <= old.seq
+"""
+ADD_FILE = """
+INSERT INTO file (session_id, transfer_id, body, objects)
+SELECT session_id, transfer_id, body, string_to_array(objects, chr(10))
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[]) AS given (session_id, transfer_id, body, objects)
+ON CONFLICT (session_id, transfer_id) DO NOTHING
+"""
+"""The names of objects have no line feed in them; arrays of arrays of different lengths there are none."""
+ADD_IDEMPOTENCY = """
+INSERT INTO idempotency (scope, fingerprint, status, headers, body, created_ms, command_id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::int[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[])
+"""
+PUT_RUNNER = """
+INSERT INTO runner (runner_id, tenant_id, token_sha256, last_seen_ms, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+ON CONFLICT (runner_id) DO UPDATE SET
+    tenant_id = excluded.tenant_id, token_sha256 = excluded.token_sha256, last_seen_ms = excluded.last_seen_ms,
+    body = excluded.body
+"""
+SEE_RUNNER = """
+UPDATE runner SET last_seen_ms = seen.at_ms FROM unnest($1::text[], $2::bigint[]) AS seen (runner_id, at_ms)
+WHERE runner.runner_id = seen.runner_id
+"""
+ADD_PAIRING = """
+INSERT INTO pairing (code_sha256, tenant_id, expires_ms, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])
+"""
+SPEND_PAIRING = """
+DELETE FROM pairing USING unnest($1::text[], $2::bigint[]) AS spent (code_sha256, now_ms)
+WHERE pairing.code_sha256 = spent.code_sha256 AND pairing.expires_ms > spent.now_ms RETURNING 1
+"""
+DROP_PAIRINGS = "DELETE FROM pairing WHERE expires_ms <= (SELECT max(at_ms) FROM unnest($1::bigint[]) AS at_ms)"
+PUT_KEY = """
+INSERT INTO api_key (key_id, key_sha256, tenant_id, last_used_ms, body)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+ON CONFLICT (key_id) DO UPDATE SET
+    key_sha256 = excluded.key_sha256, tenant_id = excluded.tenant_id, last_used_ms = excluded.last_used_ms,
+    body = excluded.body
+"""
+USE_KEY = """
+UPDATE api_key SET last_used_ms = used.at_ms FROM unnest($1::text[], $2::bigint[]) AS used (key_id, at_ms)
+WHERE api_key.key_id = used.key_id
+"""
+PUT_TENANT = """
+INSERT INTO tenant (tenant_id, body) SELECT * FROM unnest($1::text[], $2::bytea[])
+ON CONFLICT (tenant_id) DO UPDATE SET body = excluded.body
+"""
+PUT_FACT = """
+INSERT INTO store (name, value) SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+ADD_FACT = "INSERT INTO store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
+PRUNE_IDEMPOTENCY = """
+DELETE FROM idempotency WHERE scope IN (
+    SELECT scope FROM idempotency LEFT JOIN command ON command.id = idempotency.command_id
+    WHERE idempotency.created_ms < $1 AND (command.id IS NULL OR command.ended_ms < $1)
+    LIMIT $2)
+"""
+
+# --- transcripts ---
+PUT_PENDING = """
+INSERT INTO transcript_pending (session_id, entry_id, line) SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])
+ON CONFLICT (session_id, entry_id) DO UPDATE SET line = excluded.line
+"""
+DROP_PENDING = """
+DELETE FROM transcript_pending USING unnest($1::text[], $2::text[]) AS old (session_id, entry_id)
+WHERE transcript_pending.session_id = old.session_id AND transcript_pending.entry_id = old.entry_id
+"""
+
+# --- audit ---
+ADD_HEADS = """
+INSERT INTO audit_head (tenant_id, count, last_hash, peaks)
+SELECT tenant_id, 0, $2, '' FROM unnest($1::text[]) AS tenant_id ON CONFLICT (tenant_id) DO NOTHING
+"""
+HOLD_HEADS = """
+SELECT tenant_id, count, last_hash, peaks FROM audit_head WHERE tenant_id = ANY ($1::text[])
+ORDER BY tenant_id FOR UPDATE
+"""
+PUT_HEADS = """
+UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = given.peaks
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given (tenant_id, count, last_hash, peaks)
+WHERE audit_head.tenant_id = given.tenant_id
+"""
+ADD_RECORDS = """
+INSERT INTO audit (tenant_id, seq, hash, body) SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])
+"""
+ADD_NODES = """
+INSERT INTO audit_node (tenant_id, level, place, hash)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[])
+ON CONFLICT (tenant_id, level, place) DO UPDATE SET hash = excluded.hash
+"""
+ADD_PERSONAL = """
+INSERT INTO audit_personal (tenant_id, seq, name, who, salt, value)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+"""
+ERASE_PERSONAL = """
+DELETE FROM audit_personal USING unnest($1::text[], $2::bigint[]) AS old (tenant_id, seq)
+WHERE audit_personal.tenant_id = old.tenant_id AND audit_personal.seq = old.seq
+"""
+VACUUM_PERSONAL = "VACUUM audit_personal"
+"""So that the space of what was erased is given free at once, not when the server gets round to it."""

@@ -1,0 +1,19 @@
+"""Texts as PostgreSQL can hold them: all but the character NUL, which a person or a program may well have written."""
+
+from __future__ import annotations
+
+NUL = "\0"
+_ESCAPE = "\U0010fffe"
+"""Stands for no character, so that no text has it; one that has it all the same comes back as it was."""
+
+
+def held(text: str) -> str:
+    """Write a text so that PostgreSQL can hold it."""
+    if NUL in text or _ESCAPE in text:
+        return text.replace(_ESCAPE, _ESCAPE + "1").replace(NUL, _ESCAPE + "0")
+    return text
+
+
+def given(text: str) -> str:
+    """Read what `held` wrote."""
+    return text.replace(_ESCAPE + "0", NUL).replace(_ESCAPE + "1", _ESCAPE) if _ESCAPE in text else text

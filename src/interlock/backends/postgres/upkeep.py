@@ -1,0 +1,121 @@
+"""What operators ask of the ledger on PostgreSQL: counts, and forgetting what is old in small steps (G-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.backends.postgres import queries
+from interlock.backends.postgres.database import Connection, Readers
+from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.writer import Writer
+from interlock.ports.upkeep import Counts, Forgotten, Upkeep
+from interlock.protocol.clock import iso
+from interlock.protocol.identifiers import tenant_stream
+
+STEP_ROWS = 1_000
+"""Rows are forgotten so many to a transaction, so that others' commits wait for milliseconds only."""
+
+
+class _Incoming(msgspec.Struct):
+    objects: list[str] = []
+
+
+class _Machine(msgspec.Struct):
+    """As much of a lane's state as forgetting must know."""
+
+    control_acked: int = 0
+    incoming: dict[str, _Incoming] = {}
+
+
+_machine = msgspec.json.Decoder(_Machine)
+
+
+class PostgresUpkeep(Upkeep):
+    """See `interlock.ports.upkeep.Upkeep`."""
+
+    _writer: Writer
+    _readers: Readers
+
+    async def counts(self) -> Counts:
+        by_kind: dict[str, dict[str, int]] = {"command": {}, "approval": {}, "delivery": {}, "session": {}}
+        for kind, state, count in await self._readers.rows(queries.COUNTS):
+            by_kind[kind][state] = count
+        return Counts(by_kind["command"], by_kind["approval"], by_kind["delivery"], by_kind["session"].get("", 0))
+
+    async def old_sessions(self, tenant_id: str, before_ms: int, after: str, limit: int) -> list[str]:
+        return [row[0] for row in await self._readers.rows(queries.OLD_SESSIONS, tenant_id, before_ms, after, limit)]
+
+    async def would_forget(self, session_id: str) -> Forgotten:
+        found = await self._readers.row(queries.WOULD_FORGET, session_id)
+        if found is None:
+            return Forgotten()
+        machine, events, files, controls = found
+        acked = _read(machine).control_acked
+        return Forgotten(events, files, sum(seq <= acked for seq in controls))
+
+    async def forget_session(self, session_id: str, before_ms: int) -> Forgotten:
+        total = Forgotten()
+        while True:
+            now = await self._writer.run(lambda connection: _forget_session(connection, session_id, before_ms))
+            total += now
+            if now == Forgotten():
+                return total
+
+    async def forget_feed(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        stream = tenant_stream(tenant_id)
+        if dry:
+            found = await self._readers.row(queries.OLD_FEED, stream, before_ms)
+            return int(found[0]) if found else 0
+        return await self._in_steps(queries.FORGET_FEED, stream, before_ms)
+
+    async def forget_deliveries(self, tenant_id: str, before_ms: int, *, dry: bool = False) -> int:
+        if dry:
+            found = await self._readers.row(queries.OLD_DELIVERIES, tenant_id, iso(before_ms))
+            return int(found[0]) if found else 0
+        return await self._in_steps(queries.FORGET_DELIVERIES, tenant_id, iso(before_ms))
+
+    async def named_objects(self) -> set[str]:
+        names: set[str] = {row[0] for row in await self._readers.rows(queries.FILE_OBJECTS)}
+        for (machine,) in await self._readers.rows(queries.UNDER_WAY):
+            names.update(name for one in _read(machine).incoming.values() for name in one.objects)
+        return names
+
+    async def _in_steps(self, statement: str, name: str, before: int | str) -> int:
+        total = 0
+        while True:
+            now = await self._writer.run(lambda connection: changed(connection, statement, held(name), before,
+                                                                    STEP_ROWS))
+            total += now
+            if now < STEP_ROWS:
+                return total
+
+
+async def _forget_session(connection: Connection, session_id: str, before_ms: int) -> Forgotten:
+    """Take one step; nothing where the session is not old, or all is done."""
+    name = held(session_id)
+    machine = await connection.fetchval(queries.IF_OLD, name, before_ms)
+    if machine is None:
+        return Forgotten()
+    events = 0
+    for (stream,) in await connection.fetch(queries.STREAMS_OF_SESSION, name):
+        # Its own stream comes last: while it holds something, the session is found again after a broken run.
+        events += await changed(connection, queries.FORGET_EVENTS, stream, STEP_ROWS - events)
+        if events >= STEP_ROWS:
+            return Forgotten(events)
+    files = await changed(connection, queries.FORGET_FILES, name, STEP_ROWS)
+    controls = await changed(connection, queries.FORGET_CONTROLS, name, _read(machine).control_acked)
+    return Forgotten(events, files, controls)
+
+
+async def changed(connection: Connection, statement: str, *values: Any) -> int:
+    """Run a statement; gives how many rows it has changed."""
+    return int((await connection.execute(statement, *values)).rpartition(" ")[2])
+
+
+def _read(machine: bytes) -> _Machine:
+    try:
+        return _machine.decode(machine)
+    except msgspec.DecodeError:
+        return _Machine()

@@ -1,0 +1,310 @@
+"""The one writing connection of a gateway: all that waits goes into one transaction, and everyone is answered at once.
+
+A link that breaks during a commit leaves it open whether the commit was done. Every transaction writes its number into
+this writer's row; after the next connect that row says which was the last, so the answer is never a guess (C-4, D-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
+
+import asyncpg
+import structlog
+
+from interlock.backends.postgres import statements
+from interlock.backends.postgres.database import (
+    IDLE_TIMEOUT_MS,
+    RETRY_MAX_S,
+    RETRY_MIN_S,
+    STATEMENT_TIMEOUT_MS,
+    WAIT_FOR_SERVER_S,
+    Connection,
+    Settings,
+    close_quietly,
+    connect,
+)
+from interlock.backends.postgres.entries import Entries
+from interlock.backends.postgres.faults import Closed, concerns_one_batch, is_away, is_in_the_way, translate
+from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.transaction import Group
+from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
+
+WRITE_QUEUE_LIMIT = 4_096
+"""Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
+GROUP_LIMIT = 512
+"""Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
+TRIES_IN_THE_WAY = 8
+"""A transaction that others stand in the way of is tried so often, each time a little later."""
+
+T = TypeVar("T")
+Work = Callable[[Connection], Awaitable[Any]]
+Measured = Callable[[int, float], None]
+"""Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
+log = structlog.get_logger("interlock.postgres")
+
+
+class _Job(NamedTuple):
+    """A batch, or work that has a transaction for itself; and when it is given up while the server is away."""
+
+    batch: Batch | None
+    work: Work | None
+    answer: asyncio.Future[Any]
+    until_s: float
+
+
+class _Outcome(NamedTuple):
+    answer: asyncio.Future[Any]
+    value: Any
+    error: Exception | None = None
+
+
+class OutcomeUnknown(Exception):
+    """The gateway ends while the server is away, and whether it has committed the last transaction cannot be asked."""
+
+
+class Writer:
+    """Owns the writing connection. Made and used on one event loop; `open` comes first."""
+
+    def __init__(self, settings: Settings, entries: Entries | None) -> None:
+        self._settings = settings
+        self._entries = entries
+        self._id = "w_" + os.urandom(12).hex()
+        self._number = 0
+        self._begin = statements.BEGIN.format(statement_timeout_ms=STATEMENT_TIMEOUT_MS,
+                                              idle_timeout_ms=IDLE_TIMEOUT_MS)
+        self._connection: Connection | None = None
+        self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
+        self._queue: deque[_Job] = deque()
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+        self.measured: Measured = lambda _batches, _seconds: None
+
+    async def open(self, connection: Connection) -> None:
+        """Begin with a connection that is there. Raises what asyncpg raises."""
+        self._connection = connection
+        await connection.execute(statements.FORGET_WRITERS)
+        # So that the row is there to wait for, from the first transaction on.
+        await connection.execute(statements.NOTE_WRITER, self._id, 0)
+        self._task = asyncio.create_task(self._serve(), name="ledger writer")
+
+    async def commit(self, batch: Batch) -> Receipt:
+        """Write a batch; returns once that is durable. Raises LedgerError."""
+        return await self._hand_over(batch, None)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do `work` in a transaction of its own, behind what was handed over before; it may be done again from its
+        begin where the first attempt was rolled back. Raises LedgerError."""
+        return await self._hand_over(None, work)
+
+    async def close(self) -> None:
+        """Finish what was handed over and close the connection. May be called again."""
+        self._closed = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        if self._connection is not None:
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                await self._connection.execute("DELETE FROM writer WHERE id = $1", self._id)
+            await close_quietly(self._connection)
+            self._connection = None
+
+    async def _hand_over(self, batch: Batch | None, work: Work | None) -> Any:
+        await self._room.acquire()
+        try:
+            if self._closed:
+                raise Closed("The ledger is closed.")
+            loop = asyncio.get_running_loop()
+            job = _Job(batch, work, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S)
+            self._queue.append(job)
+            self._wake.set()
+            # A caller that is cancelled while it waits leaves the work to be done all the same.
+            return await job.answer
+        finally:
+            self._room.release()
+
+    async def _serve(self) -> None:
+        while True:
+            if not self._queue:
+                if self._closed:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            group = self._take_group()
+            began = perf_counter()
+            outcomes = await self._patiently(group)
+            self.measured(len(group), perf_counter() - began)
+            for answer, value, error in outcomes:
+                if answer.done():
+                    continue
+                if error is None:
+                    answer.set_result(value)
+                else:
+                    answer.set_exception(error)
+
+    def _take_group(self) -> list[_Job]:
+        group = [self._queue.popleft()]
+        while group[0].batch is not None and self._queue and len(group) < GROUP_LIMIT \
+                and self._queue[0].batch is not None:
+            group.append(self._queue.popleft())
+        return group
+
+    async def _patiently(self, group: list[_Job]) -> list[_Outcome]:
+        """Commit a group, also over a restart of the server; whoever has waited too long for that is told."""
+        outcomes: list[_Outcome] = []
+        delay_s, tries = RETRY_MIN_S, 0
+        loop = asyncio.get_running_loop()
+        while group:
+            try:
+                return outcomes + await self._once(group)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer of those who wait
+                if is_in_the_way(error) and tries < TRIES_IN_THE_WAY:
+                    tries += 1
+                elif isinstance(error, OutcomeUnknown):
+                    return outcomes + [_Outcome(job.answer, None, error) for job in group]
+                elif is_away(error):
+                    log.warning("postgres_is_away", reason=str(error) or type(error).__name__)
+                    # When the server is away the writer closes with it: what waits cannot be kept any more.
+                    gone = [job for job in group if self._closed or job.until_s < loop.time() + delay_s]
+                    outcomes += [_Outcome(job.answer, None, translate(error)) for job in gone]
+                    group = [job for job in group if job not in gone]
+                else:
+                    return outcomes + [_Outcome(job.answer, None, translate(error)) for job in group]
+            if group:
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, RETRY_MAX_S)
+        return outcomes
+
+    async def _once(self, group: Sequence[_Job]) -> list[_Outcome]:
+        """Commit a group together; when one of it fails by itself, commit the others. Raises whatever concerns them
+        all; then nothing was committed."""
+        try:
+            return await self._transaction(group, self._together)
+        except Exception as error:
+            if is_away(error) or is_in_the_way(error) or not concerns_one_batch(error):
+                raise
+            if len(group) == 1:
+                return [_Outcome(group[0].answer, None, translate(error))]
+        return await self._transaction(group, self._apart)
+
+    async def _transaction(
+        self, group: Sequence[_Job], fill: Callable[[Connection, Sequence[_Job]], Awaitable[list[_Outcome]]]
+    ) -> list[_Outcome]:
+        connection = await self._connected()
+        self._number += 1
+        number = self._number
+        try:
+            await connection.execute(self._begin)
+            outcomes = await fill(connection, group)
+        except BaseException:
+            if self._entries is not None:
+                self._entries.forget()
+            await self._roll_back(connection)
+            raise
+        try:
+            if await connection.execute("COMMIT") != "COMMIT":
+                raise LedgerError("PostgreSQL rolled the transaction back.")
+        except Exception as error:
+            if not is_away(error):
+                await self._roll_back(connection)
+                raise
+            self._drop(connection)
+            if not await self._was_committed(number):
+                raise
+        return outcomes
+
+    async def _together(self, connection: Connection, group: Sequence[_Job]) -> list[_Outcome]:
+        work = group[0].work
+        stale = await self._stale(connection, group)
+        if work is not None:
+            return [_Outcome(group[0].answer, await work(connection))]
+        made = Group(self._entries)
+        kept = [job for job, error in zip(group, stale, strict=True) if error is None]
+        for job in kept:
+            assert job.batch is not None, "work has a group for itself"
+            made.add(job.batch)
+        await made.run(connection)
+        receipts = dict(zip(map(id, kept), made.receipts, strict=True))
+        return [_Outcome(job.answer, receipts.get(id(job)), error) for job, error in zip(group, stale, strict=True)]
+
+    async def _apart(self, connection: Connection, group: Sequence[_Job]) -> list[_Outcome]:
+        # One transaction still; a savepoint around each batch lets it fail alone.
+        outcomes: list[_Outcome] = []
+        for job, error in zip(group, await self._stale(connection, group), strict=True):
+            if error is not None or job.batch is None:
+                outcomes.append(_Outcome(job.answer, None, error))
+                continue
+            made = Group(self._entries)
+            await connection.execute("SAVEPOINT batch")
+            try:
+                made.add(job.batch)
+                await made.run(connection)
+            except Exception as failed:
+                if not concerns_one_batch(failed):
+                    raise
+                if self._entries is not None:
+                    self._entries.forget()
+                await connection.execute("ROLLBACK TO batch")
+                outcomes.append(_Outcome(job.answer, None, translate(failed)))
+            else:
+                outcomes.append(_Outcome(job.answer, made.receipts[0]))
+            await connection.execute("RELEASE batch")
+        return outcomes
+
+    async def _stale(self, connection: Connection, group: Sequence[_Job]) -> list[LedgerError | None]:
+        """Note this transaction, hold the lanes of a group, and say for each batch why it cannot be (C-4)."""
+        wanted = [job.batch.epochs if job.batch is not None else () for job in group]
+        names = sorted({held(lane) for epochs in wanted for lane, _ in epochs})
+        if names:
+            found = await connection.fetch(statements.HOLD_LANES, self._id, self._number, names)
+        else:
+            await connection.execute(statements.NOTE_WRITER, self._id, self._number)
+            found = []
+        newest: dict[str, int] = {row[0]: row[1] for row in found}
+        return [next((_fenced(lane, newest.get(held(lane), 0), epoch) for lane, epoch in epochs
+                      if newest.get(held(lane)) != epoch), None) for epochs in wanted]
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(self._settings)
+        return self._connection
+
+    async def _was_committed(self, number: int) -> bool:
+        """Look until somebody can say it. Nobody is answered before, so nothing is told that is not so. Raises
+        OutcomeUnknown where the gateway ends before."""
+        delay_s, waited_s = RETRY_MIN_S, 0.0
+        while not self._closed or waited_s < WAIT_FOR_SERVER_S:
+            try:
+                connection = await self._connected()
+                found = await connection.fetchval(statements.LAST_OF_WRITER, self._id)
+                return found is not None and found >= number
+            except Exception as error:
+                if self._connection is not None:
+                    self._drop(self._connection)
+                if not is_away(error) and not is_in_the_way(error):
+                    raise
+            await asyncio.sleep(delay_s)
+            waited_s += delay_s
+            delay_s = min(2 * delay_s, RETRY_MAX_S)
+        raise OutcomeUnknown("PostgreSQL is away, so whether it has committed the last transaction is not known.")
+
+    async def _roll_back(self, connection: Connection) -> None:
+        try:
+            await connection.execute("ROLLBACK")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        connection.terminate()
+        self._connection = None
+
+
+def _fenced(lane: str, newest: int, epoch: int) -> Fenced:
+    return Fenced(f"The lane {lane} has the epoch {newest}, and the batch carries {epoch}: another owner took it.")
