@@ -27,6 +27,13 @@ SESSION_BY_KEY = f"""
 KEY_SESSIONS = f"""
 {_SESSION} WHERE tenant_id = $1 AND session_key = $2 ORDER BY created_ms DESC, place DESC LIMIT $3
 """
+CURRENT_SESSIONS = f"""
+{_SESSION} AS s WHERE tenant_id = $1 AND session_key > $2 AND session_key < $3
+  AND NOT EXISTS (SELECT 1 FROM session AS later
+                  WHERE later.tenant_id = s.tenant_id AND later.session_key = s.session_key
+                    AND (later.created_ms, later.place) > (s.created_ms, s.place))
+ORDER BY session_key LIMIT $4
+"""
 SESSIONS = f"""
 {_SESSION} WHERE tenant_id = $1 AND (updated_ms, session_id) < ($2, $3)
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4

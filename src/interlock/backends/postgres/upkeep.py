@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import Connection, Readers
 from interlock.backends.postgres.texts import held
@@ -13,6 +14,7 @@ from interlock.backends.postgres.writer import Writer
 from interlock.ports.upkeep import Counts, Forgotten, Upkeep
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import tenant_stream
+from interlock.protocol.records import SessionRecord
 
 STEP_ROWS = 1_000
 """Rows are forgotten so many to a transaction, so that others' commits wait for milliseconds only."""
@@ -75,6 +77,12 @@ class PostgresUpkeep(Upkeep):
             found = await self._readers.row(queries.OLD_DELIVERIES, tenant_id, iso(before_ms))
             return int(found[0]) if found else 0
         return await self._in_steps(queries.FORGET_DELIVERIES, tenant_id, iso(before_ms))
+
+    async def current_sessions(self, tenant_id: str, agent_id: str, after: str, limit: int) -> list[SessionRecord]:
+        # A semicolon is what follows a colon: all keys of the agent lie between the two.
+        found = await self._readers.rows(queries.CURRENT_SESSIONS, tenant_id, max(after, f"agent:{agent_id}:"),
+                                         f"agent:{agent_id};", limit)
+        return [rows.session_of(row) for row in found]
 
     async def named_objects(self) -> set[str]:
         names: set[str] = {row[0] for row in await self._readers.rows(queries.FILE_OBJECTS)}
