@@ -17,10 +17,9 @@ from interlock.channels.telegram.conversation import Conversation
 from interlock.channels.telegram.hearing import Listening, Pressed, Said, Spot, heard
 from interlock.channels.telegram.places import PlacesFile, Told
 from interlock.channels.telegram.speaking import HELP, pieces, refused
-from interlock.protocol.inbound import Attachment, Received
+from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
-from interlock.sdk.asks.base import post
 from interlock.sdk.problems import InterlockError, Refused, Unreachable
 
 AGAIN_S = 2.0
@@ -117,7 +116,7 @@ class Bridge:
         if attachments is None:
             return
         body = said.body(me.username or str(me.id), attachments)
-        received = await person.link.answer(post("/v1/inbound", Received, body, body.idempotency_key))
+        received = await person.chats.receive(body)
         if received.command_id is not None:
             self._conversation(received.session_id).expect(received.command_id, said.spot, said.message_id)
         elif not received.denied:
