@@ -343,8 +343,10 @@ def config_page() -> str:
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
-        "`[[budgets]]`, `[limits]`, `[session]` and `[[bindings]]` again: `kill -HUP $(cat STATE/gateway.lock)`.",
-        "Everything else needs `up` to start anew.")
+        "`[[budgets]]`, `[limits]`, `[session]`, `[[bindings]]`, `[oidc]`, `[rates]`, `[redaction]`, `[webhooks]`, the",
+        "TLS certificate and `[outgoing]` for what asks then again: `kill -HUP $(cat STATE/gateway.lock)`. Everything",
+        "else needs `up` to start anew. A file with an error changes nothing, and the gateway's log says what is",
+        "wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram"):
             continue
@@ -361,8 +363,8 @@ def config_page() -> str:
               *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
         "At its limit a session pauses and asks whether to go on. [How to set them](../how-to/budgets.md)."),
               *_keys("budget", Budget), "", "## [[redaction.rules]]", "", *paragraph(
-        "Applied in order to the texts of what leaves for logs, never to ids; credentials are kept out without",
-        "any rule."),
+        "Applied in order to the texts of what leaves for logs, webhooks and exports of conversations, never to ids;",
+        "credentials are kept out without any rule."),
               *_keys("redact", config.RedactionRule), "", "## [oidc.NAME]", "", *paragraph(
         "[How to connect an issuer](../how-to/oidc.md)."), *_keys("oidc", config.OidcSection), "",
               "## [webhooks.NAME]", "", *paragraph(

@@ -33,16 +33,27 @@ class _Unbreakable:
             self._file.flush()
 
 
+class _InForce:
+    """The rules that lines are redacted by now."""
+
+    redaction = Redaction()
+
+
+def redact_by(rules: Sequence[RedactionRule]) -> None:
+    """Have the lines from now on redacted by other rules."""
+    _InForce.redaction = Redaction(rules)
+
+
 def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> TextIO:
     """Send the logs of this process to `path` (appended, mode 0600), or to standard error; gives what is written to.
 
     Secrets, and what `rules` name, are kept out of every text that is not an id (K-4).
     A traceback names files, lines and calls; the values in its frames stay out, since keys may be among them (K-4).
     """
-    redaction = Redaction(rules)
+    redact_by(rules)
 
     def redacted(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return cast("MutableMapping[str, Any]", redaction.value(event))
+        return cast("MutableMapping[str, Any]", _InForce.redaction.value(event))
 
     file = _open(path) if path is not None else sys.stderr
     exceptions = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -60,6 +61,56 @@ def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(tmp_path
         config.write_text('[[policy.rules]]\nname = "none"\neffect = "deny"\n')
         os.kill(process.pid, signal.SIGHUP)
         assert json.loads(said(process, "config_reloaded"))["rules"] == 1
+
+
+RELOADED = """
+[rates]
+principal_a_minute = 60
+principal_burst = 2
+[oidc.house]
+issuer = "https://127.0.0.1:1/house"
+audience = ["interlock"]
+tenant = "default"
+default_roles = ["viewer"]
+[outgoing]
+allow = ["127.0.0.0/8"]
+[[redaction.rules]]
+name = "word"
+regex = "no-such-[a-z]+"
+"""
+JWT = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (
+    {"alg": "RS256", "typ": "JWT", "kid": "1"}, {"iss": "https://127.0.0.1:1/house", "sub": "ann"})) + ".c2ln"
+
+
+@pytest.mark.req("G-1", "K-1", "K-3", "K-4")
+def test_hangup_takes_issuers_rates_and_redaction_and_an_error_in_one_keeps_all(tmp_path: Path) -> None:
+    config = tmp_path / "interlock.toml"
+    with gateway(tmp_path) as (process, url):
+        key = (tmp_path / "owner.key").read_text().strip()
+
+        def ask(token: str = key, path: str = "/v1/commands") -> httpx2.Response:
+            return httpx2.get(url + path, headers={"Authorization": f"Bearer {token}"})
+
+        def policy_of(answer: httpx2.Response) -> str:
+            return answer.headers["RateLimit-Policy"]
+
+        before = policy_of(ask())
+        assert ask(JWT).status_code == 401, "no issuer is trusted yet"
+        config.write_text(RELOADED.replace("no-such-[a-z]+", "no-such-("))
+        os.kill(process.pid, signal.SIGHUP)
+        assert "regex" in json.loads(said(process, "config_not_reloaded"))["sentences"][0]
+        assert (policy_of(ask()), ask(JWT).status_code) == (before, 401)
+        config.write_text(RELOADED)
+        os.kill(process.pid, signal.SIGHUP)
+        said(process, "config_reloaded")
+        assert ask(JWT).status_code in (502, 503), "its keys are asked for now, where nobody answers"
+        assert '"principal";q=2;w=2' in policy_of(ask())
+        assert [ask().status_code for _ in range(3)][-1] == 429
+        config.write_text("[no-such-word]\n")
+        os.kill(process.pid, signal.SIGHUP)
+        refused = said(process, "config_not_reloaded")
+        assert "(redacted: word)" in refused
+        assert "no-such-word" not in refused
 
 
 @pytest.mark.req("U-2")

@@ -48,6 +48,7 @@ from interlock.gateway.signing import load_or_make_key
 from interlock.gateway.tracing import Tracing, tracer_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
+from interlock.log import redact_by
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
 
@@ -70,7 +71,8 @@ async def run_gateway(
 ) -> None:
     """Run a gateway on a state directory until SIGTERM or SIGINT.
 
-    On SIGHUP policy and clocks come from `reload`; if that raises ConfigError the old settings stay, and it is logged.
+    On SIGHUP policy, clocks, issuers, rates and redaction come from `reload`; if that raises ConfigError the old
+    settings stay, and it is logged.
 
     `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
     runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
@@ -147,8 +149,10 @@ class _Gateway:
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=str(state / LEDGER_NAME))
         outgoing = HttpOutgoing(config.outgoing.allow)
-        issuers = OidcIssuers(config.oidc, outgoing, ledger, clock) if config.oidc else None
+        issuers = self._issuers(config, outgoing)
         ways = open_ways(config.webhooks, state, outgoing)
+        if self._engine.transcripts is not None:
+            self._engine.transcripts.redact = Redaction(config.redaction.rules).text
         self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
         self._engine.lanes.on_delivery = self._notifier.nudge
         self._webhooks = Webhooks(ledger, clock, entropy, ways.hooks)
@@ -214,7 +218,7 @@ class _Gateway:
         turn = asyncio.Lock()
         under_way = set[asyncio.Task[None]]()
 
-        async def take(config: Config, ways: Ways) -> None:
+        async def take(config: Config, ways: Ways, issuers: OidcIssuers | None) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.rules)
@@ -224,23 +228,36 @@ class _Gateway:
                 self._engine.configure(Policy(config.policy.rules), _limits(config))
                 self._engine.chats.settings = chat_settings(config)
                 self._notifier.channels, self._webhooks.hooks = ways
-                self._notifier.redact = Redaction(config.redaction.rules).text
+                self._front.access.configure(issuers, config.rates)
+                self._redact_by(config)
                 log.info("config_reloaded", rules=len(config.policy.rules))
 
         def hangup() -> None:
             try:
                 config = reload()
-                ways = open_ways(config.webhooks, self._state, HttpOutgoing(config.outgoing.allow))
+                outgoing = HttpOutgoing(config.outgoing.allow)
+                ways, issuers = open_ways(config.webhooks, self._state, outgoing), self._issuers(config, outgoing)
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused) as error:
                 log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
                 return
-            task = asyncio.ensure_future(take(config, ways))
+            task = asyncio.ensure_future(take(config, ways, issuers))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
+
+    def _issuers(self, config: Config, outgoing: HttpOutgoing) -> OidcIssuers | None:
+        return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock) if config.oidc else None
+
+    def _redact_by(self, config: Config) -> None:
+        """Whatever leaves is redacted by these rules from now on (K-4)."""
+        redact_by(config.redaction.rules)
+        redact = Redaction(config.redaction.rules).text
+        self._notifier.redact = redact
+        if self._engine.transcripts is not None:
+            self._engine.transcripts.redact = redact
 
     async def _checkpoint(self, tenant_id: str) -> bytes | None:
         try:

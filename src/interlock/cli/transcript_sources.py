@@ -40,14 +40,14 @@ def read_file(path: Path) -> bytes:
         raise usage(f"{path} cannot be read: {error.strerror}.", "Read it as a user who may.") from None
 
 
-async def transcript_of(text: str, where: Where) -> bytes:
-    """A transcript's bytes, from a file or from the gateway. Raises Trouble."""
+async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
+    """A transcript's bytes, from a file or from the gateway, redacted there unless `raw`. Raises Trouble."""
     path = file_named(text)
     if path is not None:
         return read_file(path)
     async with GatewayLink(where) as link:
         session_id = (await naming.session(link, text)).session_id
-        return await link.get(f"/v1/sessions/{session_id}/export")
+        return await link.get(f"/v1/sessions/{session_id}/export" + ("?view=raw" if raw else ""))
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -80,11 +80,13 @@ def tree(source: Source, /, *, every: Annotated[bool, Parameter(name="--all", he
 
 def export(source: Source, output: Annotated[Path | None, Parameter(name="FILE", help="Where to: .jsonl, .md or .html; "
                                                                     "standard output where none is named.")] = None,
-           /, *, where: Here = NOWHERE) -> int:
-    """Write a transcript to a file: JSONL as it is, Markdown or HTML to read."""
+           /, *, raw: Annotated[bool, Parameter(help="As it is, to import it elsewhere; for admins, and recorded.")]
+           = False, where: Here = NOWHERE) -> int:
+    """Write a transcript to a file: JSONL, Markdown or HTML to read. What the gateway's rules of redaction name is left
+    out of a session's; a file is taken as it is."""
     if output is not None and output.exists():
         raise usage(f"{output} is there already.", "Name another place, or remove it.")
-    data = asyncio.run(transcript_of(source, where))
+    data = asyncio.run(transcript_of(source, where, raw=raw))
     ending = output.suffix.lower() if output is not None else ".jsonl"
     if ending in (".md", ".markdown"):
         data = markdown(read_tree(data.split(b"\n"))).encode("utf-8", "replace")

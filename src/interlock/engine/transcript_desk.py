@@ -7,11 +7,13 @@ in the transaction that makes it, and looked for in the file before it is told.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from interlock.command.redaction import SECRETS
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
@@ -19,12 +21,12 @@ from interlock.engine.bridge.orders import who_is
 from interlock.engine.lanes import Lanes
 from interlock.engine.routing import Router
 from interlock.engine.transcript_writer import TranscriptWriter
-from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.problems import Place, Problem
-from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import FeedEvent, Target
 from interlock.protocol.transcripts import Report
 from interlock.session import editing
@@ -32,6 +34,7 @@ from interlock.session.context import Context
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Draft, Header, Label
 from interlock.session.keys import run_key
+from interlock.session.leaving import Leaving, Redact, leaving
 from interlock.session.tree import Tree, read_tree
 
 T = TypeVar("T")
@@ -73,6 +76,8 @@ class TranscriptDesk:
         self._writer = writer
         self._lanes = lanes
         self._router = router
+        self.redact: Redact = SECRETS.text
+        """What is kept out of a transcript that leaves (K-4); set by the composition."""
 
     # --- reading ---
     async def tree(self, record: SessionRecord) -> Tree:
@@ -95,6 +100,16 @@ class TranscriptDesk:
         """Every line as the file has it, the header first."""
         await self._settle(record)
         return await self._kept(self._transcripts.read(record.session_id, record.agent_id))
+
+    async def leaving(self, record: SessionRecord) -> Leaving:
+        """Every line as it may leave: with the rules of redaction over what was said in it (K-4)."""
+        return await asyncio.to_thread(leaving, await self.lines(record), self.redact)
+
+    async def note_raw_export(self, principal: Principal, record: SessionRecord, media: str) -> None:
+        """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""
+        await self._ledger.commit(Batch([Audit(AuditDraft(
+            tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=who_is(principal), action=AUDIT_ACTION,
+            session_id=record.session_id, meta={"verb": "export", "view": "raw", "format": media}))]))
 
     async def examine(self, record: SessionRecord) -> Report:
         """What is wrong with the file (X-4)."""

@@ -27,6 +27,12 @@ class Access(NamedTuple):
     quotas: Quotas
     openings: Openings
 
+    def configure(self, issuers: Issuers | None, rates: RatesSection) -> None:
+        """Take other issuers and other limits."""
+        self.credentials.trust(issuers)
+        self.rates.configure(rates)
+        self.quotas.configure(rates)
+
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
                 rates: RatesSection | None = None) -> Access:

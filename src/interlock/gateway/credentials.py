@@ -160,6 +160,11 @@ class Credentials:
             self._accepted.popitem(last=False)
         return principal
 
+    def trust(self, issuers: Issuers | None) -> None:
+        """Take the tokens of other issuers from now on; what was let in is looked up again."""
+        self._issuers = issuers
+        self.forget()
+
     def was_accepted(self, token: str) -> bool:
         """Tell whether this token was good once, and so is worth looking up again."""
         return len(token) <= JWT_CHARS and token.isascii() and digest(token) in self._accepted

@@ -27,12 +27,16 @@ class Quotas:
     def __init__(self, ledger: Ledger, clock: Clock, section: RatesSection) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._tenant_limit = section.tenant_commands_a_day
-        self._principal_limit = section.principal_commands_a_day
+        self.configure(section)
         self._counts: OrderedDict[tuple[int, str, str], int] = OrderedDict()
         self._pending: dict[tuple[int, str, str], int] = {}
         """Counted executes that are not committed yet: a count that is read again would miss them."""
         self._reading = asyncio.Lock()
+
+    def configure(self, section: RatesSection) -> None:
+        """Take other limits; what was started today stays counted."""
+        self._tenant_limit = section.tenant_commands_a_day
+        self._principal_limit = section.principal_commands_a_day
 
     @asynccontextmanager
     async def counted(self, principal: Principal) -> AsyncGenerator[None]:

@@ -84,9 +84,12 @@ class Rates:
 
     def __init__(self, clock: Clock, section: RatesSection) -> None:
         self._clock = clock
-        self._principals = Buckets(Limit("principal", section.principal_a_minute, section.principal_burst))
-        self._tenants = Buckets(Limit("tenant", section.tenant_a_minute, section.tenant_burst))
-        self._refused = Buckets(Limit("refused", section.refused_a_minute, section.refused_a_minute))
+        self._principals, self._tenants, self._refused = map(Buckets, _limits(section))
+
+    def configure(self, section: RatesSection) -> None:
+        """Take other limits; what was taken out of a bucket stays taken."""
+        for buckets, limit in zip((self._principals, self._tenants, self._refused), _limits(section), strict=True):
+            buckets.limit = limit
 
     def take(self, principal: Principal) -> dict[str, str]:
         """Count a request; gives the headers of its answer. One that is refused is counted against nobody else."""
@@ -114,6 +117,12 @@ class Rates:
         """Count a refused credential against its address."""
         if self._refused.limit.a_minute:
             self._refused.take(network(source), self._clock.monotonic_ms())
+
+
+def _limits(section: RatesSection) -> tuple[Limit, Limit, Limit]:
+    return (Limit("principal", section.principal_a_minute, section.principal_burst),
+            Limit("tenant", section.tenant_a_minute, section.tenant_burst),
+            Limit("refused", section.refused_a_minute, section.refused_a_minute))
 
 
 def network(source: str) -> str:

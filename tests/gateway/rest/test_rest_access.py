@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx2
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Origin
 
 from gateway.rest.test_rest_door import refused
 from gateway.rest.test_rest_keys import asking
@@ -67,6 +72,36 @@ async def test_a_ticket_opens_one_stream_once_for_its_path_within_its_time(gatew
         plain = await ticket(gateway, "/v1/events")
         refused(await page.get(f"/v1/events?ticket={plain}", headers={"Accept": "application/json"}), "Unauthorized")
         refused(await page.get(f"/v1/events?ticket={plain}", headers={"Origin": "https://evil.example"}), "Forbidden")
+
+
+@pytest.mark.req("K-2", "S-1")
+async def test_a_ticket_opens_one_socket_once_within_its_time_and_reads_as_the_one_who_asked_for_it(
+    gateway: Gateway,
+) -> None:
+    await gateway.desk.feed(b'{"a":1}')
+
+    async def refusal(query: str, **headers: str) -> int:
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(f"ws://127.0.0.1:{gateway.port}/v1/stream{query}", additional_headers=headers):
+                pass
+        return refused.value.response.status_code
+
+    assert await refusal("") == 401
+    good = await ticket(gateway, "/v1/stream")
+    async with connect(f"ws://127.0.0.1:{gateway.port}/v1/stream?ticket={good}", origin=Origin("https://ok.example")
+                       ) as page:
+        await page.send('{"op":"subscribe","ref":"a","path":"/v1/events"}')
+        assert json.loads(await page.recv())["events"][0]["data"] == {"a": 1}
+        assert await refusal(f"?ticket={good}") == 401, "once"
+    other = await ticket(gateway, "/v1/events")
+    assert await refusal(f"?ticket={other}") == 401, "for its path alone"
+    late = await ticket(gateway, "/v1/stream")
+    gateway.desk.at_ms += 30_000
+    assert await refusal(f"?ticket={late}") == 401, "for 30 seconds"
+    foreign = await ticket(gateway, "/v1/stream")
+    assert await refusal(f"?ticket={foreign}", Origin="https://evil.example") == 403
+    assert await refusal("?ticket=ilt_guessed") == 401
+    assert await refusal("?key=ilk_default_owner") == 401, "a key never stands in a URL"
 
 
 @pytest.mark.req("K-2", "K-3")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from engine.conversation import Table
 from engine.test_transcript_writer import talk
 from interlock.backends.memory.transcripts import MemoryTranscripts
+from interlock.command.redaction import Redaction, RedactionRule
 from small_gateway.running import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
@@ -91,3 +94,35 @@ async def test_what_was_exported_is_imported(gateway: Gateway, session: str) -> 
     for wrong in ({"content": "hello", "agent_id": "shell"}, {"content": text, "agent_id": "nobody"}):
         assert (await gateway.post("/v1/sessions/import", wrong)).status_code in (400, 409)
     assert (await gateway.post(f"{session}/fork", {"entry_id": "nowhere"})).status_code == 404
+
+
+@pytest.mark.req("K-4", "U-1")
+async def test_an_export_is_redacted_and_an_admin_may_have_it_as_it_is_which_is_recorded(
+    gateway: Gateway, session: str
+) -> None:
+    said = (await gateway.http.get(f"{session}/transcript")).json()["items"][0]["message"]["content"]
+    words = said if isinstance(said, str) else said[0]["text"]
+    assert gateway.desk.transcripts is not None
+    gateway.desk.transcripts.redact = Redaction([RedactionRule(name="words", regex=re.escape(words))]).text
+    for form in ("jsonl", "markdown", "html"):
+        left = await gateway.http.get(f"{session}/export?format={form}")
+        assert words not in left.text
+        assert "(redacted: words)" in left.text
+        assert int(left.headers["X-Interlock-Redacted"]) >= 1
+    async with gateway.as_role("auditor") as auditor:
+        assert words not in (await auditor.get(f"{session}/export?view=delivered")).text
+        assert (await auditor.get(f"{session}/export?view=raw")).status_code == 403
+        assert (await auditor.get(f"{session}/export?view=all")).status_code == 400
+    before = await raw_exports(gateway)
+    async with gateway.as_role("admin") as admin:
+        whole = await admin.get(f"{session}/export?view=raw")
+    assert words in whole.text
+    assert whole.headers["X-Interlock-Redacted"] == "0"
+    assert [one["who"]["id"] for one in (await raw_exports(gateway))[len(before):]] == ["user:admin"]
+    taken = await gateway.post("/v1/sessions/import", {"content": whole.text, "agent_id": "shell"})
+    assert taken.json()["entries"] == 7
+
+
+async def raw_exports(gateway: Gateway) -> list[dict[str, Any]]:
+    records = [msgspec.json.decode(one.body) for one in await gateway.desk.ledger.audit("default", 0, 1_000)]
+    return [one for one in records if one["meta"].get("verb") == "export"]

@@ -53,8 +53,10 @@ PARAMETERS: dict[str, Parameter] = {
     "listDeliveries.state": Parameter(_one_of(*get_args(DeliveryState)), "Deliveries in this state; `dead` never "
                                       "arrived."),
     "getTranscript.last": Parameter(_whole(1, PAGE_MAX), "Begin so many entries before the end; not with `cursor`."),
-    "exportTranscript.format": Parameter(_one_of("jsonl", "markdown", "html"), "The file as it is (the default), or "
+    "exportTranscript.format": Parameter(_one_of("jsonl", "markdown", "html"), "The file (the default), or "
                                          "the path to the leaf to read."),
+    "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was said "
+                                       "(the default), or as it is, to import it elsewhere: for admins, and recorded."),
     "proposeRule.scope": Parameter(_one_of("session", "rule"), "For the session, or for the tenant."),
     "proposeRule.decision": Parameter(_one_of(*get_args(Decision)), "What is to be remembered."),
     "decide.agent": Parameter({"type": "string", "pattern": f"^{AGENT_ID.pattern}$"}, "The agent of the call.",

@@ -5,6 +5,7 @@ What a transcript holds is the raw view of a conversation, so that only who may 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp
 from interlock.engine.transcript_desk import Added, Begun, Repaired, TranscriptDesk
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, RAW_VIEWERS
+from interlock.gateway.rest.guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -38,9 +39,13 @@ from interlock.protocol.transcripts import (
     TreeNode,
 )
 from interlock.session.rendering import markdown, page
+from interlock.session.tree import read_tree
 
 NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"
 FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HTML, "html")}
+VIEWS = ("delivered", "raw")
+REDACTED = "X-Interlock-Redacted"
+"""In how many lines of an export something was redacted."""
 MAX_TREE_NODES = 100_000
 """A tree is told whole up to here; a longer one by its newest nodes, and says so."""
 
@@ -86,18 +91,32 @@ async def context(call: Call) -> ASGIApp:
 
 
 async def export(call: Call) -> ASGIApp:
-    """GET /sessions/{id}/export: the file as it is, or the path to the leaf for people to read."""
-    record = await find_session(call)
-    media, ending = FORMATS[call.choice("format", tuple(FORMATS)) or "jsonl"]
-    if media == NDJSON:
-        body = b"".join(line + b"\n" for line in await _desk(call).lines(record))
+    """GET /sessions/{id}/export: the file, or the path to the leaf for people to read; redacted, unless an admin asks
+    for the raw view (K-4)."""
+    if (raw := call.choice("view", VIEWS) == "raw"):
+        allow(call.principal, ADMINS)
+    record, desk = await find_session(call), _desk(call)
+    chosen = call.choice("format", tuple(FORMATS)) or "jsonl"
+    media, ending = FORMATS[chosen]
+    if raw:
+        lines, redacted = await desk.lines(record), 0
+        await desk.note_raw_export(call.principal, record, chosen)
     else:
-        found = await _desk(call).tree(record)
-        body = (markdown(found) if media == MARKDOWN else page(found)).encode("utf-8", "replace")
+        lines, redacted = await desk.leaving(record)
+    if media == NDJSON:
+        body = b"".join(line + b"\n" for line in lines)
+    else:
+        body = await asyncio.to_thread(_readable, lines, media)
     return Response(body, headers={
         "Content-Disposition": f'attachment; filename="{record.session_id}.{ending}"', "Cache-Control": "no-store",
+        REDACTED: str(redacted),
         "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'",
     }, media_type=media)
+
+
+def _readable(lines: list[bytes], media: str) -> bytes:
+    found = read_tree(lines)
+    return (markdown(found) if media == MARKDOWN else page(found)).encode("utf-8", "replace")
 
 
 async def doctor(call: Call) -> ASGIApp:
@@ -207,8 +226,8 @@ OPERATIONS: tuple[Operation, ...] = (
               answers=TranscriptPageAnswer, codes=_READ),
     Operation("GET", f"{_SESSION}/tree", "getTranscriptTree", tree, RAW_VIEWERS, answers=TreeAnswer, codes=_READ),
     Operation("GET", f"{_SESSION}/context", "getContext", context, RAW_VIEWERS, answers=ContextAnswer, codes=_READ),
-    Operation("GET", f"{_SESSION}/export", "exportTranscript", export, RAW_VIEWERS, ("format",),
-              media=(NDJSON, MARKDOWN, HTML), codes=_READ),
+    Operation("GET", f"{_SESSION}/export", "exportTranscript", export, RAW_VIEWERS,
+              ("format", "view"), media=(NDJSON, MARKDOWN, HTML), codes=_READ),
     Operation("GET", f"{_SESSION}/doctor", "examineTranscript", doctor, RAW_VIEWERS, answers=Report, codes=_READ),
     Operation("POST", f"{_SESSION}/labels", "labelEntry", label, OPERATORS, body=LabelBody, answers=AddedEntry,
               status=201, codes=_CHANGE),

@@ -19,6 +19,7 @@ from interlock.protocol.transcripts import (
     TreeAnswer,
 )
 from interlock.sdk.asks.base import get, post, raw, segment
+from interlock.sdk.asks.sessions import View
 from interlock.sdk.exchange import Ask
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html"]
@@ -45,9 +46,11 @@ def context(session_id: str) -> Ask[ContextAnswer]:
     return get(_path(session_id, "/context"), ContextAnswer)
 
 
-def export(session_id: str, *, format: Format | None = None) -> Ask[bytes]:  # noqa: A002 - the API's name
-    """The file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece."""
-    return raw(_path(session_id, "/export"), "*/*", format=format)
+def export(session_id: str, *, format: Format | None = None,  # noqa: A002 - the API's name
+           view: View | None = None) -> Ask[bytes]:
+    """The file, or with `format` `markdown` or `html` the path to the leaf for people to read, piece by piece. It is
+    redacted; an admin may ask for the `raw` view, to import it elsewhere."""
+    return raw(_path(session_id, "/export"), "*/*", format=format, view=view)
 
 
 def examine(session_id: str) -> Ask[Report]:

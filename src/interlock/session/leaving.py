@@ -1,0 +1,74 @@
+"""A transcript as it leaves the house: what people and tools said is redacted, and nothing that names or orders (K-4).
+
+Pure. A line in which nothing is redacted stays byte by byte what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+Redact = Callable[[str], str]
+
+STRUCTURE = frozenset({
+    "type", "id", "role", "api", "provider", "model", "modelId", "stopReason", "toolCallId", "toolName", "name",
+    "parentId", "timestamp", "mimeType", "customType", "firstKeptEntryId", "targetId", "fromId", "parentSession",
+    "version", "thinkingSignature", "textSignature",
+})
+"""Fields of entries, messages and parts that name, order or count: they stay, so that the tree stays one."""
+SPEECH = frozenset({"arguments", "details", "data"})
+"""Fields whose members are an agent's or a tool's own words, whatever they are called."""
+
+
+class Leaving(NamedTuple):
+    """The lines as they leave, and in how many something was redacted."""
+
+    lines: list[bytes]
+    redacted: int
+
+
+def leaving(lines: Iterable[bytes], redact: Redact) -> Leaving:
+    """Redact a file's lines, the header's among them."""
+    before = list(lines)
+    after = [_line(line, redact) for line in before]
+    return Leaving(after, sum(one != other for one, other in zip(before, after, strict=True)))
+
+
+def _line(line: bytes, redact: Redact) -> bytes:
+    try:
+        entry = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _text(line, redact)  # A damaged line is text, too.
+    after = _value(entry, redact, all_of_it=False)
+    return line if after == entry else msgspec.json.encode(after)
+
+
+def _text(line: bytes, redact: Redact) -> bytes:
+    said = line.decode("utf-8", "surrogateescape")
+    if not said.isprintable():
+        said = line.decode("utf-8", "replace")
+    after = redact(said)
+    return line if after == said else after.encode("utf-8", "replace")
+
+
+def _value(value: Any, redact: Redact, *, all_of_it: bool) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_value(one, redact, all_of_it=all_of_it) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    picture = members.get("type") == "image"
+    return {redact(name) if all_of_it else name: _member(name, member, redact, all_of_it=all_of_it, picture=picture)
+            for name, member in members.items()}
+
+
+def _member(name: str, member: Any, redact: Redact, *, all_of_it: bool, picture: bool) -> Any:
+    if picture and name == "data":
+        return member  # Base64: no text stands there, and what a rule took out of it would spoil it.
+    if not all_of_it and name in STRUCTURE:
+        return member
+    return _value(member, redact, all_of_it=all_of_it or name in SPEECH)
