@@ -9,6 +9,7 @@ import pytest
 from proof.cancel_race import races
 from proof.crew import Pace
 from proof.fail_everywhere import fail_everywhere
+from proof.fan_out import fan_out
 from proof.hold import hold_once, met
 from proof.house import House
 from proof.kill import Storm
@@ -27,6 +28,7 @@ MANY_KILLS = 3
 POWER_CUTS = 3
 FAILPOINTS = 2
 RESUMED_EVENTS = 30
+CROWD = 60
 HOLD_S = 2.0
 CHAOTIC_TURNS = 40
 FORKERS = 5
@@ -99,6 +101,13 @@ def test_a_stream_cut_at_every_position_is_resumed_in_four_ways_to_read_it(tmp_p
 
     assert seen.wrong == []
     assert set(seen.cuts.values()) == {RESUMED_EVENTS + 1}
+
+
+@pytest.mark.req("S-3", "S-4")
+def test_a_crowd_of_viewers_is_shown_all_that_is_said(tmp_path: Path) -> None:
+    seen = fan_out(tmp_path, viewers=CROWD, frozen=0, a_second=50, measured_s=1.0)
+
+    assert seen.alone.count > seen.said / 2
 
 
 @pytest.mark.req("A-5", "P-6", "A-7")

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.viewers import (
-    MAX_OVERFLOWS,
-    Behind,
-    Durable,
-    Item,
-    Shared,
-    Transient,
-    Viewer,
-    Viewers,
-    closing_frame,
-    coalesced,
-)
+from interlock.engine.items import Durable, Item, Shared, Transient, closing_frame, coalesced
+from interlock.engine.viewers import MAX_OVERFLOWS, Behind, Viewer, Viewers
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import PAGE_MAX, VIEWER_OUTBOX_BYTES

@@ -16,8 +16,9 @@ from interlock.engine.bridge.lane import Lane, Told
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.house import is_house
 from interlock.engine.inbox import Inbox, Run
+from interlock.engine.items import Durable, durable
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
-from interlock.engine.viewers import Durable, Viewers, durable
+from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
 from interlock.ports.objects import ObjectsError

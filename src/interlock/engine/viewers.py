@@ -12,22 +12,20 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
-import msgspec
-
+from interlock.engine.items import ITEM_BYTES, Durable, Item, Shared, Transient, closing_frame, coalesced
+from interlock.engine.pacing import Pace
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import KIB, MAX_DELTA_BYTES, PAGE_MAX, VIEWER_OUTBOX_BYTES
-from interlock.protocol.records import Event, EventKind
-from interlock.session.blocks import CLOSING, TURN_ENDS, Hole, OpenBlocks, joined
+from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES
+from interlock.protocol.records import Event
+from interlock.session.blocks import TURN_ENDS, Hole, OpenBlocks
 
 MAX_OVERFLOWS = 16
 """A viewer that fell behind this often is ended with `Behind`."""
 COALESCE_BYTES = 64 * KIB
 """From this backlog on, neighbouring transient frames of a viewer are merged as it takes them (S-4)."""
-ITEM_BYTES = 64
-"""What an item is counted with beside its bytes."""
 
 
 class Behind(Exception):
@@ -37,74 +35,10 @@ class Behind(Exception):
         super().__init__("This viewer could not keep up; resume from your cursor.")
 
 
-class Durable(msgspec.Struct, gc=False):
-    """A numbered event: what is in the ledger. All viewers of a stream share it, so what is made of it is kept here.
-
-    Nothing in it points back at it, so the cyclic collector need not know the many that pass.
-    """
-
-    n: int
-    kind: EventKind
-    body: bytes
-    at_ms: int
-    shown: bytes | None = None
-    """The event as it is written for viewers who see it unaltered, once the first of them was shown it."""
-    _closing: Frame | msgspec.UnsetType | None = msgspec.UNSET
-
-    def closing(self) -> Frame | None:
-        """Understand a frame that closes blocks, once for everybody; None for any other event."""
-        if self._closing is msgspec.UNSET:
-            self._closing = closing_frame(self.kind, self.body)
-        return self._closing
-
-
-class Shared(list["Item"]):
-    """What one decision told, as all live viewers of a stream are given it; nobody changes it."""
-
-    __slots__ = ("shown", "spoken")
-
-    def __init__(self, items: Sequence[Durable]) -> None:
-        super().__init__(items)
-        self.shown: list[bytes] | None = None
-        """All of it as it is written for viewers who see it unaltered, once the first of them was shown it."""
-        self.spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
-        """The blocks that it closes where silence touches none of it, None where it might; see the views."""
-
-
-class Transient(NamedTuple):
-    """A frame without a number; `body` is its bytes, `frame` the same understood."""
-
-    body: bytes
-    frame: Frame
-
-
-Item: TypeAlias = Durable | Transient
-
-
 class EventSource(Protocol):
     """The part of the ledger that viewers read."""
 
     async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
-
-
-class _TypeOnly(msgspec.Struct, frozen=True):
-    type: str = ""
-
-
-def durable(n: int, kind: EventKind, body: bytes, at_ms: int, frame: Frame | None) -> Durable:
-    """Make an item of an event whose frame is understood already; `frame` is None where the event is no frame of the
-    runner that changed something."""
-    return Durable(n, kind, body, at_ms, None, frame if frame is not None and frame.type in CLOSING else None)
-
-
-_type_decoder = msgspec.json.Decoder(_TypeOnly)
-
-
-def closing_frame(kind: EventKind, body: bytes) -> Frame | None:
-    """Understand a durable frame that closes blocks; None for any other event."""
-    if kind != "C" or _type_decoder.decode(body).type not in CLOSING:
-        return None
-    return frames.decode(body, frames.Direction.C)
 
 
 class _Topic:
@@ -115,6 +49,17 @@ class _Topic:
         self.blocks = OpenBlocks()
         self.told = 0
         """Number of the last event that was published while this topic was here; 0 while none was."""
+        self.pace = Pace(self._offer)
+
+    def tell(self, items: Sequence[Item]) -> None:
+        """Tell the viewers, at their pace."""
+        if self.viewers:
+            self.pace.take(items, len(self.viewers))
+
+    def _offer(self, items: Sequence[Item]) -> None:
+        run = Shared(items)
+        for viewer in self.viewers:
+            viewer.offer(run)
 
 
 class Viewer:
@@ -139,31 +84,29 @@ class Viewer:
         self._wake = asyncio.Event()
 
     # --- the hub's side: never waits ---
-    def offer(self, items: Sequence[Item]) -> None:
-        """Put items into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
-        self._put(items)
-        self._offered()
-
-    def offer_run(self, run: Shared, first: int, last: int, size: int) -> None:
-        """Offer durable items numbered from `first` to `last` without a gap; `size` is what they count with."""
-        if self._live and first == self._told + 1:
+    def offer(self, run: Shared) -> None:
+        """Put a run into the outbox; past the bound the viewer goes back to the ledger (S-4)."""
+        if self._live and run.first in (0, self._told + 1):
             if self._inbox or self._shared is not None:
                 self._unshare()
                 self._inbox.extend(run)
             else:
                 self._shared = run
-            self._told = last
-            self._size += size
+            self._told = run.last or self._told
+            self._size += run.size
         else:
             self._put(run)
-        self._offered()
+        if self._size > VIEWER_OUTBOX_BYTES:
+            self._fall_back()
+            self._overflows += 1
+        self._wake.set()
 
     def _unshare(self) -> None:
         if self._shared is not None:
             self._inbox.extend(self._shared)
             self._shared = None
 
-    def _put(self, items: Sequence[Item]) -> None:
+    def _put(self, items: Shared) -> None:
         self._unshare()
         live, told, size = self._live, self._told, 0
         for item in items:
@@ -179,12 +122,6 @@ class Viewer:
                 size += ITEM_BYTES + len(item.body)
         self._told = told
         self._size += size
-
-    def _offered(self) -> None:
-        if self._size > VIEWER_OUTBOX_BYTES:
-            self._fall_back()
-            self._overflows += 1
-        self._wake.set()
 
     def end(self) -> None:
         """End the viewer's stream after what it has in its outbox."""
@@ -238,6 +175,8 @@ class Viewer:
             events = await self._source.events(self._stream, self.cursor, self._page)
             if events:
                 return self._from_ledger(events)
+            # What waits to be told goes first: the text so far holds its deltas already.
+            self._topic.pace.flush()
             # No await stands between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
             if self._told <= self.cursor:
@@ -281,26 +220,6 @@ class Viewer:
         return burst
 
 
-def coalesced(burst: Sequence[Item]) -> list[Item]:
-    """Merge neighbouring transient frames of one block, up to MAX_DELTA_BYTES each (S-4, E-4)."""
-    out: list[Item] = []
-    size = 0
-    grown: Frame | None = None
-    for item in burst:
-        last = out[-1] if out else None
-        merged = None
-        if isinstance(item, Transient) and isinstance(last, Transient) and size + len(item.body) <= MAX_DELTA_BYTES:
-            merged = joined(grown or last.frame, item.frame)
-        if merged is not None:
-            grown, size = merged, size + len(item.body)
-            out[-1] = Transient(b"", merged)
-        else:
-            out.append(item)
-            grown, size = None, len(item.body)
-    return [Transient(frames.encode(item.frame), item.frame) if isinstance(item, Transient) and not item.body else item
-            for item in out]
-
-
 class Viewers:
     """The hub. `publish` and `transient` are called by the lane, in its order, after the commit."""
 
@@ -327,10 +246,7 @@ class Viewers:
                     topic.blocks.feed(frame)
         if items:
             topic.told = max(topic.told, items[-1].n)
-            size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
-            run = Shared(items)
-            for viewer in topic.viewers:
-                viewer.offer_run(run, items[0].n, items[-1].n, size)
+            topic.tell(items)
         self._forget_if_idle(stream, topic)
 
     def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:
@@ -346,9 +262,7 @@ class Viewers:
             self.holes += 1
             news = None
         if news is not None and topic.viewers:
-            item = Transient(raw if news is frame else frames.encode(news), news)
-            for viewer in topic.viewers:
-                viewer.offer((item,))
+            topic.tell((Transient(raw if news is frame else frames.encode(news), news),))
         self._forget_if_idle(session_stream, topic)
 
     @asynccontextmanager
@@ -365,6 +279,8 @@ class Viewers:
             yield viewer
         finally:
             topic.viewers.remove(viewer)
+            if not topic.viewers:
+                topic.pace.forget()
             self._forget_if_idle(stream, topic)
 
     def count(self) -> int:
@@ -375,6 +291,7 @@ class Viewers:
         """End every stream, and each that is joined from now on: the gateway stops."""
         self._closed = True
         for topic in self._topics.values():
+            topic.pace.flush()
             for viewer in topic.viewers:
                 viewer.end()
 

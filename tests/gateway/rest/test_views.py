@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.viewers import Durable, Shared
+from interlock.engine.items import Durable, Shared
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
 from interlock.protocol.envelope import Frame

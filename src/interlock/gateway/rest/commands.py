@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from interlock.command.machine import TERMINAL
-from interlock.engine.viewers import Durable, Item
+from interlock.engine.items import Durable, Item
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import OPERATORS, READERS, values

@@ -8,7 +8,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.engine.bridge.asking_agents import Asked
-from interlock.engine.viewers import Durable, Item, Shared
+from interlock.engine.items import Durable, Item, Shared
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.desk import Remember
@@ -117,11 +117,11 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
         return write(seen) if seen is not None else None
 
     def write(seen: Item) -> bytes:
-        if not isinstance(seen, Durable):
-            return streams.event("delta", frame_event(seen))
         # Viewers share their items, so what is seen unaltered is written once for all of them.
         if seen.shown is None:
-            seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.cursor(stream, seen.n))
+            durable = isinstance(seen, Durable)
+            seen.shown = streams.event(_sort(seen) if durable else "delta", frame_event(seen),
+                                       cursors.cursor(stream, seen.n) if durable else None)
         return seen.shown
 
     one_by_one, whole = streams.each(render), streams.each(write)

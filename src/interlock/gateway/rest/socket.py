@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.engine.viewers import Behind
 from interlock.gateway.rest.answers import encode, problem_document
-from interlock.gateway.rest.streams import FAREWELL_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort
+from interlock.gateway.rest.streams import FAREWELL_S, KEEP_ALIVE, SEND_STALL_S, EventStream, abort, bound
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
@@ -81,6 +81,7 @@ class Socket:
 
     async def serve(self, lost: asyncio.Event) -> None:
         """Accept, then follow what is asked for until either side ends it, or its credential is `lost`."""
+        bound(self._scope)
         await self._send({"type": "websocket.accept"})
         reading = asyncio.ensure_future(self._read_all())
         losing = asyncio.ensure_future(lost.wait())

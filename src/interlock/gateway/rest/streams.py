@@ -12,15 +12,17 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from interlock.engine.viewers import Behind, Durable, Item, Viewer
+from interlock.engine.items import Durable, Item
+from interlock.engine.viewers import Behind, Viewer
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.routes import Call, media_ranges
 from interlock.gateway.rest.views import PRIME_EVENTS, View, prime
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
 from interlock.protocol.problems import Problem
 
-SEND_STALL_S = 30
-"""A viewer that takes no byte for this long is let go: it resumes from its cursor (S-4)."""
+SEND_STALL_S = 15
+"""A viewer for whom a write waits this long is let go: it resumes from its cursor (S-4). On a busy stream that is less
+than 30 s after it stopped to read: what the kernel keeps for it is bounded, and soon full."""
 RETRY_MS = 1_000
 """After a lost connection a browser reconnects this soon."""
 SSE = "text/event-stream"
@@ -163,6 +165,7 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream is finished, ended by the gateway, or nobody listens any more."""
+        bound(scope)
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
         losing = asyncio.ensure_future((self.lost or asyncio.Event()).wait())
@@ -210,6 +213,13 @@ class EventStream:
                 if burst and await self._finished(burst):
                     return
             self.ended_by_gateway = True
+
+
+def bound(scope: Scope) -> None:
+    """Have little wait in the kernel for a viewer that reads slowly: what waits here is counted, and can be dropped."""
+    way: Callable[[], None] | None = scope.get("state", {}).get("bound")
+    if way is not None:
+        way()
 
 
 async def abort(scope: Scope) -> bool:

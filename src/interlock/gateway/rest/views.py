@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.viewers import Durable, Item, Shared, Transient
+from interlock.engine.items import Durable, Item, Shared, Transient
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.session.silence import MAX_REMEMBERED, Delivered, plain_speech
@@ -87,7 +87,11 @@ def _spoken(run: Shared) -> list[str] | None:
     """Name the blocks that a run closes, the last of them, or None where a view must look at each item."""
     spoken: list[str] = []
     for item in run:
-        frame = item.closing() if isinstance(item, Durable) else None
+        if isinstance(item, Transient):
+            if item.frame.type == "agent.text.delta":
+                return None
+            continue
+        frame = item.closing()
         if frame is None or frame.type in ("agent.thinking.done", "tool.invoke.result"):
             continue
         if frame.type != "agent.text.done" or not plain_speech(frame.payload.text, frame.metadata):

@@ -1,0 +1,120 @@
+"""What viewers are given of a stream: numbered events, transient frames, and runs of them that all share (S-1, S-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from interlock.protocol import frames
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_DELTA_BYTES
+from interlock.protocol.records import EventKind
+from interlock.session.blocks import CLOSING, joined
+
+ITEM_BYTES = 64
+"""What an item is counted with beside its bytes."""
+
+
+class Durable(msgspec.Struct, gc=False):
+    """A numbered event: what is in the ledger. All viewers of a stream share it, so what is made of it is kept here.
+
+    Nothing in it points back at it, so the cyclic collector need not know the many that pass.
+    """
+
+    n: int
+    kind: EventKind
+    body: bytes
+    at_ms: int
+    shown: bytes | None = None
+    """The event as it is written for viewers who see it unaltered, once the first of them was shown it."""
+    _closing: Frame | msgspec.UnsetType | None = msgspec.UNSET
+
+    def closing(self) -> Frame | None:
+        """Understand a frame that closes blocks, once for everybody; None for any other event."""
+        if self._closing is msgspec.UNSET:
+            self._closing = closing_frame(self.kind, self.body)
+        return self._closing
+
+
+class Transient(msgspec.Struct, gc=False):
+    """A frame without a number; `body` is its bytes, `frame` the same understood."""
+
+    body: bytes
+    frame: Frame
+    shown: bytes | None = None
+    """The frame as it is written for viewers who see it unaltered, once the first of them was shown it."""
+
+
+Item: TypeAlias = Durable | Transient
+
+
+class Shared(list[Item]):
+    """What was told together, as all live viewers of a stream are given it; nobody changes it."""
+
+    __slots__ = ("first", "last", "shown", "size", "spoken")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        super().__init__(items)
+        self.first, self.last = _numbers(items)
+        """Numbers of the first and last durable item: 0 without one, `first` is OUT_OF_ORDER where they have gaps."""
+        self.size = sum([len(item.body) for item in items]) + ITEM_BYTES * len(items)
+        """What it takes of an outbox, in bytes."""
+        self.shown: list[bytes] | None = None
+        """All of it as it is written for viewers who see it unaltered, once the first of them was shown it."""
+        self.spoken: Sequence[str] | msgspec.UnsetType | None = msgspec.UNSET
+        """The blocks that it closes where silence touches none of it, None where it might; see the views."""
+
+
+OUT_OF_ORDER = -1
+
+
+def _numbers(items: Sequence[Item]) -> tuple[int, int]:
+    first = last = 0
+    for item in items:
+        if isinstance(item, Durable):
+            if last and item.n != last + 1:
+                return OUT_OF_ORDER, 0
+            first, last = first or item.n, item.n
+    return first, last
+
+
+class _TypeOnly(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+def durable(n: int, kind: EventKind, body: bytes, at_ms: int, frame: Frame | None) -> Durable:
+    """Make an item of an event whose frame is understood already; `frame` is None where the event is no frame of the
+    runner that changed something."""
+    return Durable(n, kind, body, at_ms, None, frame if frame is not None and frame.type in CLOSING else None)
+
+
+_type_decoder = msgspec.json.Decoder(_TypeOnly)
+
+
+def closing_frame(kind: EventKind, body: bytes) -> Frame | None:
+    """Understand a durable frame that closes blocks; None for any other event."""
+    if kind != "C" or _type_decoder.decode(body).type not in CLOSING:
+        return None
+    return frames.decode(body, frames.Direction.C)
+
+
+def coalesced(burst: Sequence[Item]) -> list[Item]:
+    """Merge neighbouring transient frames of one block, up to MAX_DELTA_BYTES each (S-4, E-4)."""
+    out: list[Item] = []
+    size = 0
+    grown: Frame | None = None
+    for item in burst:
+        last = out[-1] if out else None
+        merged = None
+        if isinstance(item, Transient) and isinstance(last, Transient) and size + len(item.body) <= MAX_DELTA_BYTES:
+            merged = joined(grown or last.frame, item.frame)
+        if merged is not None:
+            grown, size = merged, size + len(item.body)
+            out[-1] = Transient(b"", merged)
+        else:
+            out.append(item)
+            grown, size = None, len(item.body)
+    return [Transient(frames.encode(item.frame), item.frame) if isinstance(item, Transient) and not item.body else item
+            for item in out]
