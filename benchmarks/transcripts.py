@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks import session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.indexed import Indexed, index_path
 from interlock.ports.transcripts import TranscriptHeader
@@ -54,6 +55,7 @@ def run(seconds: float) -> dict[str, Any]:
             again = [_alone("again", path) for _ in range(ROUNDS)]
             report[path.stem] = {"first": _middle(first), "again": _middle(again), "pi": _pi(path)}
         report["append"] = appends(Path(name), max(20, min(APPENDS, round(seconds * 15))))
+        report["sessions"] = session_rows.measured(Path(name))
         return report
 
 
@@ -177,6 +179,7 @@ def table(report: dict[str, Any]) -> str:
     append = report["append"]
     lines.append(f"append: {append['ours_per_s']:.0f}/s durable; bare with fdatasync {append['synced_per_s']:.0f}/s, "
                  f"without {append['unsynced_per_s']:.0f}/s")
+    lines += session_rows.lines(report["sessions"])
     return "\n".join(lines)
 
 
