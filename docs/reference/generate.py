@@ -297,6 +297,26 @@ MEANING = {
     "oidc.types": "what `typ` may say; one without is refused",
     "oidc.leeway_ms": "by how much the clocks of issuer and gateway may differ",
     "agents": "`[agents.ID]`, see below",
+    "hooks.agent": "who is told; without it `session.defaultAgent`",
+    "hooks.key": "the session key; without it each delivery has a session of its own",
+    "hooks.workspace": "absolute on the runner",
+    "hooks.tenant": "whose it is",
+    "cron.agent": "who is told; without it `session.defaultAgent`",
+    "cron.key": "the session key; without it the job's own, `agent:AGENT:cron:ID`",
+    "cron.workspace": "absolute on the runner",
+    "cron.tenant": "whose it is",
+    "hooks.auth": "`hmac`: HMAC-SHA256 of the raw body; `standard`: Standard Webhooks; `token`: the secret itself",
+    "hooks.secret_file": "the file that holds the secret, in the state directory unless absolute",
+    "hooks.secret_env": "the variable of the gateway's environment that holds it",
+    "hooks.signature_header": "where `hmac` is shown, in hex or base64, with or without `sha256=`",
+    "hooks.token_header": "where `token` is shown; without it `Authorization: Bearer`",
+    "hooks.delivery_header": "what the sender numbers its deliveries with; without it a body counts once in ten "
+    "minutes",
+    "hooks.message": "what the agent is told: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in JSON",
+    "cron.schedule": "minute, hour, day, month, weekday",
+    "cron.message": "what the agent is told",
+    "cron.time_zone": "where the schedule is meant; without it `session.timeZone`, else the host's own",
+    "cron.enabled": "false keeps it from being told",
     "rule.name": "shown to everyone who is asked, and written into the audit log",
     "rule.effect": "what happens when every match field that is set holds",
     "rule.tenant": "the tenant; there is one yet, `default`",
@@ -343,12 +363,13 @@ def config_page() -> str:
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
-        "`[[budgets]]`, `[limits]`, `[session]`, `[[bindings]]`, `[oidc]`, `[rates]`, `[redaction]`, `[webhooks]`, the",
-        "TLS certificate and `[outgoing]` for what asks then again: `kill -HUP $(cat STATE/gateway.lock)`. Everything",
-        "else needs `up` to start anew. A file with an error changes nothing, and the gateway's log says what is",
-        "wrong.")
+        "`[[budgets]]`, `[limits]`, `[session]`, `[[bindings]]`, `[hooks]`, `[cron]`, `[oidc]`, `[rates]`,",
+        "`[redaction]`, `[webhooks]`, the TLS certificate and `[outgoing]` for what asks then again:",
+        "`kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew. A file with an error changes",
+        "nothing, and the gateway's log says what is wrong.")
     for section in msgspec.structs.fields(config.Config):
-        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram"):
+        if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram",
+                            "hooks", "cron"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.budget import Budget
@@ -380,6 +401,11 @@ def config_page() -> str:
         "The same keys stand in `session.resetByType.thread`, `.group` and `.direct`, and in "
         "`session.resetByChannel.CHANNEL`."), *_keys("reset", ResetRule), "",
               "## session.sendPolicy", "", *_keys("send", SendPolicySection), "",
+              "## [hooks.NAME]", "", *paragraph(
+        "What another program may say at `POST /v1/hooks/NAME`. [How to use them](../how-to/sessions.md)."),
+              *_keys("hooks", config.HookSection), "", "## [cron.ID]", "", *paragraph(
+        "What an agent is told again and again. [How to use them](../how-to/sessions.md)."),
+              *_keys("cron", config.CronSection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` and `builtin` are there, unless the file names others."),
               *_keys("agent", config.AgentSpec)]

@@ -41,7 +41,8 @@ def test_a_fault_in_it_would_be_noticed() -> None:
 def test_every_operation_is_there_with_the_type_of_its_answer() -> None:
     there = {operation["operationId"] for path in DOCUMENT["paths"].values()
              for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
-    assert there == {one.name for one in OPERATIONS} | {"isAlive", "isReady", "readMetrics", "describeApi"}
+    assert there == {one.name for one in OPERATIONS} | {"isAlive", "isReady", "readMetrics", "describeApi",
+                                                           "callHook"}
     assert [one.name for one in OPERATIONS if "application/json" in one.media and one.answers is None] == []
 
 

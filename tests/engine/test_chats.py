@@ -50,12 +50,17 @@ class Room(Table):
         return await self.engine.chats.arrive(OWNER, message, self.remember)
 
     async def system(self, text: str, key: str = "agent:shell:main", origin: Any = "cron") -> Any:
-        return await self.engine.chats.system(OWNER, SystemMessage(key, "shell", text, origin), self.remember)
+        return await self.engine.chats.system(OWNER, SystemMessage(key, "shell", text, origin), lambda _told: [])
 
     async def row(self, session_id: str) -> LaneState:
         record = await self.ledger.session(session_id)
         assert record is not None
         return msgspec.json.decode(record.machine, type=LaneState)
+
+    async def state(self, command_id: str | None) -> str:
+        record = await self.ledger.command(command_id or "")
+        assert record is not None
+        return record.command.state
 
     async def prompt(self, command_id: str | None) -> str:
         record = await self.ledger.command(command_id or "")
@@ -165,8 +170,7 @@ async def test_idleness_begins_a_new_session_and_system_traffic_neither_moves_no
     # One overloaded `updatedAt` was moved by cron, and idle sessions never ended.
     for _ in range(5):
         room.clock.advance(HOUR // 2)
-        command = await room.system("tick")
-        assert command.target.session_id == first.session_id
+        assert (await room.system("tick")).session_id == first.session_id
     told = await room.hear("back again")
     assert told.reset == "idle"
     assert told.session_id != first.session_id
@@ -194,11 +198,23 @@ async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None
 @pytest.mark.req("I-2")
 async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None:
     room = Room(Policy())
-    command = await room.system("report")
-    assert command.state == "pending_approval"
+    assert await room.state((await room.system("report")).command_id) == "pending_approval"
     allowed = Room(Policy([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
-    assert (await allowed.system("report")).state == "queued"
+    assert await allowed.state((await allowed.system("report")).command_id) == "dispatched"
     assert allowed.wire.last("control.prompt.request").payload.origin == "cron"
+
+
+@pytest.mark.req("R-4", "I-2")
+async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_no_clock() -> None:
+    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="hook")]))
+    first = await room.hear("hello")
+    clocks = entries.clocks_of(await room.row(first.session_id))
+    room.clock.advance(HOUR)
+    told = await room.system("psst", origin="hook")
+    assert (told.denied, told.command_id, told.session_id) == (True, None, first.session_id)
+    assert any(b"psst" in one.line for one in await room.ledger.transcript_pending(first.session_id))
+    assert entries.clocks_of(await room.row(first.session_id)) == clocks
+    assert not (await room.system("tick", origin="cron")).denied
 
 
 @pytest.mark.req("I-4")

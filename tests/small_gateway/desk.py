@@ -13,10 +13,12 @@ from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import read
 from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.cron import CronJob
 from interlock.engine.draining import Drains
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
+from interlock.gateway.hooks import Hook as Door
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.desk import Remember
 from interlock.gateway.webhooks import Hook
@@ -68,6 +70,9 @@ class NoChats:
     async def reset(self, *_: Any) -> Any:
         raise Problem("Conflict", "This desk has no chats.")
 
+    async def system(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk has no chats.")
+
 
 class SmallDesk:
     """Commands become queued at once, votes decide at once."""
@@ -79,6 +84,9 @@ class SmallDesk:
         self.drains = Drains(self.ledger, _Clock())
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
+        self.doors: dict[str, Door] = {}
+        """The hooks that others knock at."""
+        self.jobs: list[CronJob] = []
         self.chats: Any = NoChats()
         """The engine's own, where a test has one."""
         self.gate: asyncio.Event | None = None

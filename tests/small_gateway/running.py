@@ -12,8 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from interlock.command.audit import checkpoint_line
 from interlock.command.note import origin_of, sign_checkpoint
 from interlock.config import GatewaySection
+from interlock.engine.cron import Crons
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
+from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
@@ -120,7 +122,10 @@ async def running(
     front = Front(desk, desk, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s, pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes),
                   Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics,
-                  Retention(desk.ledger, desk.objects, desk))
+                  Retention(desk.ledger, desk.objects, desk),
+                  Hooks(desk.doors, desk.ledger, desk.chats, desk, secrets.token_bytes),
+                  Crons(desk.ledger, desk.chats, desk))
+    front.crons.configure(desk.jobs)
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)
     server = make_server(app, desk.viewers.close)

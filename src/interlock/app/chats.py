@@ -26,7 +26,7 @@ def chat_settings(config: Config) -> ChatSettings:
                           section.idle_minutes),
         zone=ZoneInfo(section.time_zone) if section.time_zone is not None else host_zone(),
         naming=Naming(section.dm_scope, section.identity_links), bindings=config.bindings,
-        default_agent=section.default_agent or _only_agent(config), workspace=section.workspace,
+        default_agent=answering_agent(config), workspace=section.workspace,
         sending=SendRules(section.send_policy.default, section.send_policy.rules), models=frozenset(section.models),
     )
 
@@ -43,6 +43,7 @@ def host_zone() -> tzinfo:
         return UTC
 
 
-def _only_agent(config: Config) -> str:
-    """Who answers where nobody is named: the config's one agent, else the one that is always there."""
-    return next(iter(config.agents)) if len(config.agents) == 1 else "shell"
+def answering_agent(config: Config) -> str:
+    """Who answers where nobody is named: the default agent, the config's one agent, else the one that is always
+    there."""
+    return config.session.default_agent or (next(iter(config.agents)) if len(config.agents) == 1 else "shell")

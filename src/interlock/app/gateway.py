@@ -16,6 +16,7 @@ import structlog
 from interlock import __version__
 from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
+from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.session_views import SessionViews
@@ -30,12 +31,14 @@ from interlock.command.policy import Policy
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.notifier import Notifier
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
+from interlock.gateway.hooks import Hook, Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairing import Pairings
@@ -133,6 +136,9 @@ class _Gateway:
         self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
                               self._transcripts, open_objects(state, config.objects, entropy), clock)
         self._engine.chats.settings = chat_settings(config)
+        self._crons = Crons(ledger, self._engine.chats, clock)
+        self._crons.configure(cron_jobs(config))
+        self._hooks = Hooks(open_hooks(config, state), ledger, self._engine.chats, clock, entropy)
         self._views = SessionViews(state, self._engine, clock)
         self._engine.lanes.watchers.append(self._views.watch)
         self._retention = Retention(ledger, self._engine.objects, clock)
@@ -160,7 +166,8 @@ class _Gateway:
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
-                            webhooks=self._webhooks, metrics=metrics, retention=self._retention)
+                            webhooks=self._webhooks, metrics=metrics, retention=self._retention,
+                            hooks=self._hooks, crons=self._crons)
 
     async def run(
         self,
@@ -182,8 +189,10 @@ class _Gateway:
             tune_collector()
             self._notifier.start()
             self._views.start()
+            self._crons.start()
             await self._listen(ready, stopping)
         finally:
+            await self._crons.stop()
             await self._notifier.stop()
             await self._views.stop()
             await self._engine.stop()
@@ -218,7 +227,7 @@ class _Gateway:
         turn = asyncio.Lock()
         under_way = set[asyncio.Task[None]]()
 
-        async def take(config: Config, ways: Ways, issuers: OidcIssuers | None) -> None:
+        async def take(config: Config, ways: Ways, issuers: OidcIssuers | None, hooks: dict[str, Hook]) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
                     await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.rules)
@@ -227,6 +236,8 @@ class _Gateway:
                     return
                 self._engine.configure(Policy(config.policy.rules), _limits(config))
                 self._engine.chats.settings = chat_settings(config)
+                self._hooks.hooks = hooks
+                self._crons.configure(cron_jobs(config))
                 self._notifier.channels, self._webhooks.hooks = ways
                 self._front.access.configure(issuers, config.rates)
                 self._redact_by(config)
@@ -237,12 +248,13 @@ class _Gateway:
                 config = reload()
                 outgoing = HttpOutgoing(config.outgoing.allow)
                 ways, issuers = open_ways(config.webhooks, self._state, outgoing), self._issuers(config, outgoing)
+                hooks = open_hooks(config, self._state)
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused) as error:
                 log.warning("config_not_reloaded", sentences=getattr(error, "sentences", [str(error)]))
                 return
-            task = asyncio.ensure_future(take(config, ways, issuers))
+            task = asyncio.ensure_future(take(config, ways, issuers, hooks))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from cyclopts import App
 
+from interlock.cli.cron_verbs import jobs as list_jobs
 from interlock.cli.keys import keys as list_keys
 from interlock.cli.lists import sessions as list_sessions
 from interlock.cli.policy_verbs import show as show_policy
@@ -14,6 +15,8 @@ from interlock.cli.runners import runners as list_runners
 from interlock.cli.signing import signing_keys as list_signing_keys
 from interlock.cli.tenants import tenants as list_tenants
 from interlock.cli.verbs import (
+    CRON,
+    CRON_VERBS,
     KEYS,
     KEYS_VERBS,
     POLICY,
@@ -52,3 +55,4 @@ signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
 keys = _group(KEYS, list_keys, KEYS_VERBS)
 tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)
 webhooks = _group(WEBHOOKS, list_webhooks, WEBHOOK_VERBS)
+cron = _group(CRON, list_jobs, CRON_VERBS)

@@ -195,6 +195,13 @@ WEBHOOK_VERBS: tuple[Verb, ...] = (
     Verb("retry", "interlock.cli.webhooks:retry", "Send again what never arrived.",
          ("interlock webhooks retry @last",)),
 )
+CRON = Verb("cron", "interlock.cli.grouped:cron", "List cron jobs, or tell one to its agent now.",
+            ("interlock cron", "interlock cron run report"))
+CRON_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.cron_verbs:jobs", "List cron jobs, and when they are due.",
+         ("interlock cron list --json",)),
+    Verb("run", "interlock.cli.cron_verbs:run", "Tell a job to its agent now.", ("interlock cron run report",)),
+)
 SIGNING = Verb("signing-keys", "interlock.cli.grouped:signing_keys", "List keys that sign votes; make or revoke one.",
                ("interlock signing-keys", "interlock signing-keys create"))
 SIGNING_VERBS: tuple[Verb, ...] = (
@@ -230,6 +237,7 @@ TENANTS_VERBS: tuple[Verb, ...] = (
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
     (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS),
+    (CRON, CRON_VERBS, THINGS),
     (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),
 )

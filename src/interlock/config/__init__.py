@@ -6,7 +6,7 @@ Read by gateway, runner and command line. An unknown key is an error that names 
 from __future__ import annotations
 
 from interlock.command.redaction import RedactionRule
-from interlock.config.chats import SessionSection
+from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.directory import state_directory
 from interlock.config.reading import ConfigError, check, key_lines, load, parse
 from interlock.config.sections import (
@@ -38,7 +38,9 @@ __all__ = [
     "AuditSection",
     "Config",
     "ConfigError",
+    "CronSection",
     "GatewaySection",
+    "HookSection",
     "LimitsSection",
     "ObjectsSection",
     "OidcSection",

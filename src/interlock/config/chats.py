@@ -8,8 +8,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from interlock.protocol.access import TENANT_ID
+from interlock.session.hook_text import BadTemplate, check_template
+from interlock.session.keys import BadKey, canonical_agent, canonical_key
 from interlock.session.resetting import ResetRule
 from interlock.session.routing import DmScope
+from interlock.session.schedule import BadSchedule, check_schedule
 from interlock.session.sending import SendRule
 
 ResetKind = Literal["thread", "group", "direct"]
@@ -60,6 +64,76 @@ class SessionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
                 if peer in seen:
                     raise ValueError(f"identityLinks: {peer!r} stands twice")
                 seen.add(peer)
+
+
+class SystemSection(ChatSection, frozen=True, kw_only=True):
+    """What a hook and a cron job have in common: whose they are, and where what they say goes."""
+
+    agent: str | None = None
+    """Who is asked; without it `session.defaultAgent`."""
+    key: str | None = None
+    """The session key; without it the hook or the job has its own."""
+    workspace: str | None = None
+    """Absolute on the runner; without it the runner's first root."""
+    tenant: str = "default"
+
+    def __post_init__(self) -> None:
+        try:
+            if self.agent is not None:
+                canonical_agent(self.agent)
+            if self.key is not None:
+                canonical_key(self.key, self.agent or "shell")
+        except BadKey as bad:
+            raise ValueError(f"{'key' if self.key is not None else 'agent'}: {bad}") from None
+        if self.workspace is not None and not self.workspace.startswith("/"):
+            raise ValueError("workspace: an absolute path on the runner")
+        if TENANT_ID.fullmatch(self.tenant) is None:
+            raise ValueError(f"tenant: {self.tenant!r} is no tenant's id")
+
+
+class HookSection(SystemSection, frozen=True, kw_only=True):
+    """`[hooks.NAME]`: a door that another program knocks at, and how it shows that it may (R-4)."""
+
+    auth: Literal["hmac", "standard", "token"] = "hmac"
+    """`hmac`: HMAC-SHA256 of the raw body in `signature_header`; `standard`: as Standard Webhooks says; `token`: the
+    secret itself, as a bearer or in `token_header`."""
+    secret_file: str | None = None
+    secret_env: str | None = None
+    signature_header: str = "X-Hub-Signature-256"
+    token_header: str | None = None
+    delivery_header: str | None = None
+    """What the sender numbers its deliveries with; one that comes again is answered again, and done once."""
+    message: str = "The hook {name} was called:\n\n{body}"
+    """What the agent is told: `{name}`, `{delivery}`, `{body}`, and `{/a/b}` for a value in a body of JSON."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.secret_file is None) == (self.secret_env is None):
+            raise ValueError("secret_file: name the file that holds the secret, or the variable with secret_env")
+        try:
+            check_template(self.message)
+        except BadTemplate as bad:
+            raise ValueError(f"message: {bad}") from None
+
+
+class CronSection(SystemSection, frozen=True, kw_only=True):
+    """`[cron.ID]`: what an agent is told again and again (R-4)."""
+
+    schedule: str
+    """Minute, hour, day, month, weekday."""
+    message: Annotated[str, msgspec.Meta(min_length=1)]
+    time_zone: str | None = None
+    """Without it `session.timeZone`, else the host's own."""
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            check_schedule(self.schedule)
+        except BadSchedule as bad:
+            raise ValueError(f"schedule: {bad}") from None
+        if self.time_zone is not None:
+            _check_zone("time_zone", self.time_zone)
 
 
 def _check_zone(name: str, zone: str) -> None:

@@ -14,6 +14,10 @@ import msgspec
 from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
 
+_NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": "no name for a webhook",
+          "hooks": "no name for a hook", "cron": "no id for a cron job"}
+"""Tables whose members people name."""
+
 
 class ConfigError(Exception):
     """The file cannot be used; `sentences` has one for each mistake, with file, line and remedy."""
@@ -42,15 +46,10 @@ def parse(text: str, file: str) -> Config:
         raise ConfigError([_toml_sentence(file, str(error))]) from None
     reader = _Reader(file, text)
     config = reader.struct(Config, data, ())
-    for name in config.agents if config else ():
-        if AGENT_ID.fullmatch(name) is None:
-            reader.mistake(("agents", name), f'"{name}" is no agent id: use a-z, 0-9, "-" and "_", at most 64.')
-    for name in config.oidc if config else ():
-        if AGENT_ID.fullmatch(name) is None:
-            reader.mistake(("oidc", name), f'"{name}" is no name for an issuer: use a-z, 0-9, "-" and "_", at most 64.')
-    for name in config.webhooks if config else ():
-        if AGENT_ID.fullmatch(name) is None:
-            reader.mistake(("webhooks", name), f'"{name}" is no name for a webhook: use a-z, 0-9, "-" and "_".')
+    for table, what in _NAMED.items() if config else ():
+        for name in getattr(config, table):
+            if AGENT_ID.fullmatch(name) is None:
+                reader.mistake((table, name), f'"{name}" is {what}: use a-z, 0-9, "-" and "_", at most 64.')
     if reader.sentences or config is None:
         raise ConfigError(reader.sentences)
     return config

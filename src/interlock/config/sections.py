@@ -10,7 +10,7 @@ import msgspec
 from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
 from interlock.command.redaction import MAX_RULES, RedactionRule
-from interlock.config.chats import SessionSection
+from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
@@ -229,6 +229,8 @@ class Config(Section, frozen=True, kw_only=True):
     agents: dict[str, AgentSpec] = {}
     session: SessionSection = SessionSection()
     bindings: list[Binding] = []
+    hooks: dict[str, HookSection] = {}
+    cron: dict[str, CronSection] = {}
 
     def __post_init__(self) -> None:
         if len(self.budgets) > MAX_BUDGETS:

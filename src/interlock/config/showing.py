@@ -24,6 +24,7 @@ def show(config: Config) -> str:
     webhooks = cast("dict[str, dict[str, Any]]", data.pop("webhooks"))
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
+    system = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("hooks", "cron")}
     for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
         if section is None:
             continue
@@ -36,6 +37,9 @@ def show(config: Config) -> str:
         lines += ["", "[[redaction.rules]]", *_entries(rule)]
     for binding in bindings:
         lines += ["", "[[bindings]]", *_entries(binding)]
+    for table, members in system.items():
+        for name, member in members.items():
+            lines += ["", f"[{table}.{name}]", *_entries(member)]
     for name, issuer in oidc.items():
         lines += ["", f"[oidc.{name}]", *_entries(issuer)]
     for name, webhook in webhooks.items():

@@ -21,12 +21,12 @@ from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
 from interlock.engine.routing import Route, Router
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, PutIdempotency
+from interlock.ports.ledger import Ledger, PutIdempotency, Write
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import Command, CommandBody, Target
+from interlock.protocol.resources import CommandBody, Target
 from interlock.session.resetting import Asked, ResetRules, due, read_reset, reset_for
 from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
 from interlock.session.sending import SendRules, may_send
@@ -111,9 +111,9 @@ class Chats:
             return answer
 
     async def system(
-        self, principal: Principal, message: SystemMessage, remember: Callable[[Command], IdempotencyRecord]
-    ) -> Command:
-        """Take what a cron job or a hook says."""
+        self, principal: Principal, message: SystemMessage, remember: Callable[[Received], Sequence[Write]]
+    ) -> Received:
+        """Take what a cron job or a hook says. What `remember` writes is durable with it."""
         body = _execute(message.text, [], None)
         async with self._turn(principal.tenant_id, message.key):
             current = await self._current(principal.tenant_id, message.key)
@@ -122,11 +122,19 @@ class Chats:
             else:
                 route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
 
-            def decide(lane: Lane) -> Command | Problem:
-                command = self._submit(lane, principal, body, message.origin)
-                if isinstance(command, Command):
-                    lane.out.writes.append(PutIdempotency(remember(command)))
-                return command
+            def decide(lane: Lane) -> Received | Problem:
+                told = Received(session_id=lane.state.session_id, session_key=message.key)
+                chat = Chat(message.origin, "direct")
+                if not may_send(self.settings.sending, lane.state.entry.send_policy, chat, message.key):
+                    told = msgspec.structs.replace(told, denied=True)
+                    entries.record_unanswered(lane, who_is(principal), body, person=False)
+                else:
+                    command = self._submit(lane, principal, body, message.origin)
+                    if isinstance(command, Problem):
+                        return command
+                    told = msgspec.structs.replace(told, command_id=command.id)
+                lane.out.writes.extend(remember(told))
+                return told
 
             return await (await self._shell(route)).call(decide)
 

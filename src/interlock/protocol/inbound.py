@@ -75,9 +75,35 @@ class Received(Resource, frozen=True, kw_only=True):
     """`sendPolicy` keeps silent in this chat: the message is in the transcript, and nothing answers it."""
 
 
-class HookTaken(Resource, frozen=True, kw_only=True):
-    """What became of a delivery of a hook."""
+class CronJobShown(Resource, frozen=True, kw_only=True):
+    """A cron job of the config, as `GET /v1/cron` lists it."""
 
-    session_id: str
+    id: str
+    agent_id: str
     session_key: str
-    command_id: str
+    schedule: str
+    """Minute, hour, day, month, weekday."""
+    time_zone: str
+    message: str
+    enabled: bool = True
+    next_at: str | None = None
+    last_at: str | None = None
+    """When it was last told to its agent, with the session and the command of that."""
+    session_id: str | None = None
+    command_id: str | None = None
+    missed: int = 0
+    """How often it was due and could not run, since it is known; the last time and why stand beside it."""
+    missed_at: str | None = None
+    error: str | None = None
+
+
+class CronJobs(Resource, frozen=True, kw_only=True):
+    """`GET /v1/cron`."""
+
+    items: list[CronJobShown]
+
+
+class CronRunBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/cron/{job_id}/run`."""
+
+    idempotency_key: str | None = None

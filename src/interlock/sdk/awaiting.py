@@ -36,6 +36,10 @@ class AsyncChats(rooms.Chats, Awaiting):
     __doc__ = rooms.Chats.__doc__
 
 
+class AsyncCron(rooms.Cron, Awaiting):
+    __doc__ = rooms.Cron.__doc__
+
+
 class AsyncEvents(rooms.Events, Awaiting):
     __doc__ = rooms.Events.__doc__
 
@@ -77,6 +81,7 @@ class AsyncInterlock(rooms.Gateway, Awaiting):
         self.sessions = AsyncSessions(link)
         self.transcripts = AsyncTranscripts(link)
         self.chats = AsyncChats(link)
+        self.cron = AsyncCron(link)
         self.events = AsyncEvents(link)
         self.runners = AsyncRunners(link)
         self.policy = AsyncPolicy(link)

@@ -36,6 +36,10 @@ class Chats(rooms.Chats, Blocking):
     __doc__ = rooms.Chats.__doc__
 
 
+class Cron(rooms.Cron, Blocking):
+    __doc__ = rooms.Cron.__doc__
+
+
 class Events(rooms.Events, Blocking):
     __doc__ = rooms.Events.__doc__
 
@@ -77,6 +81,7 @@ class Interlock(rooms.Gateway, Blocking):
         self.sessions = Sessions(link)
         self.transcripts = Transcripts(link)
         self.chats = Chats(link)
+        self.cron = Cron(link)
         self.events = Events(link)
         self.runners = Runners(link)
         self.policy = Policy(link)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.sdk.asks import access, approvals, chats, commands, gateway, sessions, transcripts
+from interlock.sdk.asks import access, approvals, chats, commands, cron, gateway, sessions, transcripts
 from interlock.sdk.methods import Driven, Every, Once, Pieces, Stream, ToEnd
 from interlock.sdk.paging import wait
 
@@ -83,6 +83,13 @@ class Chats:
     """Messages that come in from chats."""
 
     receive = Once(chats.receive)
+
+
+class Cron:
+    """Jobs of the config, told again and again."""
+
+    list = Once(cron.listing)
+    run = Once(cron.run)
 
 
 class Events:
@@ -171,5 +178,6 @@ class Gateway:
 
 
 ROOMS: dict[str, type] = {kind.__name__.lower(): kind for kind in (
-    Commands, Approvals, Sessions, Transcripts, Chats, Events, Runners, Policy, Audit, Webhooks, Keys, Tenants)}
+    Commands, Approvals, Sessions, Transcripts, Chats, Cron, Events, Runners, Policy, Audit, Webhooks, Keys,
+    Tenants)}
 """The rooms of a gateway, by the names that they have there."""

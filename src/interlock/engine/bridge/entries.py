@@ -67,11 +67,11 @@ def describe(lane: Lane, said: Mapping[str, str]) -> None:
     lane.state.entry = entries.patched(lane.state.entry, known)[0]
 
 
-def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody) -> None:
+def record_unanswered(lane: Lane, who: dict[str, str], body: CommandBody, *, person: bool = True) -> None:
     """Put a message that must not be answered into the transcript: nothing runs (R-4, sendPolicy)."""
     assert isinstance(body.payload, msgspec.Raw)
     raw = bytes(body.payload)
-    heard(lane, person=True)
+    heard(lane, person=person)
     lane.transcribe([prompt_draft(prompt_content(raw), lane.wall)])
     lane.audit("reject", who, {"rule": "sendPolicy", "digest": hashlib.sha256(raw).hexdigest()})
 

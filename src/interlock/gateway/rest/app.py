@@ -16,8 +16,10 @@ from interlock.gateway.rest import (
     audit,
     budgets,
     commands,
+    cron,
     drains,
     files,
+    hooks,
     inbound,
     keys,
     policy,
@@ -60,7 +62,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
-    *tickets.OPERATIONS, *inbound.OPERATIONS,
+    *tickets.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
     *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
 )
 
@@ -134,6 +136,8 @@ class RestApp:
         path = request.scope["path"]
         if path in OPEN_PATHS:
             return await self._open_path(request)
+        if hooks.is_hook(path):
+            return await hooks.deliver(self._front, self._denials, request)
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
         return await self._operate_noted(request, await self._known(request.scope))

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, Protocol
 from interlock.command.policy import Policy
 from interlock.engine.bridge.asking_agents import Asked
 from interlock.engine.chats import Chats
+from interlock.engine.cron import Crons
 from interlock.engine.draining import Drains
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
+from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.retention import Retention
@@ -122,3 +124,5 @@ class Front(NamedTuple):
     webhooks: Webhooks
     metrics: Metrics
     retention: Retention
+    hooks: Hooks
+    crons: Crons

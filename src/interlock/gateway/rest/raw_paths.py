@@ -47,6 +47,23 @@ RAW_PATHS: dict[str, Any] = {
             "429": _refused("RateLimited"),
         },
     }},
+    "/v1/hooks/{name}": {"post": {
+        "operationId": "callHook", "tags": ["inbound"], "summary": "Another program says something (R-4)",
+        "description": "The credential is the hook's own: an HMAC of the raw body, a Standard Webhooks signature, or "
+                       "a token, as `[hooks.NAME]` of the config says. A delivery counts once: by the configured "
+                       "delivery header, else by its body within ten minutes.",
+        "security": [],
+        "parameters": [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"},
+                        "description": "The hook, as the config names it."}],
+        "requestBody": {"required": True, "description": "Whatever the sender sends.", "content": {
+            "*/*": {"schema": {"type": "string", "format": "binary"}}}},
+        "responses": {
+            "202": _said("It is a command of the session that the hook names.", "Received"),
+            "400": _refused("InvalidPayload"), "401": _refused("Unauthorized"), "403": _refused("Forbidden"),
+            "409": _refused("Conflict"), "413": _refused("PayloadTooLarge"), "421": _refused("MisdirectedRequest"),
+            "422": _refused("IdempotencyKeyReused"), "429": _refused("RateLimited", "QuotaExceeded"),
+        },
+    }},
     "/openapi.json": {"get": {
         "operationId": "describeApi", "tags": ["gateway"], "summary": "This document", "security": [],
         "responses": {

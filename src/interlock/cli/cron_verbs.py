@@ -1,0 +1,70 @@
+"""`interlock cron`: the jobs of the config, when they are due, and one told by hand (R-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.lists import Json
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import Trouble
+from interlock.cli.values import ago, until
+from interlock.protocol.inbound import CronJobs, CronJobShown, Received
+
+
+def jobs(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List cron jobs: when each ran, when it is due next, and what it missed."""
+    return asyncio.run(_jobs(where, json=json))
+
+
+def run(job: Annotated[str, Parameter(name="JOB", help="The job's id, or a unique beginning of it.")], /, *,
+        json: Json = False, where: Here = NOWHERE) -> int:
+    """Tell a job to its agent now; when it is due next stays as it is."""
+    return asyncio.run(_run(job, where, json=json))
+
+
+async def _jobs(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        raw = await link.get("/v1/cron")
+    if json:
+        print_json(raw)
+        return Exit.DONE
+    found = decoded(raw, CronJobs, "/v1/cron").items
+    if not found:
+        say("no cron jobs; give some as [cron.ID] in the gateway's config", "dim")
+        return Exit.DONE
+    print_table([_row(one) for one in found],
+                ("JOB", "AGENT", "SCHEDULE", "ZONE", "DUE IN", "LAST", "MISSED", "COMMAND OR WHY NOT"))
+    return Exit.DONE
+
+
+def _row(job: CronJobShown) -> list[str]:
+    due = until(job.next_at) if job.next_at is not None else "off" if not job.enabled else "never"
+    return [job.id, job.agent_id, job.schedule, job.time_zone, due, ago(job.last_at) if job.last_at else "never",
+            str(job.missed or ""), one_line(job.error or job.command_id or "", 80)]
+
+
+async def _run(named: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        known = [one.id for one in (await link.read("/v1/cron", CronJobs)).items]
+        hits = [one for one in known if one == named] or [one for one in known if named and one.startswith(named)]
+        if len(hits) != 1:
+            raise Trouble("NotFound", f"{one_line(named)!r} names {len(hits) or 'no'} cron job{'s' if hits else ''}.",
+                          f"Known: {', '.join(known) or 'none; give some as [cron.ID] in the config'}.")
+        path = f"/v1/cron/{hits[0]}/run"
+        raw = await link.send(path, {})
+    told = decoded(raw, Received, path)
+    if json:
+        print_json(msgspec.json.encode(told))
+    elif told.denied:
+        result(f"{hits[0]}: sendPolicy keeps silent there; it is in the transcript of {told.session_id}")
+    else:
+        result(f"{hits[0]}: {told.command_id} in {told.session_key}")
+        say(f"follow it with: interlock attach {told.command_id}", "dim")
+    return Exit.DONE

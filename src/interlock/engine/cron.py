@@ -1,0 +1,248 @@
+"""Cron jobs: each is told to its agent once when it is due, over restarts and clocks that are set (R-4).
+
+Up to which instant a job is settled stands in the ledger, and moves on in the transaction that keeps the command.
+When it is due next follows from that and its schedule alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import tzinfo
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from interlock.engine.chats import Chats, SystemMessage
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact, PutIdempotency, Write
+from interlock.protocol.clock import iso
+from interlock.protocol.inbound import CronJobShown, Received
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal
+from interlock.protocol.resources import Actor
+from interlock.session.schedule import how_often, newest_due, next_due
+
+GRACE_MS = 10 * 60 * 1000
+"""A job that is late by no more, since the gateway was started anew or no runner was there, runs all the same."""
+LOOK_S = 30.0
+"""What waits for a runner is tried again, and the wall looked at, this often."""
+COUNTED = 1_000
+"""So many missed times are counted at most."""
+SYSTEM = {"id": "gateway", "role": "system"}
+_PATIENT = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
+"""Refusals that may be over in a minute: a runner that is not there yet, a full queue."""
+
+log = structlog.get_logger("interlock.cron")
+
+
+class CronJob(NamedTuple):
+    """A job of the config."""
+
+    id: str
+    tenant_id: str
+    agent_id: str
+    key: str
+    text: str
+    schedule: str
+    zone: tzinfo
+    zone_name: str
+    workspace: str | None = None
+    enabled: bool = True
+
+    @property
+    def fact(self) -> str:
+        """Under which its standing is kept."""
+        return f"cron/{self.tenant_id}/{self.id}"
+
+    @property
+    def said(self) -> str:
+        """The schedule with its zone: where that changes, what is past is not missed."""
+        return f"{self.schedule} {self.zone_name}"
+
+
+class _Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a job stands, durably."""
+
+    schedule: str
+    settled_ms: int
+    """Up to here nothing is left to do."""
+    ran_ms: int | None = None
+    session_id: str | None = None
+    command_id: str | None = None
+    error: str = ""
+    """Why it did not begin the last time."""
+    missed: int = 0
+    """How often it was due and nothing ran, since it is known."""
+    missed_ms: int | None = None
+
+
+_standing = msgspec.json.Decoder(_Standing)
+
+
+class Crons:
+    """One task that sleeps until the next job is due."""
+
+    def __init__(self, ledger: Ledger, chats: Chats, wall: Clock) -> None:
+        self._ledger = ledger
+        self._chats = chats
+        self._wall = wall
+        self._jobs: dict[tuple[str, str], CronJob] = {}
+        self._waiting: dict[tuple[str, str], str] = {}
+        """Jobs that are due and cannot begin, and why: said once, tried again."""
+        self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def configure(self, jobs: Iterable[CronJob]) -> None:
+        """Take the jobs of the config. One that was not there before begins now, and has missed nothing."""
+        self._jobs = {(job.tenant_id, job.id): job for job in jobs}
+        self._changed.set()
+
+    def start(self) -> None:
+        """Begin with what was due while no gateway ran."""
+        self._task = asyncio.create_task(self._run(), name="cron")
+
+    async def stop(self) -> None:
+        """End. What is due meanwhile is settled by the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def look(self) -> None:
+        """Settle every job up to now."""
+        async with self._turn:
+            for place, job in [*self._jobs.items()]:
+                if job.enabled:
+                    await self._settle(place, job)
+
+    async def listing(self, tenant_id: str) -> list[CronJobShown]:
+        """A tenant's jobs by their id: when each ran, and when it is due next."""
+        found = sorted((job for job in self._jobs.values() if job.tenant_id == tenant_id), key=lambda job: job.id)
+        return [await self._shown(job) for job in found]
+
+    async def run(
+        self, principal: Principal, job_id: str, remember: Callable[[Received], IdempotencyRecord]
+    ) -> Received:
+        """Tell a job now, whenever it is due. It is cron's word all the same: policy and clocks see it so. Raises
+        Problem."""
+        job = self._jobs.get((principal.tenant_id, job_id))
+        if job is None:
+            raise Problem("NotFound", f"There is no cron job {job_id}.", hint="List them with `interlock cron list`.")
+        async with self._turn:
+            standing = await self._read(job) or self._anew(job)
+
+            def writes(told: Received) -> list[Write]:
+                return [PutIdempotency(remember(told)), _put(job, self._ran(standing, told, standing.settled_ms))]
+
+            return await self._chats.system(principal, _message(job), writes)
+
+    # --- the clock ---
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self.look()
+            except LedgerError as error:
+                log.warning("cron_waits", error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self._pause_s())
+
+    def _pause_s(self) -> float:
+        now_ms = self._wall.now_ms()
+        due = [at_ms for job in self._jobs.values() if job.enabled
+               and (at_ms := next_due(job.schedule, job.zone, now_ms)) is not None]
+        return min(LOOK_S, (min(due, default=now_ms + int(LOOK_S * 1000)) - now_ms) / 1000)
+
+    async def _settle(self, place: tuple[str, str], job: CronJob) -> None:
+        standing = await self._read(job)
+        if standing is None:
+            await self._ledger.commit(Batch([_put(job, self._anew(job))]))
+            return
+        now_ms = self._wall.now_ms()
+        newest = newest_due(job.schedule, job.zone, max(standing.settled_ms, now_ms - GRACE_MS), now_ms)
+        before_ms = newest if newest is not None else now_ms - GRACE_MS + 1
+        missed = how_often(job.schedule, job.zone, standing.settled_ms, before_ms, COUNTED)
+        if missed:
+            standing = await self._tell_missed(place, job, standing, missed, before_ms - 1)
+        if newest is not None:
+            await self._tell(place, job, standing, newest)
+
+    async def _tell(self, place: tuple[str, str], job: CronJob, standing: _Standing, due_ms: int) -> None:
+        """Give the agent the job's message; the command and the job's standing are one transaction."""
+        principal = Principal(tenant_id=job.tenant_id, actor=Actor(type="agent", id=f"cron:{job.id}"), role="operator",
+                              key_id="")
+        once = IdempotencyRecord(scope=f"{job.fact}/{due_ms}", fingerprint="", status=202, headers={}, body=b"",
+                                 created_ms=self._wall.now_ms())
+
+        def writes(told: Received) -> list[Write]:
+            # Of two gateways on one ledger the second is refused by this row.
+            kept = msgspec.structs.replace(once, command_id=told.command_id)
+            return [PutIdempotency(kept), _put(job, self._ran(standing, told, due_ms))]
+
+        try:
+            told = await self._chats.system(principal, _message(job), writes)
+        except Problem as problem:
+            if problem.code in _PATIENT:
+                if self._waiting.get(place) != problem.detail:
+                    log.warning("cron_cannot_begin", job=job.id, due=iso(due_ms), reason=problem.detail)
+                self._waiting[place] = problem.detail
+                return
+            log.warning("cron_refused", job=job.id, due=iso(due_ms), reason=problem.detail)
+            await self._ledger.commit(Batch([_put(job, msgspec.structs.replace(
+                standing, settled_ms=due_ms, error=problem.detail))]))
+        else:
+            log.info("cron_told", job=job.id, due=iso(due_ms), session_id=told.session_id, command_id=told.command_id)
+        self._waiting.pop(place, None)
+
+    async def _tell_missed(
+        self, place: tuple[str, str], job: CronJob, standing: _Standing, count: int, until_ms: int
+    ) -> _Standing:
+        """Say that a job was due and nothing ran: in the log, in the audit log, and in its listing."""
+        why = self._waiting.pop(place, "") or "no gateway ran"
+        now = msgspec.structs.replace(standing, settled_ms=until_ms, missed=standing.missed + count,
+                                      missed_ms=until_ms, error=why)
+        meta = {"job": job.id, "count": count, "after": iso(standing.settled_ms), "until": iso(until_ms)}
+        draft = AuditDraft(tenant_id=job.tenant_id, at=iso(self._wall.now_ms()), who=SYSTEM, action="cron_missed",
+                           meta=meta, personal={"reason": why})
+        await self._ledger.commit(Batch([_put(job, now), Audit(draft)]))
+        log.warning("cron_missed", job=job.id, count=count, until=iso(until_ms), reason=why)
+        return now
+
+    # --- standings ---
+    async def _read(self, job: CronJob) -> _Standing | None:
+        """How the job stands; None where it is new, or its schedule is."""
+        kept = await self._ledger.fact(job.fact)
+        standing = _standing.decode(kept) if kept is not None else None
+        return standing if standing is not None and standing.schedule == job.said else None
+
+    def _anew(self, job: CronJob) -> _Standing:
+        return _Standing(job.said, self._wall.now_ms())
+
+    def _ran(self, standing: _Standing, told: Received, settled_ms: int) -> _Standing:
+        return msgspec.structs.replace(standing, settled_ms=settled_ms, ran_ms=self._wall.now_ms(), error="",
+                                       session_id=told.session_id, command_id=told.command_id)
+
+    async def _shown(self, job: CronJob) -> CronJobShown:
+        standing = await self._read(job) or self._anew(job)
+        due_ms = next_due(job.schedule, job.zone, max(standing.settled_ms, self._wall.now_ms()))
+        why = self._waiting.get((job.tenant_id, job.id)) or standing.error
+        return CronJobShown(
+            id=job.id, agent_id=job.agent_id, session_key=job.key, schedule=job.schedule, time_zone=job.zone_name,
+            message=job.text, enabled=job.enabled, next_at=iso(due_ms) if due_ms is not None and job.enabled else None,
+            last_at=iso(standing.ran_ms) if standing.ran_ms is not None else None, session_id=standing.session_id,
+            command_id=standing.command_id, missed=standing.missed,
+            missed_at=iso(standing.missed_ms) if standing.missed_ms is not None else None, error=why or None,
+        )
+
+
+def _message(job: CronJob) -> SystemMessage:
+    return SystemMessage(job.key, job.agent_id, job.text, "cron", job.workspace)
+
+
+def _put(job: CronJob, standing: _Standing) -> PutFact:
+    return PutFact(job.fact, msgspec.json.encode(standing).decode())

@@ -1,0 +1,158 @@
+"""Hooks: other programs knock, show by a secret that they may, and what they say goes to an agent once (R-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from interlock.channels.webhook import signature
+from interlock.engine.chats import Chats, SystemMessage
+from interlock.ports.clock import Clock, Entropy
+from interlock.ports.ledger import Ledger, PutIdempotency, Write
+from interlock.protocol.identifiers import uuid4
+from interlock.protocol.inbound import Received
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, Principal
+from interlock.protocol.resources import Actor
+from interlock.session.hook_text import hook_text
+from interlock.session.keys import canonical_key
+from interlock.session.routing import hook_key
+
+SAME_MS = 10 * 60 * 1000
+"""A body that comes again within this is the same delivery, where the sender does not number them."""
+STAMP_MS = 5 * 60 * 1000
+"""A Standard Webhook's time may differ by so much."""
+DELIVERY_CHARS = 200
+
+Auth = Literal["hmac", "standard", "token"]
+
+
+class Hook(NamedTuple):
+    """A hook of the config with its secret."""
+
+    name: str
+    tenant_id: str
+    agent_id: str
+    auth: Auth
+    secret: bytes
+    message: str
+    key: str | None = None
+    workspace: str | None = None
+    signature_header: str = "x-hub-signature-256"
+    token_header: str | None = None
+    delivery_header: str | None = None
+
+
+class Hooks:
+    """Takes deliveries. `hooks` is by name, and may be exchanged while it runs."""
+
+    def __init__(self, hooks: Mapping[str, Hook], ledger: Ledger, chats: Chats, clock: Clock, entropy: Entropy) -> None:
+        self.hooks = hooks
+        self._ledger = ledger
+        self._chats = chats
+        self._clock = clock
+        self._entropy = entropy
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def known(self, name: str, headers: Mapping[str, str], body: bytes) -> Hook | None:
+        """The hook, where the delivery shows its secret; None also where there is no such hook: who guesses names
+        learns nothing."""
+        hook = self.hooks.get(name)
+        return hook if hook is not None and proves(hook, headers, body, self._clock.now_ms()) else None
+
+    def principal(self, hook: Hook) -> Principal:
+        """As whom a hook speaks."""
+        return Principal(tenant_id=hook.tenant_id, actor=Actor(type="agent", id=f"hook:{hook.name}"), role="operator",
+                         key_id="")
+
+    async def take(self, hook: Hook, headers: Mapping[str, str], body: bytes) -> tuple[IdempotencyRecord, bool]:
+        """Give a delivery to its agent, once: the answer, and whether it is one that was given before. Raises
+        Problem."""
+        delivery = _delivery(hook, headers)
+        fingerprint = hashlib.sha256(body).hexdigest()
+        now_ms = self._clock.now_ms()
+        # Unnumbered bodies are the same within ten minutes: those of this span of ten, and the later ones of the last.
+        spans = [""] if delivery else [str(now_ms // SAME_MS), str(now_ms // SAME_MS - 1)]
+        scopes = [_scope(hook, delivery or fingerprint, span) for span in spans]
+        turn = self._turns.setdefault(f"{hook.name}/{delivery or fingerprint}", asyncio.Lock())
+        async with turn:
+            for scope in scopes:
+                before = await self._ledger.idempotency(scope)
+                if before is not None and (delivery or now_ms - before.created_ms < SAME_MS):
+                    if before.fingerprint != fingerprint:
+                        raise Problem("IdempotencyKeyReused", f"The delivery {delivery} came before with another body.")
+                    return before, True
+            return await self._tell(hook, delivery, body, scopes[0], fingerprint), False
+
+    async def _tell(self, hook: Hook, delivery: str, body: bytes, scope: str, fingerprint: str) -> IdempotencyRecord:
+        kept: list[IdempotencyRecord] = []
+
+        def writes(told: Received) -> list[Write]:
+            location = {"Location": f"/v1/commands/{told.command_id}"} if told.command_id else {}
+            kept.append(IdempotencyRecord(scope=scope, fingerprint=fingerprint, status=202, headers=location,
+                                          body=msgspec.json.encode(told), created_ms=self._clock.now_ms(),
+                                          command_id=told.command_id))
+            return [PutIdempotency(kept[-1])]
+
+        key = (canonical_key(hook.key, hook.agent_id) if hook.key is not None
+               else hook_key(hook.agent_id, uuid4(self._entropy(16))))
+        text = hook_text(hook.message, hook.name, delivery, body)
+        message = SystemMessage(key, hook.agent_id, text, "hook", hook.workspace)
+        await self._chats.system(self.principal(hook), message, writes)
+        return kept[-1]
+
+
+def _delivery(hook: Hook, headers: Mapping[str, str]) -> str:
+    """The sender's own number of a delivery, "" where it gives none. Raises Problem."""
+    named = hook.delivery_header or ("webhook-id" if hook.auth == "standard" else "")
+    number = headers.get(named.lower(), "").strip() if named else ""
+    if len(number) > DELIVERY_CHARS or not number.isprintable():
+        raise Problem("InvalidPayload", f"The header {named} has 1 to {DELIVERY_CHARS} visible characters.")
+    return number
+
+
+def _scope(hook: Hook, name: str, span: str) -> str:
+    named = msgspec.json.encode(["hook", hook.tenant_id, hook.name, name, span])
+    return hashlib.sha256(named).hexdigest()
+
+
+def proves(hook: Hook, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
+    """Whether a delivery shows the hook's secret. `headers` by lower-case name; one that came twice is not there."""
+    if hook.auth == "token":
+        bearer = headers.get("authorization", "")
+        shown = (headers.get(hook.token_header.lower(), "") if hook.token_header is not None
+                 else bearer[7:].strip() if bearer[:7].lower() == "bearer " else "")
+        return _same(shown.encode(), hook.secret)
+    if hook.auth == "standard":
+        return _standard(hook.secret, headers, body, now_ms)
+    given = headers.get(hook.signature_header.lower(), "").strip().removeprefix("sha256=")
+    return _same(_bytes(given), hmac.digest(hook.secret, body, hashlib.sha256))
+
+
+def _standard(secret: bytes, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
+    number, seconds = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not number or not seconds.isdecimal() or abs(int(seconds[:15]) * 1000 - now_ms) > STAMP_MS:
+        return False
+    wanted = signature(secret, number, seconds, body).encode()
+    return any(_same(given.encode(), wanted) for given in headers.get("webhook-signature", "").split(" "))
+
+
+def _same(given: bytes, wanted: bytes) -> bool:
+    # Hashed first, so that neither length nor content shows in the time it takes.
+    return bool(given) and hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(wanted).digest())
+
+
+def _bytes(text: str) -> bytes:
+    """Read a signature, written in hex or base64; b"" for neither."""
+    try:
+        return bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return b""

@@ -1,0 +1,230 @@
+"""Hooks: who shows the secret is heard once a delivery, who does not learns nothing (R-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from engine.test_chats import Room
+from interlock.app.hooks import cron_jobs, open_hooks
+from interlock.channels.webhook import signature
+from interlock.command.policy import Policy
+from interlock.config import ConfigError, parse
+from interlock.gateway.hooks import SAME_MS, Hook, proves
+from interlock.protocol.limits import MAX_BODY_BYTES
+from small_gateway.desk import SmallDesk
+from small_gateway.running import Gateway, running
+
+pytestmark = pytest.mark.anyio
+SECRET = b"a secret of a hook"
+BODY = b'{"pull": {"title": "Fix it"}}'
+NOW = 1_800_000_000_000
+
+
+def hook(**more: Any) -> Hook:
+    return Hook(**{"name": "github", "tenant_id": "default", "agent_id": "shell", "auth": "hmac", "secret": SECRET,
+                   "message": "Pull request: {/pull/title}", **more})
+
+
+def signed(body: bytes = BODY, secret: bytes = SECRET, **more: str) -> dict[str, str]:
+    return {"X-Hub-Signature-256": "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest(), **more}
+
+
+@asynccontextmanager
+async def knocking(policy: Policy | None = None, **fields: Any) -> AsyncIterator[tuple[Gateway, Room, SmallDesk]]:
+    """A gateway with the hook `github` before the engine's own chats."""
+    room, desk = Room(policy) if policy is not None else Room(), SmallDesk()
+    desk.ledger, desk.chats, desk.doors = room.ledger, room.engine.chats, {"github": hook(**fields)}
+    async with running(60, desk=desk) as gateway:
+        yield gateway, room, desk
+
+
+async def knock(gateway: Gateway, body: bytes = BODY, name: str = "github", **headers: str) -> Any:
+    bare = {"Authorization": ""} if "Authorization" not in headers else {}
+    return await gateway.http.post(f"/v1/hooks/{name}", content=body, headers={**bare, **headers})
+
+
+@pytest.mark.req("R-4", "I-2")
+async def test_a_delivery_becomes_a_command_of_a_session_of_its_own() -> None:
+    async with knocking() as (gateway, room, _):
+        first = await knock(gateway, **signed())
+        assert first.status_code == 202, first.text
+        told = first.json()
+        assert told["session_key"].startswith("agent:shell:hook:")
+        assert first.headers["location"] == f"/v1/commands/{told['command_id']}"
+        assert await room.prompt(told["command_id"]) == "Pull request: Fix it"
+        record = await room.ledger.command(told["command_id"])
+        assert record is not None
+        assert (record.origin, record.command.actor.id) == ("hook", "hook:github")
+        other = await knock(gateway, b"{}", **signed(b"{}"))
+        assert other.json()["session_key"] != told["session_key"]
+
+
+@pytest.mark.req("R-4")
+async def test_a_hook_with_a_key_has_one_session_and_policy_holds_it_by_default() -> None:
+    async with knocking(Policy([]), key="hook:github") as (gateway, room, _):
+        first, second = [(await knock(gateway, body, **signed(body))).json() for body in (b"1", b"2")]
+        assert first["session_key"] == second["session_key"] == "agent:shell:hook:github"
+        assert first["session_id"] == second["session_id"]
+        assert await room.state(first["command_id"]) == "pending_approval"
+
+
+@pytest.mark.req("R-4")
+async def test_the_same_body_within_ten_minutes_is_the_same_delivery() -> None:
+    async with knocking() as (gateway, room, desk):
+        room.clock.at_ms = desk.at_ms = NOW + SAME_MS // 2
+        first = await knock(gateway, **signed())
+        desk.at_ms += SAME_MS - 1  # In another span of ten minutes, and still within ten of the first.
+        again = await knock(gateway, **signed())
+        assert again.content == first.content
+        assert again.headers["idempotency-replayed"] == "true"
+        desk.at_ms += 1
+        assert (await knock(gateway, **signed())).json()["command_id"] != first.json()["command_id"]
+        at_once = await asyncio.gather(*(knock(gateway, b"x", **signed(b"x")) for _ in range(5)))
+        assert len({one.content for one in at_once}) == 1
+
+
+@pytest.mark.req("R-4")
+async def test_numbered_deliveries_count_by_their_number_for_good() -> None:
+    async with knocking(delivery_header="X-GitHub-Delivery") as (gateway, _, desk):
+        first = await knock(gateway, **signed(**{"X-GitHub-Delivery": "17"}))
+        desk.at_ms += 5 * SAME_MS
+        again = await knock(gateway, **signed(**{"X-GitHub-Delivery": "17"}))
+        other = await knock(gateway, **signed(**{"X-GitHub-Delivery": "18"}))
+        assert first.content == again.content != other.content
+        changed = await knock(gateway, b"{}", **signed(b"{}", **{"X-GitHub-Delivery": "17"}))
+        assert (changed.status_code, changed.json()["code"]) == (422, "IdempotencyKeyReused")
+        long = await knock(gateway, **signed(**{"X-GitHub-Delivery": "1" * 300}))
+        assert (long.status_code, long.json()["code"]) == (400, "InvalidPayload")
+
+
+@pytest.mark.req("R-4", "U-1")
+async def test_who_does_not_show_the_secret_is_told_the_same_whatever_is_wrong() -> None:
+    async with knocking() as (gateway, room, _):
+        refused = [await knock(gateway, **headers) for headers in (
+            {}, signed(secret=b"another"), signed(b"other body"), {"X-Hub-Signature-256": "sha256=zz"},
+            {"X-Hub-Signature-256": ""}, {"Authorization": "Bearer ilk_default_owner"})]
+        refused.append(await knock(gateway, name="nobody", **signed()))
+        assert {(one.status_code, one.json()["code"], one.json()["detail"]) for one in refused} == {
+            (401, "Unauthorized", "There is no such hook, or its secret is another.")}
+        assert await room.ledger.sessions("default", 10) == []
+        assert len(await room.audits("auth_denied")) == 1
+        for _ in range(80):
+            last = await knock(gateway)
+        assert (last.status_code, last.json()["code"]) == (429, "RateLimited")
+        assert (await knock(gateway, **signed())).status_code == 202
+
+
+@pytest.mark.req("R-4")
+async def test_what_is_no_post_or_too_much_or_cannot_begin_is_refused() -> None:
+    async with knocking() as (gateway, room, _):
+        got = await gateway.http.get("/v1/hooks/github")
+        assert (got.status_code, got.headers["allow"]) == (405, "POST")
+        large = await knock(gateway, b"x" * (MAX_BODY_BYTES + 1), **signed())
+        assert (large.status_code, large.json()["code"]) == (413, "PayloadTooLarge")
+        room.engine.presence.detach("local", room.wire, 0)
+        nobody = await knock(gateway, **signed())
+        assert (nobody.status_code, nobody.json()["code"]) == (409, "Conflict")
+        room.engine.presence.arrive(room.record, room.hello, 0).link = room.wire
+        assert (await knock(gateway, **signed())).status_code == 202  # What did not begin is not remembered.
+
+
+@pytest.mark.req("R-4")
+def test_secrets_are_shown_in_four_ways() -> None:
+    mac = hmac.digest(SECRET, BODY, hashlib.sha256)
+    for given in (mac.hex(), mac.hex().upper(), "sha256=" + mac.hex(), base64.b64encode(mac).decode()):
+        assert proves(hook(signature_header="X-Mac"), {"x-mac": given}, BODY, NOW)
+    assert not proves(hook(), {"x-hub-signature-256": mac.hex()}, BODY + b" ", NOW)
+    token = hook(auth="token")
+    assert proves(token, {"authorization": f"Bearer {SECRET.decode()}"}, BODY, NOW)
+    assert not proves(token, {"authorization": SECRET.decode()}, BODY, NOW)
+    assert not proves(token, {}, BODY, NOW)
+    own = hook(auth="token", token_header="X-Gitlab-Token")
+    assert proves(own, {"x-gitlab-token": SECRET.decode()}, BODY, NOW)
+    assert not proves(own, {"authorization": f"Bearer {SECRET.decode()}"}, BODY, NOW)
+    assert not proves(own, {"x-gitlab-token": ""}, BODY, NOW)
+    standard, seconds = hook(auth="standard"), str(NOW // 1000)
+    said = {"webhook-id": "m1", "webhook-timestamp": seconds,
+            "webhook-signature": "v1,bad " + signature(SECRET, "m1", seconds, BODY)}
+    assert proves(standard, said, BODY, NOW)
+    assert not proves(standard, said, BODY, NOW + 301_000)
+    assert not proves(standard, {**said, "webhook-id": "m2"}, BODY, NOW)
+    assert not proves(standard, {**said, "webhook-timestamp": "9" * 5000}, BODY, NOW)
+
+
+@pytest.mark.req("R-4", "G-1")
+def test_hooks_and_jobs_come_from_the_config_and_mistakes_are_said(tmp_path: Any) -> None:
+    (tmp_path / "github.secret").write_text("0123456789abcdef\n")
+    config = parse("""
+[agents.claude]
+adapter = "acp"
+
+[hooks.github]
+secret_file = "github.secret"
+delivery_header = "X-GitHub-Delivery"
+
+[hooks.deploy]
+auth = "token"
+secret_env = "DEPLOY"
+agent = "shell"
+key = "hook:deploy"
+
+[cron.report]
+schedule = "0 9 * * 1-5"
+time_zone = "Asia/Seoul"
+message = "write the report"
+""", "f")
+    hooks = open_hooks(config, tmp_path, {"DEPLOY": "fedcba9876543210"})
+    assert (hooks["github"].agent_id, hooks["github"].secret, hooks["deploy"].key) == (
+        "claude", b"0123456789abcdef", "hook:deploy")
+    job = cron_jobs(config)[0]
+    assert (job.key, job.zone_name, job.agent_id) == ("agent:claude:cron:report", "Asia/Seoul", "claude")
+    with pytest.raises(ConfigError, match=r"\[hooks.deploy\]: secret_env DEPLOY: there is no such variable"):
+        open_hooks(config, tmp_path, {})
+    (tmp_path / "github.secret").write_text("short")
+    with pytest.raises(ConfigError, match=r"\[hooks.github\]: secret_file github.secret has 5 characters"):
+        open_hooks(config, tmp_path, {"DEPLOY": "fedcba9876543210"})
+    for text, sentence in (
+        ('[cron.x]\nschedule = "0 9 * *"\nmessage = "m"\n', 'f:2: "schedule" in [cron.x]: '),
+        ('[cron.x]\nschedule = "0 9 * * *"\nmessage = "m"\ntime_zone = "Mars"\n', 'there is no time zone'),
+        ('[cron.x]\nschedule = "0 9 * * *"\n', "needs the key"),
+        ('[cron."a b"]\nschedule = "0 9 * * *"\nmessage = "m"\n', "is no id for a cron job"),
+        ('[hooks.x]\n', "secret_file"), ('[hooks.x]\nsecret_env = "A"\nmessage = "{nme}"\n', "there is no {nme}"),
+        ('[hooks.x]\nsecret_env = "A"\nkey = "a b"\n', "a session key has"),
+        ('[hooks.x]\nsecret_env = "A"\nagent = "A B"\n', "is not an agent id"),
+    ):
+        with pytest.raises(ConfigError) as told:
+            parse(text, "f")
+        assert sentence in str(told.value), told.value
+
+
+@pytest.mark.req("R-4")
+async def test_jobs_are_listed_and_told_by_hand_once_a_request() -> None:
+    config = parse('[cron.report]\nschedule = "0 9 * * *"\nmessage = "go"\nagent = "shell"\ntime_zone = "UTC"\n', "f")
+    room, desk = Room(), SmallDesk()
+    desk.ledger, desk.chats, desk.jobs = room.ledger, room.engine.chats, cron_jobs(config)
+    async with running(60, desk=desk) as gateway:
+        listed = (await gateway.http.get("/v1/cron")).json()["items"]
+        assert [(one["id"], one["session_key"], one["next_at"][11:16]) for one in listed] == [
+            ("report", "agent:shell:cron:report", "09:00")]
+        told = await gateway.post("/v1/cron/report/run", {}, key="a-key-of-a-request")
+        again = await gateway.post("/v1/cron/report/run", {}, key="a-key-of-a-request")
+        assert told.status_code == 202, told.text
+        assert told.content == again.content
+        assert await room.prompt(told.json()["command_id"]) == "go"
+        after = (await gateway.http.get("/v1/cron")).json()["items"][0]
+        assert (after["command_id"], after["next_at"]) == (told.json()["command_id"], listed[0]["next_at"])
+        assert (await gateway.post("/v1/cron/none/run", {})).status_code == 404
+        async with gateway.as_role("viewer") as viewer:
+            assert (await viewer.get("/v1/cron")).status_code == 200
+            refused = await viewer.post("/v1/cron/report/run", json={}, headers={"Idempotency-Key": "k" * 16})
+            assert refused.status_code == 403
+        async with gateway.as_role("owner", "other") as other:
+            assert (await other.get("/v1/cron")).json() == {"items": []}
