@@ -174,7 +174,7 @@ async def test_a_stranger_is_told_once_and_nothing_is_done(house: House, api: Bo
 
 
 async def test_telegram_may_ask_for_patience_and_may_fail(house: House, api: BotApi, tmp_path: Path) -> None:
-    api.refusals = [("sendmessage", 429, "Too Many Requests: retry after 0", {"retry_after": 0}),
+    api.refusals = [("sendmessage", 429, "Too Many Requests: retry after 1", {"retry_after": 1}),
                     ("sendmessage", 502, "Bad Gateway", {}), ("getupdates", 500, "Internal Server Error", {})]
     async with bridged(house, api, tmp_path / "places.json"):
         await api.write(OWNER, OWNER, "echo through")
