@@ -85,7 +85,7 @@ class Table:
 
     def __init__(
         self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000,
-        transcripts: Transcripts | None = None,
+        transcripts: Transcripts | None = None, context_owner: str = "agent",
     ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
@@ -93,6 +93,7 @@ class Table:
         self.entropy = counting_entropy()
         self.policy = policy or Policy()
         self.permission = permission
+        self.context_owner = context_owner
         self.limits = Limits(timeout_ms=timeout_ms)
         self.transcripts = transcripts
         self.seqs: dict[str, int] = {}
@@ -104,7 +105,7 @@ class Table:
                              self.transcripts, self.objects)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
-                             permission=self.permission, context_owner="agent")  # type: ignore[arg-type]
+                             permission=self.permission, context_owner=self.context_owner)  # type: ignore[arg-type]
         hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer], sessions=[],
                         roots=["/w"])
         record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",

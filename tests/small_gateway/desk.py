@@ -12,7 +12,7 @@ from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import withdraw
 from interlock.command.policy import Policy
 from interlock.command.remembering import read
-from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.bridge.compacting import Asked
 from interlock.engine.cron import CronJob
 from interlock.engine.draining import Drains
 from interlock.engine.standing import Standing

@@ -18,6 +18,7 @@ from interlock.engine.bridge import (
     archiving,
     asking_agents,
     canceling,
+    compacting,
     controlled,
     entries,
     pausing,
@@ -30,6 +31,7 @@ from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.verbs import Verb, said_in, under_policy
 from interlock.engine.chats import Chats
+from interlock.engine.compactor import Compactor, ask_to_compact
 from interlock.engine.draining import Drains
 from interlock.engine.house import house_id
 from interlock.engine.jobs import Job
@@ -106,6 +108,11 @@ class Engine:
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
             ledger, transcripts, self._writer, self.lanes, self._router)
         """What people do with transcripts (X-6); None where none are kept."""
+        self.compactor = None if transcripts is None or self._writer is None else Compactor(
+            self.lanes, transcripts, self._writer)
+        """Reads and plans for sessions whose context the gateway owns; None where no transcripts are kept."""
+        if self.compactor is not None:
+            self.lanes.watchers.append(self.compactor.watch)
         self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
@@ -139,6 +146,8 @@ class Engine:
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
         self._up = False
+        if self.compactor is not None:
+            await self.compactor.stop()
         await self.lanes.stop()
         if self._writer is not None:
             await self._writer.stop()
@@ -179,6 +188,7 @@ class Engine:
         offer = self._offer(lane.state)
         if offer is not None and lane.state.opening == "closed":
             lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
+            lane.state.context.owner = offer.context_owner
         return submitting.submit_execute(lane, principal, body, self.policy, origin)
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
@@ -251,22 +261,16 @@ class Engine:
         return await shell.call(decide)
 
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                              ) -> asking_agents.Asked:
-        """Have a session's agent compact its context (T-6)."""
+                              ) -> compacting.Asked:
+        """Have a session's conversation compacted (T-6, Z-4)."""
         await self._session(principal, session_id)
         shell = await self._shell(session_id)
+        verb = Verb("compact", principal, {"instructions": instructions} if instructions is not None else {})
 
-        def do(lane: Lane) -> asking_agents.Asked:
-            asked = asking_agents.compact(lane, principal, instructions)
-            lane.out.writes.append(PutIdempotency(remember(asked)))
-            return asked
+        def permit(lane: Lane, do: Callable[[], Any]) -> Any:
+            return self._permit(lane, verb, do)
 
-        said = {"instructions": instructions} if instructions is not None else {}
-
-        def decide(lane: Lane) -> asking_agents.Asked | Problem:
-            return self._permit(lane, Verb("compact", principal, said), lambda: do(lane))
-
-        return await shell.call(decide)
+        return await ask_to_compact(self.compactor, shell, permit, principal, instructions, remember)
 
     async def close_session(
         self, principal: Principal, session_id: str, reason: str, remember: Remember

@@ -64,7 +64,7 @@ class LaneShell:
         self.link: RunnerLink | None = None
         self.broken = False
         self._epoch = epoch
-        self._lanes = lanes
+        self._lanes = self.lanes = lanes
         self.inbox = Inbox()
         self.push = self.inbox.push
         self._timer: asyncio.TimerHandle | None = None

@@ -180,7 +180,8 @@ class Lanes:
             leaf = waiting[-1] if waiting else await self.transcripts.leaf(state.session_id, state.agent_id)
         except OSError as error:
             log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
-        return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids)
+        return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
+                           state.context.leaf)
 
     async def keep_objects(self, pieces: Iterable[bytes]) -> None:
         """Make objects durable before the commit that names them. Raises ObjectsError."""

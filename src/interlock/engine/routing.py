@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.presence import Presence, Present
 from interlock.ports.clock import Clock, Entropy
@@ -89,6 +90,7 @@ class Router:
             workspace_access=target.workspace_access or "rw",
             permission=offer.permission if offer is not None else "never",
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
+            context=ContextState(owner=offer.context_owner if offer is not None else "agent"),
         )
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:

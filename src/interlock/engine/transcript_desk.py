@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from interlock.command.redaction import SECRETS
+from interlock.engine.bridge import compacting
+from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
@@ -165,7 +167,7 @@ class TranscriptDesk:
                 _check_still(lane)
             made, parent = make(transcriber.leaf)
             if parent is not None:
-                transcriber.leaf = parent
+                transcriber.branch(parent)
             parent = transcriber.leaf
             lane.transcribe([made])
             added = Added(record.session_id, transcriber.leaf or "", parent)
@@ -191,6 +193,7 @@ class TranscriptDesk:
             session_id=session_id, tenant_id=record.tenant_id, session_key=run_key(record.agent_id, session_id),
             agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace,
             created_ms=self._lanes.clock.now_ms(), permission=source.permission, trusted_kinds=source.trusted_kinds,
+            context=ContextState(owner=source.context.owner),
         )
         header = self._header(fresh, f"{record.session_id}.jsonl")
         lines = editing.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
@@ -216,7 +219,7 @@ class TranscriptDesk:
         def decide(lane: Lane) -> Begun:
             if lane.transcriber is not None and tree.nodes:
                 lane.transcriber.rejoin(tree.nodes[-1].id, set(tree.at))
-                lane.state.transcript_leaf = lane.transcriber.leaf
+                lane.note_leaf()
             who = who_is(principal)
             lane.audit(AUDIT_ACTION, who, {**meta, "entries": len(tree.nodes)})
             lane.feed(FeedEvent(event="session", at=lane.at, id=fresh.session_id, state=lane.session_state(),
@@ -266,7 +269,7 @@ class TranscriptDesk:
         def rejoin(lane: Lane) -> None:
             if lane.transcriber is not None:
                 lane.transcriber.rejoin(after.leaf, ids)
-                lane.state.transcript_leaf = lane.transcriber.leaf
+                lane.note_leaf()
             lane.out.writes.append(PutIdempotency(remember(repaired)))
 
         shell = await self._lanes.lane(record.session_id)
@@ -299,7 +302,7 @@ class TranscriptDesk:
 def _check_still(lane: Lane) -> None:
     """Raises Problem Conflict while something goes on in the session, which would go on from what was moved."""
     check_controlled(lane)
-    if lane.active is not None or lane.state.machine.phase == "turn" or lane.state.compacting is not None:
+    if lane.active is not None or lane.state.machine.phase == "turn" or compacting.at_work(lane):
         raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
                       hint="Wait until it is idle, or cancel what runs.")
 

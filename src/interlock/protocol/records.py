@@ -74,7 +74,7 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     pause_deadline_ms: int | None = None
     cancel_cause: CancelCause | None = None
     canceled_by: str | None = None
-    origin: Literal["user", "cron", "hook"] = "user"
+    origin: Literal["user", "cron", "hook", "flush"] = "user"
     """Where it came from; what no person asked for moves no clock of the session (I-2)."""
     close_after: bool = False
     """The session's agent ends with this command, where nothing else waits for it."""

@@ -108,6 +108,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     modified_files: list[str] = []
     tokens_before: int = 0
     tokens_kept: int = 0
+    tokens_summarised: int = 0
+    """Of what the summary stands instead of, the one before included: one that is not shorter is none."""
     max_summary_tokens: int = 0
 
 
@@ -133,12 +135,14 @@ def plan(
     summarised = [at for at in range(begin.at, cut.at) if path.types[at] in CONTRIBUTING]
     entries = [path.entry(at) for at in summarised if path.types[at] == "message"]
     files = files_of(entries, begin.files)
+    gone = calibration.tokens(sum(entry_tokens(path.entry(at)) for at in summarised) + begin.summary_tokens)
     before = tokens_before if tokens_before is not None else \
         calibration.tokens(_estimate(path, begin.at)) + begin.summary_tokens
     return Plan(
         entry_ids=[path.ids[at] for at in summarised], first_kept=path.ids[cut.at],
         turn_head=[path.ids[at] for at in summarised if at >= head_at], previous_summary=begin.summary,
         read_files=files.read, modified_files=files.modified, tokens_before=before, tokens_kept=cut.tokens,
+        tokens_summarised=gone,
         max_summary_tokens=limits.summary,
     )
 

@@ -19,6 +19,8 @@ class Context(NamedTuple):
     model: tuple[str, str] | None = None
     """(provider, model)."""
     thinking_level: str = "off"
+    places: Sequence[int] = ()
+    """Where in the tree each message's entry stands."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -32,24 +34,32 @@ def context(tree: Tree, leaf: int | None = None) -> Context:
     nodes = tree.nodes
     kinds = {nodes[place].type for place in path}
     messages: list[msgspec.Raw] = []
+    places: list[int] = []
     contributing: Sequence[int] = path
     if "compaction" in kinds:
         compacted = max(at for at, place in enumerate(path) if nodes[place].type == "compaction")
         compaction = tree.entry(path[compacted])
         messages.append(_raw({"role": "compactionSummary", "summary": compaction.get("summary", ""),
                               "tokensBefore": compaction.get("tokensBefore", 0), "timestamp": _ms(compaction)}))
+        places.append(path[compacted])
         first = compaction.get("firstKeptEntryId")
         kept_from = next((at for at, place in enumerate(path[:compacted]) if nodes[place].id == first), compacted)
         contributing = [*path[kept_from:compacted], *path[compacted + 1:]]
     if kinds == {"message"}:
-        messages += [message for place in contributing if len(message := nodes[place].message)]
+        said = [place for place in contributing if len(nodes[place].message)]
+        messages += [nodes[place].message for place in said]
+        places += said
     else:
-        messages += [message for place in contributing if (message := _message(tree, place))]
+        for place in contributing:
+            message = _message(tree, place)
+            if message:
+                messages.append(message)
+                places.append(place)
     level = "off"
     if "thinking_level_change" in kinds:
         level = next(str(tree.entry(place).get("thinkingLevel")) for place in reversed(path)
                      if nodes[place].type == "thinking_level_change")
-    return Context(messages, _model(tree, path), level)
+    return Context(messages, _model(tree, path), level, places)
 
 
 def read_entries(lines: Iterable[bytes]) -> list[dict[str, Any]]:

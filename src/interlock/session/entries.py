@@ -119,7 +119,18 @@ class BranchSummary(msgspec.Struct, frozen=True):
     summary: str
 
 
-Draft = Message | Custom | Label | BranchSummary
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in a `compaction` entry: the summary of what is before the entry `first_kept_entry_id` (Z-4).
+    `details` carries readFiles and modifiedFiles, and `by`: gateway, agent or hook."""
+
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: dict[str, Any]
+    from_hook: bool = False
+
+
+Draft = Message | Custom | Label | BranchSummary | Compaction
 """An entry that has no id and no place in the tree yet."""
 
 
@@ -131,8 +142,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename=
     timestamp: str
 
 
-class MessageEntry(Entry, frozen=True, kw_only=True, tag="message"):
+class MessageEntry(Entry, frozen=True, kw_only=True, tag="message", omit_defaults=True):
     message: Message
+    origin: str | None = None
+    """`flush` marks what a memory flush said: in context, and left out of the user's view (Z-5)."""
 
 
 class CustomEntry(Entry, frozen=True, kw_only=True, tag="custom"):
@@ -148,6 +161,14 @@ class LabelEntry(Entry, frozen=True, kw_only=True, tag="label", omit_defaults=Tr
 class BranchSummaryEntry(Entry, frozen=True, kw_only=True, tag="branch_summary"):
     from_id: str
     summary: str
+
+
+class CompactionEntry(Entry, frozen=True, kw_only=True, tag="compaction", omit_defaults=True):
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: dict[str, Any]
+    from_hook: bool = False
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session", rename="camel",
@@ -182,8 +203,13 @@ def header_line(session_id: str, timestamp: str, cwd: str) -> bytes:
     return _encode(Header(version=VERSION, id=session_id, timestamp=timestamp, cwd=cwd))
 
 
-def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str) -> bytes:
-    """Give a draft its place, and write its line, without its line feed."""
+def contributes(draft: Draft) -> bool:
+    """Whether the entry changes what is put before a model (X-1)."""
+    return isinstance(draft, Message | BranchSummary | Compaction)
+
+
+def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: str, origin: str | None = None) -> bytes:
+    """Give a draft its place, and write its line, without its line feed. `origin` marks a message."""
     if isinstance(draft, Custom):
         return _encode(CustomEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                    custom_type=draft.custom_type, data=draft.data))
@@ -193,7 +219,12 @@ def entry_line(draft: Draft, entry_id: str, parent_id: str | None, timestamp: st
     if isinstance(draft, BranchSummary):
         return _encode(BranchSummaryEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp,
                                           from_id=draft.from_id, summary=draft.summary))
-    return _encode(MessageEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp, message=draft))
+    if isinstance(draft, Compaction):
+        return _encode(CompactionEntry(
+            id=entry_id, parent_id=parent_id, timestamp=timestamp, summary=draft.summary, details=draft.details,
+            first_kept_entry_id=draft.first_kept_entry_id, tokens_before=draft.tokens_before,
+            from_hook=draft.from_hook))
+    return _encode(MessageEntry(id=entry_id, parent_id=parent_id, timestamp=timestamp, message=draft, origin=origin))
 
 
 def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:

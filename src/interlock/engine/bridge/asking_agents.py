@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from interlock.engine.bridge import asking_people, compacting
 from interlock.engine.bridge.approving import restart_clock
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import open_session
@@ -36,29 +35,22 @@ def answer(lane: Lane, principal: Principal, approval_id: str, text: str | None)
     who = who_is(principal)
     moved = lane.move_approval(record, "denied" if text is None else "granted", who, decided_at=lane.at,
                                decided_by=who["id"], answer=text).approval
-    assert moved.interaction_id is not None, "a question comes from an interaction"
+    if moved.interaction_id is None:  # The gateway's own question.
+        asking_people.answered(lane, moved, text)
+        return moved
     lane.control("control.interaction.response", p.InteractionResponse(
         interaction_id=moved.interaction_id, decision="deny" if text is None else "allow", by=who["id"], answer=text))
     restart_clock(lane)
     return moved
 
 
-class Asked(NamedTuple):
-    """A compaction that was asked for: its control frame, and the session's last event by then."""
-
-    request_id: str
-    message_id: str
-    n: int
-
-
-def compact(lane: Lane, principal: Principal, instructions: str | None) -> Asked:
-    """Have the session's agent compact its context (T-6); its `session.compacted`, or `session.error`, answers. Raises
-    Problem."""
+def check_compact(lane: Lane, instructions: str | None) -> None:
+    """Raises Problem where the session's context cannot be compacted now."""
     check_controlled(lane)
     state = lane.state
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
         raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
-    if state.active is not None or state.compacting is not None or state.machine.phase in ("turn", "usage"):
+    if state.active is not None or compacting.at_work(lane) or state.machine.phase in ("turn", "usage"):
         raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
     if not state.attached or state.opening == "closing":
         raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
@@ -67,10 +59,18 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> Asked
         raise Problem("Conflict", f"session {state.session_id} holds no conversation yet; there is nothing to compact")
     if state.features.get("context_compaction") is not True:
         raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
+
+
+def compact(lane: Lane, principal: Principal, instructions: str | None) -> compacting.Asked:
+    """Have the session's agent compact its own context (T-6); its `session.compacted`, or `session.error`, answers.
+    Raises Problem."""
+    state = lane.state
+    check_compact(lane, instructions)
     if state.opening == "closed":
         open_session(lane)
     request_id = lane.new_uuid()
     frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
     state.compacting = frame.message_id
+    compacting.wait_for(lane, request_id, who_is(principal))
     lane.audit("compact", who_is(principal), {"request": request_id})
-    return Asked(request_id, frame.message_id, state.n)
+    return compacting.Asked(request_id, frame.message_id, state.n)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.engine.bridge.budgets import may_start
+from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
 from interlock.engine.bridge.entries import with_wishes
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -32,7 +33,7 @@ def dispatch_next(lane: Lane) -> None:
         return
     if state.active is not None or not state.attached:
         return
-    if state.machine.phase in ("turn", "usage") or state.compacting is not None:
+    if state.machine.phase in ("turn", "usage") or state.compacting is not None or state.context.due:
         return
     waiting = queued(lane)
     if not waiting:
@@ -40,9 +41,19 @@ def dispatch_next(lane: Lane) -> None:
     record = waiting[0]
     if not may_start(lane, record):
         return
+    if state.context.owner == "gateway" and lane.transcriber is not None and not _prepared(lane):
+        return
     if state.opening == "closed":
         open_session(lane)
     _send_prompt(lane, record)
+
+
+def _prepared(lane: Lane) -> bool:
+    """Whether the conversation is at hand that goes with the prompt; else the shell is asked to read it (B-1)."""
+    if lane.prepared is not None and lane.prepared.leaf == lane.state.context.leaf:
+        return True
+    lane.prepared, lane.wants_context = None, True
+    return False
 
 
 def open_session(lane: Lane) -> None:
@@ -60,6 +71,7 @@ def open_session(lane: Lane) -> None:
     )
     state.opening = "opening"
     state.open_message_id = frame.message_id
+    state.context.sent = None
 
 
 def _send_prompt(lane: Lane, record: CommandRecord) -> None:
@@ -72,12 +84,19 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     payload = msgspec.structs.replace(
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
         prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
+        silent=record.origin == "flush",
     )
     payload = with_wishes(lane, payload)
+    context = _context(lane, again=command.attempt > 0)
     if command.attempt == 0:
         # X-5: what was asked is in the transcript before the agent can run; sent again, it is not asked again.
         lane.transcribe([prompt_draft(payload, lane.now)])
+        lane.state.context.turn_entry = lane.state.transcript_leaf or ""
     carried_payload, transfers = carried(payload, lane.new_uuid)
+    if context is not None:
+        transfers = [*context.transfers, *transfers]
+        carried_payload = msgspec.structs.replace(carried_payload, context=context.context)
+        lane.state.context.sent = context.leaf
     send_files(lane, transfers)
     frame = lane.control("control.prompt.request", carried_payload)
     lane.state.prompt_message_id = frame.message_id
@@ -88,6 +107,15 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     for approval in [r for r in lane.approvals.values() if r.approval.command_id == command.id]:
         if approval.approval.door == "command" and approval.approval.state == "granted":
             lane.move_approval(approval, "consumed", SYSTEM)
+
+
+def _context(lane: Lane, *, again: bool) -> Travelling | None:
+    """What goes with the prompt of the conversation before it; None where the agent has its own (B-1)."""
+    prepared, lane.prepared = lane.prepared, None
+    if prepared is None or lane.state.context.owner != "gateway":
+        return None
+    said = without_prompt(prepared.said, lane.state.context.turn_entry) if again else prepared.said
+    return travelling(lane.state.context, said, lane.new_uuid)
 
 
 def replace_prompt(lane: Lane, record: CommandRecord) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.prompts import prompt_content
@@ -88,6 +89,7 @@ def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
         session_id=session_id, tenant_id=state.tenant_id, session_key=state.session_key, agent_id=state.agent_id,
         runner_id=state.runner_id, workspace=state.workspace, created_ms=now_ms, permission=state.permission,
         trusted_kinds=state.trusted_kinds, workspace_access=state.workspace_access,
+        context=ContextState(owner=state.context.owner),
         entry=entries.carried_over(state.entry),
     )
 

@@ -7,6 +7,7 @@ import hashlib
 import msgspec
 
 from interlock.command.policy import Policy
+from interlock.engine.bridge import compacting
 from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
@@ -102,9 +103,10 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
+            elif payload.error_code == Code.CONTEXT_OVERFLOW:
+                compacting.overflowed(lane, frame)
         case p.Compacted():
-            if payload.trigger == "requested":
-                lane.state.compacting = None
+            compacting.take_report(lane, frame, payload)
         case p.SessionError():
             _session_error(lane, frame, payload)
         case p.TurnEnd():
@@ -136,6 +138,7 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
         state.opening = "open"
     state.open_error = None
     state.features = payload.features
+    state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
     state.permission = "asks" if payload.features.get("permission") == "asks" else "never"
@@ -264,8 +267,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
             lane.state.open_error = lane.state.last_error
         return
     if lane.state.compacting is not None and answered == lane.state.compacting:
-        lane.state.compacting = None
-        lane.notice(Notice(code="CompactionFailed", message=payload.message))
+        compacting.failed(lane, payload.message)
         return
     if pause_refused(lane, answered, payload.error_code, payload.message):
         return
@@ -297,7 +299,11 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     lane.state.input_tokens += tokens.input_tokens
     lane.state.output_tokens += tokens.output_tokens
     lane.state.context_tokens = payload.context_window.used or lane.state.context_tokens
+    context, stop_reason = lane.state.context, lane.state.ended.stop_reason
+    context.reported = payload.context_window.used
+    context.window_told = payload.context_window.capacity or context.window_told
     finish_turn(lane)
+    compacting.after_turn(lane, stop_reason)
 
 
 def finish_turn(lane: Lane) -> None:
@@ -334,7 +340,8 @@ def finish_turn(lane: Lane) -> None:
 
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
-    state.opening, state.compacting = "closed", None
+    state.opening = "closed"
+    compacting.dropped(lane)
     state.incoming.clear()
     lane.digests.clear()
     if state.ended is not None:

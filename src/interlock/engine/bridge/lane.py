@@ -14,6 +14,8 @@ import msgspec
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
 from interlock.command.budget import Spending
+from interlock.engine.bridge.contexts import Prepared
+from interlock.engine.bridge.deadlines import next_deadline
 from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.output import TurnFold
@@ -28,7 +30,7 @@ from interlock.ports.ledger import (
     PutTranscript,
     Write,
 )
-from interlock.protocol.clock import iso, parse_iso
+from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
@@ -132,6 +134,9 @@ class Lane:
         self.spending = Spending()
         """What budgets count, as it is durable; set by the shells, which all share one."""
         self.transcriber = transcriber  # None where no transcripts are kept.
+        self.prepared: Prepared | None = None
+        """The context for the next prompt, as the shell read it; None where it was not read yet (B-1)."""
+        self.wants_context = False
         self.draining = False
         """Whether a drain keeps what waits from starting (C-5); set by the shell before each decision."""
         self._entropy = entropy
@@ -144,6 +149,7 @@ class Lane:
         self.now = now_ms
         self.wall = wall_ms
         self.at = iso(wall_ms)
+        self.wants_context = False
         self.out = Out([], [], [], [])
 
     def new_id(self, prefix: str) -> str:
@@ -234,8 +240,20 @@ class Lane:
     def transcribe(self, drafts: Iterable[Draft]) -> None:
         """Append entries to the transcript: their lines are committed with this decision, then written (X-3)."""
         if self.transcriber is not None:
-            self.out.writes.extend(map(PutTranscript, self.transcriber.lines(drafts, self.at, self._entropy)))
-            self.state.transcript_leaf = self.transcriber.leaf
+            record = self.active
+            origin = "flush" if record is not None and record.origin == "flush" else None
+            lines = self.transcriber.lines(drafts, self.at, self._entropy, origin)
+            self.out.writes.extend(map(PutTranscript, lines))
+            self.note_leaf()
+
+    def reserve_entry(self, known: str) -> str:
+        """The id that the next prompt's entry will have."""
+        return self.transcriber.reserve(self._entropy, known) if self.transcriber is not None else known
+
+    def note_leaf(self) -> None:
+        """Remember where the transcript goes on."""
+        if self.transcriber is not None:
+            self.state.transcript_leaf, self.state.context.leaf = self.transcriber.leaf, self.transcriber.context_leaf
 
     # --- commands ---
     def keep(self, record: CommandRecord) -> CommandRecord:
@@ -364,7 +382,8 @@ class Lane:
 
     def _wanted_ms(self, due_ms: int | None) -> int | None:
         """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
-        return self.state.created_ms if due_ms is None and self.state.attached and self.state.active else due_ms
+        waits = (self.state.attached and self.state.active) or self.state.context.due
+        return self.state.created_ms if due_ms is None and waits else due_ms
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""
@@ -374,7 +393,7 @@ class Lane:
         if self.state.active is not None:
             record = self.active
             return "paused" if record is not None and record.command.state == "paused" else "running"
-        if self.state.compacting is not None:
+        if self.state.compacting is not None or self.state.context.due in ("threshold", "overflow"):
             return "compacting"
         if self.state.controller and self.state.machine.phase == "turn":
             return "running"
@@ -384,16 +403,4 @@ class Lane:
 
     def deadline_ms(self) -> int | None:
         """The next instant at which time alone decides something, None where nothing waits."""
-        due: list[int] = []
-        for record in self.commands.values():
-            due += [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms,
-                                   record.pause_deadline_ms)
-                    if at is not None]
-            if record.running_since_ms is not None and record.remaining_ms is not None:
-                due.append(record.running_since_ms + record.remaining_ms)
-        for record in self.approvals.values():
-            if record.approval.state == "pending" or record.approval.verb is not None:
-                due.append(record.expires_ms)
-                if record.approval.budget is not None and record.approval.budget.resets_at is not None:
-                    due.append(parse_iso(record.approval.budget.resets_at))
-        return min(due, default=None)
+        return next_deadline(self.state, self.commands.values(), self.approvals.values())

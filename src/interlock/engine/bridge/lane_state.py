@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.command.budget import Budget
+from interlock.engine.bridge.context_state import CompactionRules, ContextState
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import WorkspaceAccess
@@ -28,6 +29,7 @@ class Limits(NamedTuple):
     """Those of the config, in its order (P-7)."""
     webhooks: tuple[tuple[str, str], ...] = ()
     """(tenant, name) of those through which approvers are asked (P-8)."""
+    compaction: CompactionRules = CompactionRules()
 
 
 class Ended(msgspec.Struct):
@@ -140,3 +142,5 @@ class LaneState(msgspec.Struct, kw_only=True):
     """What the key carries from one session to the next (I-4)."""
     wished: list[str] = []
     """The overrides that the last prompt carried."""
+    context: ContextState = msgspec.field(default_factory=ContextState)
+    """How large the conversation is, and what is done about it (section 5 of the sessions)."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from interlock.engine.bridge import compacting
 from interlock.engine.bridge.approving import void_interactions
 from interlock.engine.bridge.dispatch import start_detach_clock
 from interlock.engine.bridge.ending import end_canceled, fail
@@ -29,6 +30,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     state = lane.state
     if offer is not None and state.opening == "closed":
         state.permission, state.trusted_kinds = offer.permission, offer.trusted_kinds
+        state.context.owner = offer.context_owner
     # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
     state.control_seq = max(state.control_seq, control_seq)
     _confirm_noop(lane, control_seq)
@@ -110,7 +112,8 @@ def vouch(lane: Lane, *, vouched: bool) -> None:
 def lose_agent(lane: Lane, sentence: str) -> None:
     """The agent is gone and nothing more will be told of it: what it left open ends here (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
-    state.opening, state.ended, state.compacting = "closed", None, None
+    state.opening, state.ended = "closed", None
+    compacting.dropped(lane)
     state.machine.phase, state.machine.turn = "closed", None
     if lane.transcriber is not None:
         lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))

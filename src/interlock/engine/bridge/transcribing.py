@@ -5,36 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from interlock.protocol.records import TranscriptLine
-from interlock.session.entries import Draft, entry_line, new_entry_id
+from interlock.session.entries import Draft, UserMessage, contributes, entry_line, new_entry_id
 from interlock.session.transcript import TranscriptFold
 
 
 class Transcriber:
-    """Makes finished lines. `leaf` and `ids` count the entries in the file and those on their way there."""
+    """Makes finished lines. `leaf` and `ids` count the entries in the file and those on their way there;
+    `context_leaf` is the last entry that changed the context, and `leaf` itself where that is not known."""
 
-    def __init__(self, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str]) -> None:
+    def __init__(self, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str],
+                 context_leaf: str | None = None) -> None:
         self.fold = fold
         self.leaf = leaf
+        self.context_leaf = context_leaf if context_leaf in ids else leaf
         self._session_id = session_id
         self._ids = ids
+        self._reserved = ""
 
-    def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes]) -> list[TranscriptLine]:
-        """Give entries ids of their own, before the commit, and their place below the leaf."""
-        return [self._line(draft, at, entropy) for draft in drafts]
+    def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes], origin: str | None = None
+              ) -> list[TranscriptLine]:
+        """Give entries ids of their own, before the commit, and their place below the leaf. `origin` marks them."""
+        return [self._line(draft, at, entropy, origin) for draft in drafts]
 
     def knows(self, entry_id: str) -> bool:
         """Whether the transcript has this entry."""
         return entry_id in self._ids
 
+    def reserve(self, entropy: Callable[[int], bytes], known: str = "") -> str:
+        """The id that the next prompt's entry will have; `known` is the one that was reserved before a restart."""
+        if not self._reserved:
+            self._reserved = known if known and known not in self._ids else new_entry_id(self._ids, entropy)
+        return self._reserved
+
+    def branch(self, parent: str) -> None:
+        """Go on below another entry: the context is another one."""
+        self.leaf = self.context_leaf = parent
+
     def rejoin(self, leaf: str | None, ids: set[str]) -> None:
         """Go on in a file that was written anew (X-4)."""
         self._ids |= ids
         if self.leaf not in ids:
-            self.leaf = leaf
+            self.leaf = self.context_leaf = leaf
 
-    def _line(self, draft: Draft, at: str, entropy: Callable[[int], bytes]) -> TranscriptLine:
-        entry_id = new_entry_id(self._ids, entropy)
-        line = entry_line(draft, entry_id, self.leaf, at)
+    def _line(self, draft: Draft, at: str, entropy: Callable[[int], bytes], origin: str | None) -> TranscriptLine:
+        if self._reserved and isinstance(draft, UserMessage):
+            entry_id, self._reserved = self._reserved, ""
+        else:
+            entry_id = new_entry_id(self._ids, entropy)
+            while entry_id == self._reserved:
+                entry_id = new_entry_id(self._ids, entropy)
+        line = entry_line(draft, entry_id, self.leaf, at, origin)
         self._ids.add(entry_id)
         self.leaf = entry_id
+        if contributes(draft):
+            self.context_leaf = entry_id
         return TranscriptLine(session_id=self._session_id, entry_id=entry_id, line=line)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.bridge.compacting import Asked
 from interlock.engine.chats import Chats
 from interlock.engine.cron import Crons
 from interlock.engine.draining import Drains

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from starlette.types import ASGIApp
 
-from interlock.engine.bridge.asking_agents import Asked
+from interlock.engine.bridge.compacting import Asked
 from interlock.engine.items import Durable, Item, Shared
 from interlock.gateway.rest import cursors, streams
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer

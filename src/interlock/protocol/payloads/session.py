@@ -72,14 +72,23 @@ class History(Payload, frozen=True, kw_only=True):
     last_message_id: str
 
 
+class Covers(msgspec.Struct, frozen=True):
+    """What a summary covers of the plan that it was asked for: what is kept from, and how many entries it sums up."""
+
+    first_kept: str
+    entries: int
+
+
 class Compacted(Payload, frozen=True, kw_only=True):
-    """`session.compacted` (T-6)."""
+    """`session.compacted` (T-6); `request_id` and `covers` answer a request with a plan (Z-4)."""
 
     summary: str
     previous_token_count: int
     current_token_count: int
     preserved_elements: dict[str, Any]
     trigger: Literal["auto", "manual", "requested"]
+    request_id: str | None = None
+    covers: Covers | None = None
 
 
 class TokenUsage(Payload, frozen=True, kw_only=True):

@@ -1,0 +1,61 @@
+"""The conversation on its way to an agent whose context the gateway owns: what it lacks goes with its prompt (B-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.engine.bridge.context_state import ContextState
+from interlock.protocol.limits import MAX_PROMPT_BYTES
+from interlock.protocol.payloads import FileTransfer
+from interlock.session.transfers import File, chunks
+
+MEDIA_TYPE = "application/json"
+_encode = msgspec.json.Encoder().encode
+
+
+class Said(NamedTuple):
+    """One entry that is put before the model: its id, and its message as JSON."""
+
+    id: str
+    message: msgspec.Raw
+
+
+class Prepared(NamedTuple):
+    """The whole context as the transcript had it when `leaf` was the last entry that changed it."""
+
+    leaf: str | None
+    said: Sequence[Said]
+
+
+class Travelling(NamedTuple):
+    """What stands in a frame for a context, the files that go before the frame, and the last entry that it brings."""
+
+    context: dict[str, Any]
+    transfers: list[FileTransfer]
+    leaf: str | None
+
+
+def travelling(state: ContextState, said: Sequence[Said], new_id: Callable[[], str]) -> Travelling:
+    """What the agent lacks of a context: `{base, entries, leaf}`, or the name of a file that holds it where it is too
+    large for a frame. Raises TransferRefused for one that is larger than any file."""
+    known = next((at for at in range(len(said), 0, -1) if said[at - 1].id == state.sent), 0) if state.sent else 0
+    leaf = said[-1].id if said else None
+    context: dict[str, Any] = {
+        "base": state.sent if known else None,
+        "entries": [{"id": one.id, "message": one.message} for one in said[known:]], "leaf": leaf,
+    }
+    data = _encode(context)
+    if len(data) <= MAX_PROMPT_BYTES:
+        return Travelling(context, [], leaf)
+    parts = chunks(new_id(), File("context.json", MEDIA_TYPE, data, "context"))
+    named = {"transfer_id": parts[0].transfer_id, "media_type": MEDIA_TYPE, "sha256": parts[0].sha256}
+    return Travelling(named, parts, leaf)
+
+
+def without_prompt(said: Sequence[Said], turn_entry: str) -> Sequence[Said]:
+    """The context before a prompt's own entry, which a prompt that is sent again has in the transcript already."""
+    at = next((at for at in range(len(said) - 1, -1, -1) if said[at].id == turn_entry), len(said))
+    return said[:at]

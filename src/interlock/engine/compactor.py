@@ -1,0 +1,332 @@
+"""The shell of compaction: reads transcripts for lanes, plans, asks the hook, and lets the lane decide (Z-4, Z-6).
+
+A lane says what it needs in its state (`context.due`, `wants_context`); this is shown every decision once it is
+durable. One task a session, so that a session's needs are met in order; what it reads is checked against the lane again
+before it counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from interlock.engine.bridge import asking_agents, compacting
+from interlock.engine.bridge.context_state import Cause, Due
+from interlock.engine.bridge.contexts import Prepared, Said
+from interlock.engine.bridge.dispatch import open_session
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.orders import who_is
+from interlock.engine.lane_shell import LaneShell
+from interlock.engine.lanes import Lanes
+from interlock.engine.transcript_writer import TranscriptWriter
+from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
+from interlock.ports.ledger import LedgerError, PutIdempotency
+from interlock.ports.transcripts import Transcripts
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, Principal
+from interlock.session.compaction_plan import CompactionSettings, NothingToCompact, Path, Plan, estimated_tokens, plan
+from interlock.session.context_entries import identified
+from interlock.session.tokens import Calibration
+from interlock.session.transfers import TransferRefused
+from interlock.session.tree import Tree
+
+ROUNDS = 8
+"""So often a session's needs are looked at in one go: each answer may bring the next need."""
+RETRY_S = 2.0
+"""A transcript that could not be read is read again after this."""
+MAX_HOOK_BYTES = 4 * 1024 * 1024
+"""Messages of a conversation that a hook is sent; larger ones are left out."""
+
+log = structlog.get_logger()
+
+Permit = Callable[[Lane, Callable[[], Any]], Any]
+"""Does what policy lets through; gives the Problem that says why not, or which approval is waited for."""
+
+
+class _View(NamedTuple):
+    """What a lane needs and knows, as it was durable."""
+
+    tip: str | None
+    due: Due
+    wanted: bool
+    agent_id: str
+    settings: CompactionSettings
+    window: int
+    calibration: Calibration
+    tokens: int | None
+    instructions: str | None
+
+
+class _Read(NamedTuple):
+    """A transcript, as far as it is in context."""
+
+    path: Path
+    prepared: Prepared
+    estimated: int
+
+
+class Compactor:
+    """Meets the needs of lanes whose context the gateway owns."""
+
+    def __init__(self, lanes: Lanes, transcripts: Transcripts, writer: TranscriptWriter) -> None:
+        self._lanes = lanes
+        self._transcripts = transcripts
+        self._writer = writer
+        self.hook: CompactionHook | None = None
+        """Asked before each compaction; set by the composition (Z-6)."""
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._again: set[asyncio.TimerHandle] = set()
+
+    def watch(self, lane: Lane) -> None:
+        """See what a decision left to do. Never blocks."""
+        if lane.state.context.due or lane.wants_context:
+            self._start(lane.state.session_id)
+
+    def _start(self, session_id: str) -> None:
+        if session_id not in self._working:
+            task = asyncio.create_task(self._work(session_id), name=f"context {session_id}")
+            self._working[session_id] = task
+            task.add_done_callback(lambda _: self._working.pop(session_id, None))
+
+    async def settled(self) -> None:
+        """Return when every need that is known by now is met, or waits for somebody else."""
+        while self._working:
+            await asyncio.gather(*self._working.values(), return_exceptions=True)
+
+    async def stop(self) -> None:
+        """End what is under way; a lane that waits for it says so again after the next start."""
+        for handle in self._again:
+            handle.cancel()
+        tasks = list(self._working.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- by itself ---
+    async def _work(self, session_id: str) -> None:
+        try:
+            for _ in range(ROUNDS):
+                shell = await self._lanes.lane(session_id)
+                if shell is None or not await self._meet(shell):
+                    return
+            self._later(session_id)
+        except (LedgerError, Problem) as error:
+            # The lane is read again by whoever needs it, and says again what it needs.
+            log.warning("a context could not be looked at", session_id=session_id, error=str(error))
+            self._later(session_id)
+
+    def _later(self, session_id: str) -> None:
+        def again() -> None:
+            self._again.discard(handle)
+            shell = self._lanes.peek(session_id)
+            if shell is not None:
+                self.watch(shell.lane)
+
+        handle = asyncio.get_running_loop().call_later(RETRY_S, again)
+        self._again.add(handle)
+
+    async def _meet(self, shell: LaneShell) -> bool:
+        """Do what the session needs now; False where it needs nothing more."""
+        view: _View = await shell.call(_view)
+        view = view._replace(wanted=shell.lane.wants_context)
+        if not view.due and not view.wanted:
+            return False
+        session_id = shell.lane.state.session_id
+        try:
+            read = await self._read(session_id, view)
+        except (OSError, ValueError) as error:
+            sentence = f"its transcript cannot be read: {error}"
+            log.error("a context cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
+            await shell.call(lambda lane: compacting.nothing_to_do(lane, sentence))
+            self._later(session_id)
+            return False
+        if view.due == "look":
+            seen = compacting.Seen(view.tip, read.estimated)
+            await shell.call(lambda lane: compacting.looked(lane, seen))
+        elif view.due:
+            cause: Cause = "overflow" if view.due == "overflow" else "threshold"
+            await self._compact(shell, view, read, cause)
+        else:
+            await shell.call(lambda lane: _hand(lane, read.prepared))
+        return True
+
+    async def _compact(self, shell: LaneShell, view: _View, read: _Read, cause: Cause) -> None:
+        system = {"id": "gateway", "role": "system"}
+        keep = min(read.estimated // 2, view.window // 4) if cause == "overflow" else None
+        try:
+            made = await self._plan(view, read, keep)
+            answer = await self._ask_hook(shell.lane, view, read, made, cause)
+            if isinstance(answer, Cancel):
+                raise NothingToCompact(f"a hook canceled it: {answer.reason}")
+        except NothingToCompact as nothing:
+            sentence = str(nothing)
+            await shell.call(lambda lane: compacting.nothing_to_do(lane, sentence))
+            return
+        request = compacting.Request(made, view.tip, cause, system, view.instructions)
+
+        def decide(lane: Lane) -> None:
+            if lane.state.context.due != view.due:
+                return
+            try:
+                if isinstance(answer, Supply) and cause != "overflow":
+                    compacting.supplied(lane, request, answer.summary)
+                else:  # In mid-turn the agent waits for it, whoever wrote the summary.
+                    summary = answer.summary if isinstance(answer, Supply) else None
+                    compacting.request(lane, request, read.prepared, summary)
+            except compacting.Moved:
+                return  # It is planned again, since it is still due.
+            except TransferRefused as refused:
+                compacting.nothing_to_do(lane, str(refused))
+
+        await shell.call(decide)
+
+    # --- asked for ---
+    async def compact(
+        self, principal: Principal, shell: LaneShell, instructions: str | None, permit: Permit,
+        then: Callable[[Lane, compacting.Asked], None],
+    ) -> compacting.Asked:
+        """Compact a conversation that a person asked for, now. `permit` asks policy, once there is something to do;
+        `then` adds to the decision. Raises Problem."""
+        permitted = False
+        for _ in range(ROUNDS):
+            await shell.call(lambda lane: asking_agents.check_compact(lane, instructions))
+            view: _View = await shell.call(_view)
+            try:
+                read = await self._read(shell.lane.state.session_id, view)
+            except (OSError, ValueError) as error:
+                raise Problem("Unavailable", f"the transcript cannot be read: {error}") from None
+            try:
+                made = await self._plan(view, read, None)
+            except NothingToCompact as nothing:
+                raise Problem("Conflict", f"there is nothing to compact: {nothing}") from None
+            if not permitted:
+                permitted = await shell.call(lambda lane: permit(lane, lambda: True))
+            answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
+            if isinstance(answer, Cancel):
+                raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
+            request = compacting.Request(made, view.tip, "manual", who_is(principal), instructions)
+            try:
+                return await shell.call(_decide(request, answer, read, instructions, then))
+            except compacting.Moved:
+                continue
+        raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
+
+    # --- reading and planning ---
+    async def _read(self, session_id: str, view: _View) -> _Read:
+        await self._writer.settle(session_id)
+        tree = await self._transcripts.tree(session_id, view.agent_id)
+        return await asyncio.to_thread(_understood, tree, view.tip)
+
+    async def _plan(self, view: _View, read: _Read, keep: int | None) -> Plan:
+        return await asyncio.to_thread(
+            plan, read.path, view.settings, view.window, calibration=view.calibration,
+            tokens_before=view.calibration.context(read.estimated), keep_tokens=keep)
+
+    async def _ask_hook(self, lane: Lane, view: _View, read: _Read, made: Plan, cause: Cause) -> Cancel | Supply | None:
+        if self.hook is None:
+            return None
+        state = lane.state
+        messages = await asyncio.to_thread(_messages, read.path, made)
+        return await self.hook.before_compact(BeforeCompact(
+            session_id=state.session_id, session_key=state.session_key, tenant_id=state.tenant_id,
+            agent_id=state.agent_id, cause=cause, instructions=view.instructions, first_kept=made.first_kept,
+            entries=len(made.entry_ids), tokens_before=made.tokens_before, tokens_kept=made.tokens_kept,
+            max_summary_tokens=made.max_summary_tokens, previous_summary=made.previous_summary,
+            read_files=made.read_files, modified_files=made.modified_files, messages=messages))
+
+
+def _view(lane: Lane) -> _View:
+    context = lane.state.context
+    return _View(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
+                 compacting.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
+
+
+def _hand(lane: Lane, prepared: Prepared) -> None:
+    """Give the lane what goes with its next prompt; one that is out of date is asked for again."""
+    if prepared.leaf == lane.state.context.leaf:
+        lane.prepared = prepared
+
+
+def _understood(tree: Tree, tip: str | None) -> _Read:
+    said = [Said(one.id, one.message) for one in identified(tree)]
+    path = Path.of_tree(tree)
+    return _Read(path, Prepared(tip, said), estimated_tokens(path))
+
+
+def _messages(path: Path, made: Plan) -> list[dict[str, Any]] | None:
+    wanted = set(made.entry_ids)
+    entries = [path.entry(at) for at, entry_id in enumerate(path.ids) if entry_id in wanted]
+    messages = [_plain(entry) for entry in entries]
+    return messages if len(msgspec.json.encode(messages)) <= MAX_HOOK_BYTES else None
+
+
+def _plain(entry: Any) -> dict[str, Any]:
+    message = entry.get("message")
+    if isinstance(message, dict):
+        return {"entry_id": entry.get("id"), **message}
+    kept = {name: entry[name] for name in ("content", "summary", "customType") if name in entry}
+    return {"entry_id": entry.get("id"), "role": entry.get("type"), **kept}
+
+
+def _decide(
+    request: compacting.Request, answer: Supply | None, read: _Read, instructions: str | None,
+    then: Callable[[Lane, compacting.Asked], None],
+) -> Callable[[Lane], compacting.Asked]:
+    def decide(lane: Lane) -> compacting.Asked:
+        asking_agents.check_compact(lane, instructions)
+        if request.tip != lane.state.context.leaf:
+            raise compacting.Moved
+        if isinstance(answer, Supply):
+            asked = compacting.supplied(lane, request, answer.summary)
+        else:
+            if lane.state.opening == "closed":
+                open_session(lane)
+            try:
+                asked = compacting.request(lane, request, read.prepared)
+            except TransferRefused as refused:
+                raise Problem("Conflict", f"the conversation cannot be sent to its agent: {refused}") from None
+        then(lane, asked)
+        return asked
+
+    return decide
+
+
+async def ask_to_compact(
+    compactor: Compactor | None, shell: LaneShell, permit: Permit, principal: Principal, instructions: str | None,
+    remember: Callable[[compacting.Asked], IdempotencyRecord],
+) -> compacting.Asked:
+    """Compact because somebody asked for it, whoever owns the context. Returns when the request is durable and seen in
+    the session, or its summary is appended (V-2). Raises Problem."""
+
+    def then(lane: Lane, asked: compacting.Asked) -> None:
+        lane.out.writes.append(PutIdempotency(remember(asked)))
+
+    def do(lane: Lane) -> compacting.Asked:
+        asked = asking_agents.compact(lane, principal, instructions)
+        then(lane, asked)
+        return asked
+
+    def decide(lane: Lane) -> compacting.Asked | Problem | None:
+        if compacting.owns(lane.state) and compactor is not None:
+            return None
+        return permit(lane, lambda: do(lane))
+
+    asked: compacting.Asked | None = await shell.call(decide)
+    if asked is None:
+        assert compactor is not None
+        asked = await compactor.compact(principal, shell, instructions, permit, then)
+    await _check_effect(shell, asked)
+    return asked
+
+
+async def _check_effect(shell: LaneShell, asked: compacting.Asked) -> None:
+    """Look for the request where viewers will read it, before it is said to be there (V-2). Raises Problem."""
+    state = shell.lane.state
+    events = await shell.lanes.ledger.events(session_stream(state.session_id), asked.n - 1, 1)
+    if not any(asked.message_id.encode() in event.body for event in events) and asked.message_id:
+        raise Problem("Unavailable", f"the compaction of session {state.session_id} cannot be seen yet")

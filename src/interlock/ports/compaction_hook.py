@@ -1,0 +1,46 @@
+"""Who is asked before a conversation is compacted (Z-6): may cancel it, or supply the summary."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+
+class BeforeCompact(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook is told. Sizes in tokens; `messages` is what would be summarised, oldest first, and None where that
+    is larger than a hook is sent."""
+
+    session_id: str
+    session_key: str
+    tenant_id: str
+    agent_id: str
+    cause: str
+    instructions: str | None
+    first_kept: str
+    entries: int
+    tokens_before: int
+    tokens_kept: int
+    max_summary_tokens: int
+    previous_summary: str | None
+    read_files: list[str]
+    modified_files: list[str]
+    messages: list[dict[str, Any]] | None
+
+
+class Cancel(NamedTuple):
+    """The conversation stays as it is; the reason is one sentence without its full stop."""
+
+    reason: str
+
+
+class Supply(NamedTuple):
+    """The summary, in the agent's place."""
+
+    summary: str
+
+
+class CompactionHook(Protocol):
+    """Guarantees: an answer within its own time limit; it never raises. None goes on as if there were no hook."""
+
+    async def before_compact(self, about: BeforeCompact) -> Cancel | Supply | None: ...
