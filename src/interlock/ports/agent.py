@@ -211,6 +211,15 @@ class Scribe(Protocol):
         """`agent.error` with severity warning."""
         ...
 
+    async def overflow(self, message: str) -> SessionCompact:
+        """Tell that the context is too long for the model, and wait for what to summarise (Z-2). Raises
+        CompactionFailed. Whoever is given a plan answers it with `compacted`, and goes on with its turn."""
+        ...
+
+    async def compacted(self, made: Compacted | CompactionFailed) -> None:
+        """Answer the plan: with the summary, or with why there is none."""
+        ...
+
 
 class Settings(NamedTuple):
     """How one prompt is to be worked on; None (or nothing) is "as the session is set"."""

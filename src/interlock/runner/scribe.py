@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import Answer, GivenFile, Question, TurnUsage
+from interlock.ports.agent import Answer, CompactionFailed, GivenFile, Question, TurnUsage
 from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -18,6 +18,7 @@ from interlock.runner.asking import Interactions, once
 from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
 from interlock.runner.endings import running_usage
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.overflowing import Overflow
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
 from interlock.session.transfers import File, chunks
@@ -39,7 +40,9 @@ class _Delegation(msgspec.Struct):
 class TurnScribe:
     """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
 
-    def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions) -> None:
+    def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions,
+                 overflow: Overflow | None = None) -> None:
+        self._overflow = overflow or Overflow(journal, turn.turn_id)
         self._journal = journal
         self._turn = turn
         self._interactions = interactions
@@ -240,6 +243,14 @@ class TurnScribe:
         """`agent.error` with severity warning."""
         if not self._finished:
             await self._journal.write(self._journal.agent_error("warning", code, message, self._turn.turn_id))
+
+    async def overflow(self, message: str) -> p.SessionCompact:
+        """Tell that the context is too long, and wait for the gateway's plan (Z-2)."""
+        return await self._overflow.tell(message)
+
+    async def compacted(self, made: p.Compacted | CompactionFailed) -> None:
+        """Answer the plan."""
+        await self._overflow.report(made)
 
     async def void(self, reason: str) -> None:
         """Give up every question that waits; the turn goes on to its end."""

@@ -25,13 +25,12 @@ from interlock.runner import endings, pausing
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
-from interlock.runner.settling import settings_of, settle
-from interlock.runner.starting import OpenRefused, capabilities, check_access, not_resumed, prepare
+from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_prompt
+from interlock.runner.starting import OpenRefused, back_to_mode, capabilities, check_access, not_resumed, prepare
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
-from interlock.runner.uploads import ContentRefused, Uploads
-from interlock.session.transfers import content_of
+from interlock.runner.uploads import Uploads
 
 NOTHING = p.Features(adapter_type="process")
 """What an agent offers that does not run."""
@@ -119,6 +118,8 @@ class RunnerSession:
                 await self._compact(frame, payload, self._agent)
             case p.ModeSwitch() if self._features.plan_mode and isinstance(self._agent, SwitchesMode):
                 await self._switch_mode(frame, payload.mode, self._agent)
+            case p.SessionError() if self._turn is not None:
+                self._turn.overflow.refused(frame, payload)
             case p.SessionError() | p.Capabilities() | p.Usage():
                 pass
             case _:
@@ -136,8 +137,7 @@ class RunnerSession:
 
     async def _refuse(self, frame: Frame, code: Code, sentence: str, *, fatal: bool = False) -> None:
         self._handled(frame)
-        if isinstance(frame.payload, p.PromptRequest):
-            self._uploads.forget(content_of(frame.payload))
+        self._uploads.discard(files_of(frame.payload))
         await self.journal.write(self.journal.session_error(code, sentence, fatal, frame.message_id))
         await self._uploads.sweep()
 
@@ -182,20 +182,11 @@ class RunnerSession:
         started = starting.result()
         try:
             check_access(opening, started)
-            await self._back_to_mode(agent, started)
+            await back_to_mode(agent, started, self.state.mode)
         except OpenRefused:
             await agent.close()
             raise
         return started
-
-    async def _back_to_mode(self, agent: Agent, started: Started) -> None:
-        mode = self.state.mode
-        if mode is None or not started.features.plan_mode or not isinstance(agent, SwitchesMode):
-            return
-        try:
-            await agent.switch_mode(mode)
-        except SettingRefused as refused:
-            raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
 
     async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         self._handled(frame)
@@ -211,15 +202,12 @@ class RunnerSession:
         if agent is None or started is None:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
-        settings = settings_of(payload)
         try:
-            content = await self._uploads.whole(content_of(payload), started.features)
-            await settle(agent, started.features, settings)
-        except (ContentRefused, SettingRefused) as refused:
-            code = Code.UNSUPPORTED_CAPABILITY if isinstance(refused, SettingRefused) else refused.code
-            await self._refuse(frame, code, str(refused))
+            content, settings = await take_prompt(self._uploads, agent, started.features, payload)
+        except PromptRefused as refused:
+            await self._refuse(frame, refused.code, str(refused))
             return
-        self._uploads.forget(content_of(payload))
+        self._uploads.discard(files_of(payload))
         self._rest(cancel=True)
         prompt = Prompt(payload.prompt_id, self.journal.new_uuid(), content, payload.timeout_ms, settings=settings)
         turn, told = self._begin_turn(agent, prompt, payload.mode or self.state.mode)
@@ -276,8 +264,17 @@ class RunnerSession:
             self._rest()
 
     async def _compact(self, frame: Frame, request: p.SessionCompact, agent: Compacts) -> None:
+        try:
+            request = await take_plan(self._uploads, request)
+        except PromptRefused as refused:
+            await self._refuse(frame, refused.code, str(refused))
+            return
+        if self._turn is not None and self._turn.overflow.take(frame, request):
+            self._uploads.discard(files_of(frame.payload))
+            return
         if await self._refused_as_busy(frame):
             return
+        self._uploads.discard(files_of(frame.payload))
         self._rest(cancel=True)
         self._working = asyncio.create_task(compact(agent, self.journal, frame, request), name="compaction")
         self._working.add_done_callback(self._compacted)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Started
+from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -84,6 +84,16 @@ def check_access(opening: Opening, started: Started) -> None:
     if opening.workspace_access == "ro" and not started.features.read_only:
         raise OpenRefused(Code.WORKSPACE_REFUSED, "The agent cannot be held to reading (read_only): it does not ask "
                           "before its tools, or does not offer it; open it with rw.")
+
+
+async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None:
+    """Put the agent into the mode that the session was in. Raises OpenRefused."""
+    if mode is None or not started.features.plan_mode or not isinstance(agent, SwitchesMode):
+        return
+    try:
+        await agent.switch_mode(mode)
+    except SettingRefused as refused:
+        raise OpenRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
 
 
 def not_resumed(journal: Journal, opening: Opening, started: Started) -> list[Frame]:

@@ -13,6 +13,7 @@ from interlock.protocol.payloads import AgentState
 from interlock.runner import endings
 from interlock.runner.asking import Interactions
 from interlock.runner.journal import Journal
+from interlock.runner.overflowing import Overflow
 from interlock.runner.scribe import TurnScribe, merge_usage
 from interlock.runner.state import TurnState
 from interlock.runner.surroundings import Graces
@@ -36,7 +37,8 @@ class Turn:
         self._interactions = interactions
         self._graces = graces
         self._single_process = single_process
-        self._scribe = TurnScribe(journal, turn, interactions)
+        self.overflow = Overflow(journal, turn.turn_id)
+        self._scribe = TurnScribe(journal, turn, interactions, self.overflow)
         self._cancelled = asyncio.Event()
         self._reason = ""
         self._timed_out = False

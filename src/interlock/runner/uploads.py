@@ -18,7 +18,7 @@ from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
 from interlock.protocol.limits import HELD_UPLOADS_BYTES, MAX_CONTENT_PARTS
 from interlock.protocol.payloads import Features, FileTransfer
 from interlock.runner.state import SessionState, Upload
-from interlock.session.transfers import TransferRefused, check_same, named, place_of, restored
+from interlock.session.transfers import TransferRefused, check_same, place_of, restored
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
 """What an agent must offer for a block of this type."""
@@ -114,6 +114,13 @@ class Uploads:
         self._known.add(str(frame.metadata.get("object", "")))
         return take_chunk(self._state, frame)
 
+    async def one(self, block: dict[str, Any]) -> dict[str, Any]:
+        """A single block with its file in its place. Raises ContentRefused."""
+        try:
+            return await self._restored(block)
+        except TransferRefused as refused:
+            raise ContentRefused(Code.INVALID_FRAME, str(refused)) from None
+
     async def whole(self, content: list[dict[str, Any]], features: Features) -> list[dict[str, Any]]:
         """The content with every file in its place. Raises ContentRefused, naming what is wrong."""
         feature = lacking(content, features)
@@ -146,12 +153,8 @@ class Uploads:
         chunk: FileTransfer = decode(raw, Direction.M).payload
         return chunk
 
-    def forget(self, content: list[dict[str, Any]]) -> None:
-        """The prompt of this content has begun or was refused."""
-        self.discard(named(content))
-
     def discard(self, transfer_ids: object) -> None:
-        """Their prompt will never come."""
+        """What names them has begun, was refused, or will never come."""
         self._known |= held_by(self._state)
         forget(self._state, transfer_ids)
 

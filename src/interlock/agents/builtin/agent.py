@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.builtin.choice import NoModel, choose
 from interlock.ports.agent import (
     AgentStartFailed,
+    CompactionFailed,
     Exit,
     Opening,
     Prompt,
@@ -18,14 +19,14 @@ from interlock.ports.agent import (
     TurnOutcome,
 )
 from interlock.ports.process import Spawn
-from interlock.protocol.payloads import Features
+from interlock.protocol.payloads import Compacted, Features, SessionCompact
 
 if TYPE_CHECKING:
     from interlock.agents.builtin import conversation as late
 
 MISSING = "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'."
 FEATURES = Features(
-    adapter_type="sdk", permission="asks", context_owner="gateway", plan_mode=True,
+    adapter_type="sdk", permission="asks", context_owner="gateway", context_compaction=True, plan_mode=True,
     pause="boundary", resume_session=True, images=True, thinking=True, model_switch=True, prompt_options=True,
     system_append=True, updated_input=True, read_only=True,
 )
@@ -67,6 +68,12 @@ class BuiltinAgent:
     async def settle(self, settings: Settings) -> None:
         """The context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
         await asyncio.to_thread(self._opened().settle, settings)
+
+    async def compact(self, request: SessionCompact) -> Compacted:
+        """Sum up what the plan names (T-6, Z-4). Raises CompactionFailed."""
+        if self._conversation is None:
+            raise CompactionFailed("The session is not open.")
+        return await self._conversation.compact(request)
 
     async def pause(self) -> None:
         """Nothing: it stops at its next question, which the runner keeps back (C-6)."""

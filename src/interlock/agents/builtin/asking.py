@@ -75,6 +75,7 @@ class Wanted(NamedTuple):
     instructions: str
     tools: Sequence[Tool] = ()
     thinking: ThinkingLevel | None = None
+    max_tokens: int | None = None
 
 
 class _Heard:
@@ -118,7 +119,7 @@ async def _once(model: Model, wanted: Wanted, heard: _Heard, patience: Patience)
     messages = list(wanted.messages)
     if messages and messages[-1].kind == "request":
         messages[-1].instructions = wanted.instructions
-    settings = settings_of(wanted.thinking, patience.first_event_s, patience.idle_s)
+    settings = settings_of(wanted.thinking, wanted.max_tokens, patience.first_event_s, patience.idle_s)
     async with model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters,
                                     instrument=False) as stream:
         async with aclosing(_pieces(stream, patience)) as pieces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from pydantic_ai.models import Model
@@ -17,10 +17,12 @@ from interlock.agents.builtin.figures import Figures
 from interlock.agents.builtin.messages import user_message
 from interlock.agents.builtin.models import make_model, thinking_of, window_of
 from interlock.agents.builtin.shell import Shell
+from interlock.agents.builtin.summing_up import Asker, SummedUp, check_goes_on, sum_up
 from interlock.agents.builtin.tools import Workshop, offered
 from interlock.agents.builtin.turn import AgentTurn, Setting
 from interlock.agents.builtin.words import system
 from interlock.ports.agent import (
+    CompactionFailed,
     ContextMissing,
     Opening,
     Prompt,
@@ -30,6 +32,9 @@ from interlock.ports.agent import (
     TurnOutcome,
 )
 from interlock.ports.process import Spawn
+from interlock.protocol.payloads import Compacted, SessionCompact
+from interlock.session.hygiene import cleaned
+from interlock.session.pruning import pruned
 
 CONNECT_S = 15.0
 MODES = ("default", "act", "plan")
@@ -110,7 +115,8 @@ class Conversation:
             model, choice, system(self._opening.workspace, access, mode, prompt.settings.system_append),
             offered(access, mode), thinking, self._patience,
         )
-        figures = Figures(window_of(model, self._opening.spec.context_window))
+        figures = Figures(self._window(choice))
+        self._workshop.only_adds = prompt.settings.silent
         turn = AgentTurn(scribe, setting, self._workshop, figures, [*self._cache.messages, *self._unsent],
                          user_message(prompt.content, 0), lambda: str(uuid.uuid4()))
         try:
@@ -120,11 +126,47 @@ class Conversation:
         finally:
             self._unsent += turn.live
 
+    # --- what a model is sent (Z-7), and what takes its place where that is too much (Z-2, Z-4) ---
     def _fitting(self, messages: list[Message]) -> list[Message]:
-        return messages
+        choice = self._wanted[0]
+        window = self._window(choice)
+        short = pruned(messages, window) if window is not None else messages
+        return cleaned(short, choice.provider)
+
+    def _window(self, choice: Choice) -> int | None:
+        return window_of(self._model(choice), self._opening.spec.context_window)
+
+    async def compact(self, request: SessionCompact) -> Compacted:
+        """Sum up what a plan names (T-6). Raises CompactionFailed."""
+        choice = self._wanted[0]
+        return (await self._summed_up(request, choice)).report
+
+    async def _summed_up(self, request: SessionCompact, choice: Choice) -> SummedUp:
+        context = (request.plan or {}).get("context")
+        if isinstance(context, dict):
+            try:
+                self._take(cast("dict[str, Any]", context))
+            except ContextMissing as missing:
+                raise CompactionFailed(str(missing)) from None
+        asker = Asker(self._model(choice), choice, self._patience, self._window(choice))
+        return await sum_up(asker, request, self._cache)
 
     async def _overflowing(self, turn: AgentTurn, why: str) -> bool:
-        return False
+        """The provider refused the context: have the gateway plan, sum up, and go on with that. False where there is
+        no way. The turn's own words are in the plan's context by then: no tool is repeated."""
+        try:
+            request = await turn.scribe.overflow(why)
+        except CompactionFailed:
+            return False
+        try:
+            made = await self._summed_up(request, turn.setting.choice)
+            check_goes_on(made.entries, turn.live)
+        except CompactionFailed as failed:
+            await turn.scribe.compacted(failed)
+            return False
+        await turn.scribe.compacted(made.report)
+        turn.said, turn.live = [entry.message for entry in made.entries], []
+        return True
 
     def cancel(self) -> None:
         """Break the running prompt off."""

@@ -60,15 +60,16 @@ def text_of(workspace: Path, path: str) -> str:
         raise ToolFailed(f"{path} is not UTF-8 text ({len(data)} bytes).") from None
 
 
-def write(workspace: Path, path: str, content: str) -> str:
-    """Make a file, or put other content into one; returns what to say. Raises ToolFailed."""
+def write(workspace: Path, path: str, content: str, *, append: bool = False) -> str:
+    """Make a file, put other content into one, or add to its end; returns what to say. Raises ToolFailed."""
     place = resolved(workspace, path)
     if place == workspace.resolve():
         raise ToolFailed("The workspace itself is no file.")
     there = place.exists()
-    _put(workspace, place, content)
+    _put(workspace, place, content, append=append)
     lines = content.count("\n") + (0 if content.endswith("\n") or not content else 1)
-    return f"{shown(workspace, place)}: {'changed' if there else 'written'}, {lines} lines"
+    did = "written" if not there else "added to" if append else "changed"
+    return f"{shown(workspace, place)}: {did}, {lines} lines"
 
 
 def edit(workspace: Path, path: str, old_text: str, new_text: str, every: bool = False) -> str:
@@ -89,13 +90,14 @@ def edit(workspace: Path, path: str, old_text: str, new_text: str, every: bool =
     return f"{shown(workspace, place)}: {found} {'place' if found == 1 else 'places'} changed"
 
 
-def _put(workspace: Path, place: Path, content: str) -> None:
-    with opened(workspace, place, os.O_WRONLY | os.O_CREAT) as file:
+def _put(workspace: Path, place: Path, content: str, *, append: bool = False) -> None:
+    with opened(workspace, place, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0)) as file:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise ToolFailed(f"{shown(workspace, place)} is no regular file.")
         data = content.encode("utf-8", "replace")
         try:
-            os.ftruncate(file, 0)
+            if not append:
+                os.ftruncate(file, 0)
             while data:
                 data = data[os.write(file, data) :]
         except OSError as error:

@@ -23,14 +23,13 @@ from pydantic_ai.messages import (
 
 from interlock.agents.builtin.cache import Message
 
-COMPACTED = "The conversation before this point was summarised:\n\n<summary>\n{}\n</summary>"
-BRANCHED = "The conversation came back from a branch, of which this is a summary:\n\n<summary>\n{}\n</summary>"
 NO_RESULT = "(nothing was kept of its result)"
 
 
 def to_model(messages: Iterable[Message], live: Mapping[str, ModelResponse]) -> list[ModelMessage]:
-    """Messages as a model is sent them. `live` holds the answers of this turn as the model gave them, each under the id
-    of its first call: what a provider wants back to the letter, such as signed thinking, is in there alone."""
+    """Messages as a model is sent them; they are clean already (`session.hygiene`). `live` holds the answers of this
+    turn as the model gave them, each under the id of its first call: what a provider wants back to the letter, such
+    as signed thinking, is in there alone."""
     found: list[ModelMessage] = []
     for message in messages:
         match message.get("role"):
@@ -80,19 +79,7 @@ def _tool_return(message: Message) -> ToolReturnPart:
 
 
 def _user(message: Message) -> UserPromptPart | None:
-    match message.get("role"):
-        case "user" | "custom":
-            content = _contents(message.get("content"))
-        case "compactionSummary":
-            content = COMPACTED.format(message.get("summary", ""))
-        case "branchSummary":
-            content = BRANCHED.format(message.get("summary", ""))
-        case "bashExecution":
-            if message.get("excludeFromContext"):
-                return None
-            content = f"I ran `{message.get('command')}`:\n\n{message.get('output') or '(no output)'}"
-        case _:
-            return None
+    content = _contents(message.get("content")) if message.get("role") == "user" else None
     return UserPromptPart(content) if content else None
 
 

@@ -32,6 +32,7 @@ class Read(Arguments, frozen=True):
 class Write(Arguments, frozen=True):
     path: str
     content: str
+    append: bool = False
 
 
 class Edit(Arguments, frozen=True):
@@ -95,7 +96,8 @@ TOOLS: tuple[Tool, ...] = (
                  ignore_case=("boolean", "Whether case counts not."))),
     Tool("write", "edit", Write, "Write a whole text file, new or in the place of the one that is there; directories "
          "are made where they are missing.",
-         _schema(("path", "content"), path=_PATH, content=("string", "All of the file."))),
+         _schema(("path", "content"), path=_PATH, content=("string", "All of the file, or what is added."),
+                 append=("boolean", "Add to the end of the file instead."))),
     Tool("edit", "edit", Edit, "Change a part of a text file: `old_text` must stand in it exactly, and once.",
          _schema(("path", "old_text", "new_text"), path=_PATH, old_text=("string", "What stands there, to the letter."),
                  new_text=("string", "What is to stand there."), all=("boolean", "Change every place that fits."))),
@@ -168,6 +170,8 @@ class Workshop:
     def __init__(self, workspace: str, shell: Shell) -> None:
         self._workspace = Path(workspace)
         self._shell = shell
+        self.only_adds = False
+        """A silent turn writes down what must last: nothing that was written before it is lost by that (Z-5)."""
 
     def check(self, call: Call) -> None:
         """Look whether it can be done at all, before a person is asked. Raises ToolFailed."""
@@ -183,8 +187,9 @@ class Workshop:
         match call.arguments:
             case Read(path, offset, limit):
                 return Result(await _aside(lambda: files.read(here, path, offset, limit)), output_type="file_content")
-            case Write(path, content):
-                return Result(await _aside(lambda: files.write(here, path, content)))
+            case Write(path, content, append):
+                add = append or self.only_adds
+                return Result(await _aside(lambda: files.write(here, path, content, append=add)))
             case Edit(path, old, new, every):
                 return Result(await _aside(lambda: files.edit(here, path, old, new, every)))
             case List(path, depth):

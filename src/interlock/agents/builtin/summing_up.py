@@ -1,0 +1,218 @@
+"""A summary of what was said, for those who go on without it: the agent's part of a compaction (Z-3, Z-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models import Model
+
+from interlock.agents.builtin.asking import DEAF, Patience, RequestFailed, Wanted, ask
+from interlock.agents.builtin.cache import Cache, Entry, Message
+from interlock.agents.builtin.choice import Choice
+from interlock.agents.builtin.messages import parts_of, text_of
+from interlock.ports.agent import CompactionFailed
+from interlock.protocol.payloads import Compacted, Covers, SessionCompact
+from interlock.session.compaction_plan import Plan
+from interlock.session.tokens import text_tokens
+
+TIMEOUT_S = 300.0
+"""All of a compaction; the gateway waits a little longer."""
+MAX_RESULT_CHARS = 2_000
+"""What a summary is made from of one tool's result."""
+MAX_ARGUMENT_CHARS = 1_000
+ROOM_SHARE = 0.6
+"""Of the window: what of a conversation is summed up in one request. More is taken in several, each carrying on the
+summary before."""
+LEAST_SUMMARY = 1_024
+UNKNOWN_WINDOW = 128_000
+
+SYSTEM = """\
+You sum up conversations between a person and a coding agent, so that another agent can go on with the work. Answer \
+with the summary alone: do not go on with the conversation, and do not answer what is asked in it."""
+TASK = """\
+Create a detailed summary of the conversation above, in this form:
+
+## Goal
+What the person wants, with every wish and limit that was named.
+## Done
+What was done, with the files, names, commands and results that matter.
+## Decided
+Decisions and why.
+## Open
+What is in the works, what is to be done next, what failed and is not mended.
+
+Keep exact paths, names and error messages. Leave out what does not matter any more."""
+CARRY_ON = """\
+The summary of what came before the conversation above stands in <previous-summary>. Create a detailed summary of the \
+conversation together with it, in the same form: keep what still matters, and bring it up to date."""
+TURN_HEAD = """\
+The conversation above is the beginning of a turn whose end is kept as it is. Create a short summary of the \
+conversation above: what was asked, what was done so far, and what the end cannot be understood without."""
+SPLIT = "\n\n---\n\n**Beginning of the turn that goes on below:**\n\n"
+
+
+class Asker(NamedTuple):
+    """Whom to ask for a summary."""
+
+    model: Model
+    choice: Choice
+    patience: Patience
+    window: int | None
+
+
+class SummedUp(NamedTuple):
+    """What came of a plan: the report, and the conversation as it is from now on."""
+
+    report: Compacted
+    entries: tuple[Entry, ...]
+
+
+async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedUp:
+    """Do what a plan says. Raises CompactionFailed with one sentence."""
+    plan, count = _plan(request)
+    parts = _parts(plan, count, cache)
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            summary = await _summary(asker, plan, parts, request.instructions)
+    except TimeoutError:
+        raise CompactionFailed(f"{asker.choice.name} did not sum up the conversation in {TIMEOUT_S:.0f} s.") from None
+    except RequestFailed as failed:
+        raise CompactionFailed(str(failed)) from None
+    if not summary.strip():
+        raise CompactionFailed(f"{asker.choice.name} gave an empty summary.")
+    summary += _files("read-files", plan.read_files) + _files("modified-files", plan.modified_files)
+    preserved: dict[str, Any] = {"files_modified": plan.modified_files} if plan.modified_files else {}
+    report = Compacted(
+        summary=summary, previous_token_count=plan.tokens_before,
+        current_token_count=plan.tokens_kept + text_tokens(summary), preserved_elements=preserved, trigger="requested",
+        request_id=request.request_id, covers=Covers(plan.first_kept, count))
+    said: Message = {"role": "compactionSummary", "summary": summary, "tokensBefore": plan.tokens_before}
+    return SummedUp(report, (Entry("", said), *parts.kept))
+
+
+def check_goes_on(entries: Sequence[Entry], live: Sequence[Message]) -> None:
+    """In mid-turn what is kept must end where the turn is: with its last result, or its prompt. Raises
+    CompactionFailed: else a tool would be called again."""
+    last, there = live[-1], entries[-1].message
+    same = there.get("role") == last.get("role") and there.get("toolCallId") == last.get("toolCallId")
+    if not same:
+        raise CompactionFailed("The plan's context does not end where the turn is.")
+
+
+class _Parts(NamedTuple):
+    """What a plan makes of the conversation."""
+
+    before: list[Message]
+    """What is summarised, but for the head of a turn that is split."""
+    head: list[Message]
+    kept: list[Entry]
+
+
+def _plan(request: SessionCompact) -> tuple[Plan, int]:
+    try:
+        plan = msgspec.convert(request.plan or {}, Plan)
+    except msgspec.ValidationError as error:
+        raise CompactionFailed(f"The plan cannot be read: {error}.") from None
+    told = (request.plan or {}).get("entries")
+    return plan, told if isinstance(told, int) else len(plan.entry_ids)
+
+
+def _parts(plan: Plan, count: int, cache: Cache) -> _Parts:
+    at = cache.up_to(plan.first_kept)
+    if at is None:
+        raise CompactionFailed(f"The plan keeps what begins with the entry {plan.first_kept}, which is not here.")
+    gone, kept = cache.entries[: at - 1], list(cache.entries[at - 1 :])
+    wanted = set(plan.entry_ids) or {entry.id for entry in gone if entry.message.get("role") != "compactionSummary"}
+    summarised = [entry for entry in gone if entry.id in wanted]
+    if len(summarised) != count:
+        raise CompactionFailed(f"The plan names {count} entries, of which {len(summarised)} are here.")
+    head = set(plan.turn_head)
+    return _Parts([entry.message for entry in summarised if entry.id not in head],
+                  [entry.message for entry in summarised if entry.id in head], kept)
+
+
+async def _summary(asker: Asker, plan: Plan, parts: _Parts, instructions: str | None) -> str:
+    most = max(plan.max_summary_tokens, LEAST_SUMMARY)
+    summary = plan.previous_summary or ""
+    if parts.before:
+        for piece in _pieces(parts.before, asker.window):
+            summary = await _asked(asker, piece, CARRY_ON if summary else TASK, summary, instructions, most)
+    if parts.head:
+        # The head stands in for what is gone of a turn that is kept: it is summed up for itself (Z-3).
+        head = ""
+        for piece in _pieces(parts.head, asker.window):
+            head = await _asked(asker, piece, TURN_HEAD, head, instructions, max(most // 2, LEAST_SUMMARY))
+        summary = f"{summary}{SPLIT}{head}" if summary else head
+    return summary
+
+
+def _pieces(messages: Sequence[Message], window: int | None) -> Iterable[str]:
+    """The conversation as text, in pieces that a request has room for."""
+    room = int((window or UNKNOWN_WINDOW) * ROOM_SHARE)
+    piece, size = list[str](), 0
+    for message in messages:
+        text = _told(message)
+        tokens = text_tokens(text)
+        if tokens > room:  # One message alone: its beginning and its end.
+            chars = max(len(text) * room // tokens // 2, 1)
+            text, tokens = f"{text[:chars]}\n…\n{text[-chars:]}", room
+        if piece and size + tokens > room:
+            yield "\n\n".join(piece)
+            piece, size = [], 0
+        piece.append(text)
+        size += tokens
+    if piece:
+        yield "\n\n".join(piece)
+
+
+def _told(message: Mapping[str, Any]) -> str:
+    """A message as one reads it. Text and not messages: the model must not take the conversation for its own."""
+    said = dict(message)
+    match message.get("role"):
+        case "assistant":
+            calls = [f"[Agent calls] {part.get('name')} {_short(part.get('arguments'))}" for part in parts_of(said)
+                     if part.get("type") == "toolCall"]
+            text = "\n".join(str(part.get("text")) for part in parts_of(said) if part.get("type") == "text")
+            return "\n".join([*([f"[Agent] {text}"] if text.strip() else []), *calls])
+        case "toolResult":
+            text = text_of(said)
+            cut = f"{text[:MAX_RESULT_CHARS]}…" if len(text) > MAX_RESULT_CHARS else text
+            return f"[Result of {message.get('toolName')}{' (failed)' if message.get('isError') else ''}] {cut}"
+        case "branchSummary" | "compactionSummary":
+            return f"[Summary] {message.get('summary')}"
+        case "bashExecution":
+            return f"[Person ran] {message.get('command')}\n{str(message.get('output'))[:MAX_RESULT_CHARS]}"
+        case _:
+            pictures = sum(part.get("type") == "image" for part in parts_of(said))
+            return f"[Person] {text_of(said)}" + (f" [{pictures} pictures]" if pictures else "")
+
+
+def _short(arguments: Any) -> str:
+    try:
+        text = msgspec.json.encode(arguments).decode()
+    except RecursionError:
+        text = "(nested too deep)"
+    return f"{text[:MAX_ARGUMENT_CHARS]}…" if len(text) > MAX_ARGUMENT_CHARS else text
+
+
+async def _asked(asker: Asker, conversation: str, task: str, previous: str, instructions: str | None, most: int) -> str:
+    parts = [f"<conversation>\n{conversation}\n</conversation>"]
+    if previous:
+        parts.append(f"<previous-summary>\n{previous}\n</previous-summary>")
+    parts.append(task)
+    if instructions:
+        parts.append(f"What matters most to who asked for it: {instructions}")
+    wanted = Wanted([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
+    return _text(await ask(asker.model, asker.choice, wanted, DEAF, asker.patience))
+
+
+def _text(response: ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+
+
+def _files(name: str, paths: Sequence[str]) -> str:
+    return f"\n\n<{name}>\n" + "\n".join(paths) + f"\n</{name}>" if paths else ""
