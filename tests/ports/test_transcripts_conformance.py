@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,9 @@ import pytest
 
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.memory.transcripts import MemoryTranscripts
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.backends.postgres.transcripts import PostgresTranscripts
 from interlock.ports.transcripts import TranscriptHeader, Transcripts
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import BadLine, header_line
@@ -27,12 +31,24 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture(params=["memory", "jsonl"])
-async def transcripts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Transcripts]:
-    store: Transcripts = (MemoryTranscripts() if request.param == "memory"
-                          else JsonlTranscripts(tmp_path, StandingClock()))
-    yield store
-    await store.close()
+@pytest.fixture(params=["memory", "jsonl", "postgres"])
+def place(request: pytest.FixtureRequest) -> str | Settings:
+    return request.getfixturevalue("postgres") if request.param == "postgres" else request.param
+
+
+@pytest.fixture
+async def transcripts(place: str | Settings, tmp_path: Path) -> AsyncIterator[Transcripts]:
+    clock = StandingClock()
+    async with AsyncExitStack() as ends:
+        store: Transcripts
+        if isinstance(place, Settings):
+            ledger = await open_ledger(place, clock, keeps_transcripts=True)
+            ends.push_async_callback(ledger.close)
+            store = PostgresTranscripts(ledger, clock)
+        else:
+            store = MemoryTranscripts() if place == "memory" else JsonlTranscripts(tmp_path, clock)
+        ends.push_async_callback(store.close)
+        yield store
 
 
 def line(entry_id: str, parent: str | None = None, session_id: str = "S1") -> TranscriptLine:

@@ -11,46 +11,46 @@ from interlock.backends.postgres.writer import Writer
 from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
 from interlock.ports.ledger import Taken
 
-_JOIN = """
+JOIN = """
 INSERT INTO instance (instance_id, address, expires_ms) VALUES ($1, $2, interlock_now_ms() + $3)
 ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 """
-_RENEW = """
+RENEW = """
 UPDATE instance SET expires_ms = interlock_now_ms() + $2 WHERE instance_id = $1 AND expires_ms > interlock_now_ms()
 RETURNING 1
 """
-_LEAVE = "DELETE FROM instance WHERE instance_id = $1"
-_ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR SHARE"
-_INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
-_OWNER = """
+LEAVE = "DELETE FROM instance WHERE instance_id = $1"
+ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR SHARE"
+INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
+OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
 """
-_LINKED = """
+LINKED = """
 SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
 WHERE runner_id = $1 AND expires_ms > interlock_now_ms()
 """
-_BEGIN_LANE = "INSERT INTO lane (name, epoch) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING"
-_HOLD = "SELECT epoch, instance_id FROM lane WHERE name = $1 FOR UPDATE"
+BEGIN_LANE = "INSERT INTO lane (name, epoch) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING"
+HOLD = "SELECT epoch, instance_id FROM lane WHERE name = $1 FOR UPDATE"
 """Whoever takes a lane waits here for the commits that go on under its epoch, and for others who take it."""
-_TAKE = "UPDATE lane SET epoch = epoch + 1, instance_id = $2 WHERE name = $1 RETURNING epoch"
-_IS_ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()"
-_RELEASE = """
+TAKE = "UPDATE lane SET epoch = epoch + 1, instance_id = $2 WHERE name = $1 RETURNING epoch"
+IS_ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()"
+RELEASE = """
 UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
 WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
 """
-_ORPHANS = """
+ORPHANS = """
 SELECT name FROM lane WHERE instance_id <> ''
   AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.instance_id = lane.instance_id
                   AND expires_ms > interlock_now_ms()) LIMIT $1
 """
-_ATTACH = """
+ATTACH = """
 INSERT INTO runner_link (runner_id, tenant_id, instance_id, link_id, present) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
     link_id = excluded.link_id, present = excluded.present
 """
-_UPDATE = "UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
-_DETACH = "DELETE FROM runner_link WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
-_LINKS = """
+UPDATE = "UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
+DETACH = "DELETE FROM runner_link WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
+LINKS = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
 WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) ORDER BY runner_id
 """
@@ -77,62 +77,62 @@ class PostgresLeases(Leases):
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         async def join(connection: Connection) -> object:
-            return await connection.fetchval(_JOIN, held(instance.instance_id), held(instance.address), life_ms)
+            return await connection.fetchval(JOIN, held(instance.instance_id), held(instance.address), life_ms)
 
         if await self._writer.run(join) is None:
             raise Taken(f"There was an instance {instance.instance_id} already.")
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
-        return await self._found(_RENEW, instance_id, life_ms)
+        return await self._found(RENEW, instance_id, life_ms)
 
     async def leave(self, instance_id: str) -> None:
-        await self._found(_LEAVE, instance_id)
+        await self._found(LEAVE, instance_id)
 
     async def instances(self) -> list[Instance]:
-        return [Instance(*row) for row in await self._readers.rows(_INSTANCES)]
+        return [Instance(*row) for row in await self._readers.rows(INSTANCES)]
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         async def take(connection: Connection) -> Lease:
             await _check(connection, instance_id)
-            await connection.execute(_BEGIN_LANE, held(lane))
-            row = await connection.fetchrow(_HOLD, held(lane))
+            await connection.execute(BEGIN_LANE, held(lane))
+            row = await connection.fetchrow(HOLD, held(lane))
             assert row is not None, "it has just been made, and lanes are never removed"
             epoch, owner = row
-            linked = await connection.fetchval(_LINKED, held(runner_id)) if runner_id is not None else None
-            alive = owner and await connection.fetchval(_IS_ALIVE, owner)
+            linked = await connection.fetchval(LINKED, held(runner_id)) if runner_id is not None else None
+            alive = owner and await connection.fetchval(IS_ALIVE, owner)
             holder = linked or (owner if alive else None)
             if holder not in (None, held(instance_id)):
                 return Lease(epoch, holder)
-            return Lease(await connection.fetchval(_TAKE, held(lane), held(instance_id)), instance_id)
+            return Lease(await connection.fetchval(TAKE, held(lane), held(instance_id)), instance_id)
 
         return await self._writer.run(take)
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
         names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
-        await self._writer.run(lambda connection: connection.execute(_RELEASE, names, epochs, held(instance_id)))
+        await self._writer.run(lambda connection: connection.execute(RELEASE, names, epochs, held(instance_id)))
 
     async def owner(self, lane: str) -> str | None:
-        found = await self._readers.row(_OWNER, lane)
+        found = await self._readers.row(OWNER, lane)
         return found[0] if found is not None else None
 
     async def orphans(self, limit: int) -> list[str]:
-        return [row[0] for row in await self._readers.rows(_ORPHANS, limit)]
+        return [row[0] for row in await self._readers.rows(ORPHANS, limit)]
 
     async def attach(self, link: RunnerLink) -> None:
         async def attach(connection: Connection) -> None:
             await _check(connection, link.instance_id)
-            await connection.execute(_ATTACH, *_held(link))
+            await connection.execute(ATTACH, *_held(link))
 
         await self._writer.run(attach)
 
     async def update(self, link: RunnerLink) -> bool:
-        return await self._found(_UPDATE, link.runner_id, link.link_id, link.present)
+        return await self._found(UPDATE, link.runner_id, link.link_id, link.present)
 
     async def detach(self, runner_id: str, link_id: str) -> bool:
-        return await self._found(_DETACH, runner_id, link_id)
+        return await self._found(DETACH, runner_id, link_id)
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
-        return [RunnerLink(*row) for row in await self._readers.rows(_LINKS, tenant_id)]
+        return [RunnerLink(*row) for row in await self._readers.rows(LINKS, tenant_id)]
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""
@@ -146,7 +146,7 @@ class PostgresLeases(Leases):
 
 async def _check(connection: Connection, instance_id: str) -> None:
     """Hold the asker's row: it cannot be taken for dead before the transaction has ended. Raises Gone."""
-    if await connection.fetchval(_ALIVE, held(instance_id)) is None:
+    if await connection.fetchval(ALIVE, held(instance_id)) is None:
         raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")
 
 

@@ -112,6 +112,11 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         """Do `work` in a transaction of the writer; returns its result once that is durable. Raises LedgerError."""
         return await self._writer.run(work)
 
+    @property
+    def readers(self) -> Readers:
+        """The connections that read, for what else is kept in the same database."""
+        return self._readers
+
     async def close(self) -> None:
         await self._writer.close()
         await self._readers.close()

@@ -74,7 +74,7 @@ class Group:
         for write, _ in self._appends:
             name = held(write.stream)
             left[name] -= 1
-            events.append((name, left[name], write.kind, write.at_ms, write.message_id, write.body))
+            events.append((write.stream, left[name], write.kind, write.at_ms, write.message_id, write.body))
         found = await connection.fetch(statements.APPEND, names, [added[name] for name in names], *_columns(events))
         last = {name: head - added[name] for name, head in found}
         for write, receipt in self._appends:

@@ -1,0 +1,156 @@
+"""Transcripts in the ledger's database: what the ledger commits is in its transcript at once (X-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.entries import append, begin
+from interlock.backends.postgres.ledger import PostgresLedger
+from interlock.backends.postgres.tables import columns
+from interlock.backends.postgres.texts import held
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import LedgerError
+from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
+from interlock.protocol.clock import iso
+from interlock.protocol.records import TranscriptLine
+from interlock.session.context import Context, context
+from interlock.session.entries import check_line, read_stub
+from interlock.session.tree import Tree, read_tree
+
+T = TypeVar("T")
+
+THREAD_BYTES = 64 * 1024
+"""A transcript larger than this is read as a tree on a thread: nothing else waits for it."""
+REWRITE_TRIES = 8
+"""A transcript that grows while it is written anew is read again, so often at the most."""
+
+_OF = (
+    "FROM transcript_line JOIN transcript USING (session_id, kept) "
+    "WHERE session_id = $1 AND agent_id = $2 AND kept = ''"
+)
+LINES = f"SELECT line {_OF} ORDER BY n"
+ENTRY_IDS = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL"
+LEAF = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL ORDER BY n DESC LIMIT 1"
+PAGE = f"SELECT line {_OF} AND entry_id IS NOT NULL ORDER BY n OFFSET $3 LIMIT $4"
+ENTRIES = f"SELECT count(*) {_OF} AND entry_id IS NOT NULL"
+HOLD = "SELECT lines FROM transcript WHERE session_id = $1 AND agent_id = $2 AND kept = '' FOR UPDATE"
+GROWN_TO = "SELECT lines FROM transcript WHERE session_id = $1 AND agent_id = $2 AND kept = ''"
+PUBLISH = """
+INSERT INTO transcript (session_id, agent_id, lines) VALUES ($1, $2, $3)
+ON CONFLICT (session_id, kept) DO NOTHING RETURNING 1
+"""
+ADD_WHOLE = """
+INSERT INTO transcript_line (session_id, n, entry_id, line)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])
+"""
+SET_ASIDE = "UPDATE transcript SET kept = $2 WHERE session_id = $1 AND kept = ''"
+SET_LINES_ASIDE = "UPDATE transcript_line SET kept = $2 WHERE session_id = $1 AND kept = ''"
+
+
+class PostgresTranscripts(Transcripts):
+    """See `interlock.ports.transcripts.Transcripts`. It shares the connections of its ledger, and is closed with it."""
+
+    def __init__(self, ledger: PostgresLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._readers = ledger.readers
+        self._clock = clock
+
+    async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
+        for line in lines:
+            check_line(line)
+        first = {line.entry_id: line for line in reversed(lines)}
+
+        async def add(connection: Connection) -> None:
+            await begin(connection, [header])
+            if first:
+                await append(connection, list(reversed(first.values())))
+
+        await _kept(self._ledger.transact(add))
+
+    async def ids(self, session_id: str, agent_id: str) -> set[str]:
+        return {row[0] for row in await _kept(self._readers.rows(ENTRY_IDS, session_id, agent_id))}
+
+    async def leaf(self, session_id: str, agent_id: str) -> str | None:
+        found = await _kept(self._readers.row(LEAF, session_id, agent_id))
+        return found[0] if found is not None else None
+
+    async def read(self, session_id: str, agent_id: str) -> list[bytes]:
+        return [row[0] for row in await _kept(self._readers.rows(LINES, session_id, agent_id))]
+
+    async def tree(self, session_id: str, agent_id: str) -> Tree:
+        lines = await self.read(session_id, agent_id)
+        if sum(map(len, lines)) > THREAD_BYTES:
+            return await asyncio.to_thread(read_tree, lines)
+        return read_tree(lines)
+
+    async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
+        counted = await _kept(self._readers.row(ENTRIES, session_id, agent_id))
+        found = await _kept(self._readers.rows(PAGE, session_id, agent_id, after, limit))
+        return TranscriptPage([row[0] for row in found], counted[0] if counted is not None else 0)
+
+    async def context(self, session_id: str, agent_id: str) -> Context:
+        return context(await self.tree(session_id, agent_id))
+
+    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+        async def publish(connection: Connection) -> bool:
+            if await connection.fetchval(PUBLISH, held(session_id), held(agent_id), len(lines)) is None:
+                return False
+            await _add_whole(connection, session_id, lines)
+            return True
+
+        if not await _kept(self._ledger.transact(publish)):
+            raise FileExistsError(f"session {session_id} has a transcript")
+
+    async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
+        for _ in range(REWRITE_TRIES):
+            grown_to = await _kept(self._readers.row(GROWN_TO, session_id, agent_id))
+            if grown_to is None:
+                raise FileNotFoundError(f"session {session_id} has no transcript")
+            data = b"".join(line + b"\n" for line in await self.read(session_id, agent_id))
+            # Outside the transaction, since it may take long; whether it is still about the same is looked at inside.
+            made = await asyncio.to_thread(change, data)
+            if made is None:
+                return None
+            kept = f"{session_id}.jsonl.kept-{iso(self._clock.now_ms())}-{grown_to[0]}"
+            if await _kept(self._replace((session_id, agent_id), int(grown_to[0]), made, kept)):
+                return kept
+        raise OSError(f"the transcript of session {session_id} grows faster than it can be written anew")
+
+    async def _replace(self, name: tuple[str, str], grown_to: int, made: Sequence[bytes], kept: str) -> bool:
+        session_id, agent_id = name
+
+        async def replace(connection: Connection) -> bool:
+            if await connection.fetchval(HOLD, held(session_id), held(agent_id)) != grown_to:
+                return False
+            for statement in (SET_ASIDE, SET_LINES_ASIDE):
+                await connection.execute(statement, held(session_id), kept)
+            # Numbers go on from where the old one ended, so that what is appended meanwhile is seen to be.
+            await connection.fetchval(PUBLISH, held(session_id), held(agent_id), grown_to + len(made))
+            await _add_whole(connection, session_id, made)
+            return True
+
+        return await self._ledger.transact(replace)
+
+    async def close(self) -> None:
+        """Nothing waits here: it is the ledger that writes."""
+
+
+async def _add_whole(connection: Connection, session_id: str, lines: Sequence[bytes]) -> None:
+    rows: list[tuple[object, ...]] = []
+    for number, line in enumerate(lines):
+        stub = read_stub(line)
+        is_entry = stub is not None and stub.type not in ("", "session")
+        rows.append((session_id, number, stub.id if stub is not None and is_entry else None, line))
+    if rows:
+        await connection.execute(ADD_WHOLE, *columns(rows))
+
+
+async def _kept(asked: Awaitable[T]) -> T:
+    """Wait, with the ledger's errors as this port's: the same may be done again."""
+    try:
+        return await asked
+    except LedgerError as error:
+        raise OSError(str(error)) from error

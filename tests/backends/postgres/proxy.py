@@ -1,0 +1,71 @@
+"""Stands between a gateway and PostgreSQL, and breaks the link where a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+Break = Literal["before", "after"]
+
+
+class Proxy:
+    """A Unix socket in `directory` that leads to the server. `on_commit` is how the next COMMITs fare, in order: the
+    link breaks before the server has it, or after the server has done it and before its answer is heard."""
+
+    def __init__(self, directory: Path, server: Path) -> None:
+        self.url = f"postgresql://interlock@/{{}}?host={directory}"
+        self.on_commit: list[Break] = []
+        self.down = False
+        self._path = directory / ".s.PGSQL.5432"
+        self._server = server / ".s.PGSQL.5432"
+        self._open = set[asyncio.StreamWriter]()
+        self._tasks = set[asyncio.Task[None]]()
+
+    async def start(self) -> None:
+        self._listener = await asyncio.start_unix_server(self._serve, self._path)
+
+    async def stop(self) -> None:
+        self._listener.close()
+        self.cut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        """Break every link at once."""
+        for one in self._open:
+            one.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.down:
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        up_reader, up_writer = await asyncio.open_unix_connection(self._server)
+        self._open |= {writer, up_writer}
+        answers = asyncio.create_task(self._copy(up_reader, writer))
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                if b"COMMIT\0" in data and self.on_commit:
+                    when = self.on_commit.pop(0)
+                    answers.cancel()
+                    await asyncio.wait([answers])
+                    if when == "after":
+                        up_writer.write(data)
+                        await up_reader.read(65_536)
+                    break
+                up_writer.write(data)
+        for one in (writer, up_writer):
+            one.transport.abort()
+            self._open.discard(one)
+        answers.cancel()
+        await asyncio.wait([answers])
+        self._tasks.discard(task)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+            writer.close()

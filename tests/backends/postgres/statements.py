@@ -1,0 +1,30 @@
+"""Every statement of the stores on PostgreSQL, by name: what a version of the program asks of the schema.
+
+`python statements.py` prints them as JSON: `statements_NNNN.json` keeps those of the program whose newest migration is
+NNNN, for the test that it goes on beside a newer schema. It is made when that version is released, and then stays.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+MODULES = ("entries", "leases", "queries", "statements", "transcripts")
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g")
+
+
+def all_statements() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for module in MODULES:
+        names = vars(importlib.import_module(f"interlock.backends.postgres.{module}"))
+        for name, value in names.items():
+            if name.isupper() and not name.startswith("_") and isinstance(value, str) and value.strip()[:6] in VERBS:
+                found[f"{module}.{name}"] = value
+    queries = importlib.import_module("interlock.backends.postgres.queries")
+    found["queries.commands"] = queries.commands(("state", "agent_id", "session_id", "actor_id", "type"), paged=True)
+    return found
+
+
+
+if __name__ == "__main__":
+    print(json.dumps(all_statements(), indent=1, sort_keys=True))

@@ -1,0 +1,316 @@
+"""What only the ledger on PostgreSQL has: links that break during a commit, several writers, and its triggers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import pytest
+
+from backends.postgres.proxy import Break, Proxy
+from interlock.backends.postgres import database, statements
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.faults import Away, NotReached
+from interlock.backends.postgres.leases import open_leases
+from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
+from interlock.backends.postgres.transcripts import PostgresTranscripts
+from interlock.command.audit import leaf_hash
+from interlock.ports.leases import Instance
+from interlock.ports.ledger import (
+    Append,
+    Audit,
+    Batch,
+    EraseAudit,
+    Fenced,
+    LedgerError,
+    PutFact,
+    PutIdempotency,
+    PutSession,
+    PutTranscript,
+    Taken,
+)
+from interlock.protocol.clock import iso
+from interlock.protocol.records import AuditDraft, IdempotencyRecord, SessionRecord, TranscriptLine
+
+pytestmark = pytest.mark.anyio
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture
+async def ledger(postgres: Settings) -> AsyncIterator[PostgresLedger]:
+    opened = await open_ledger(postgres, StandingClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def other(postgres: Settings, ledger: PostgresLedger) -> AsyncIterator[PostgresLedger]:
+    opened = await open_ledger(postgres, StandingClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def proxy(postgres: Settings, tmp_path: Path) -> AsyncIterator[Proxy]:
+    server = parse_qs(urlsplit(postgres.dsn).query)["host"][0]
+    between = Proxy(tmp_path, Path(server))
+    between.url = between.url.format(urlsplit(postgres.dsn).path.strip("/"))
+    await between.start()
+    yield between
+    await between.stop()
+
+
+def append(stream: str = "s/1", body: bytes = b"{}") -> Append:
+    return Append(stream, "C", 5, body, "")
+
+
+def draft(tenant_id: str = "t1", **fields: Any) -> AuditDraft:
+    return AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue", **fields)
+
+
+def answer(scope: str) -> IdempotencyRecord:
+    return IdempotencyRecord(scope=scope, fingerprint="f", status=202, headers={}, body=b"", created_ms=1)
+
+
+def session(session_id: str = "S1", **changes: Any) -> SessionRecord:
+    fields: dict[str, Any] = {
+        "session_id": session_id, "tenant_id": "t1", "session_key": "k", "agent_id": "shell", "runner_id": "r1",
+        "workspace": "/w", "state": "open", "created_ms": 1, "updated_ms": 1, "deadline_ms": None,
+        "machine": b"{}", "usage": {},
+    }  # fmt: skip
+    return SessionRecord(**{**fields, **changes})
+
+
+def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
+    return TranscriptLine(session_id=session_id, entry_id=entry_id,
+                          line=b'{"type":"custom","id":"%s","parentId":null}' % entry_id.encode())
+
+
+@pytest.mark.req("D-1", "C-4")
+@pytest.mark.parametrize("breaks", [["after"], ["before"], ["after", "before", "before", "after"]])
+async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
+    proxy: Proxy, breaks: list[Break], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    await ledger.commit(Batch([append(body=b"0"), Audit(draft())]))
+    proxy.on_commit = breaks
+    receipts = [await ledger.commit(Batch([append(body=str(number).encode()), Audit(draft())]))
+                for number in range(1, 6)]
+    assert [(receipt.numbers, receipt.audit_seqs) for receipt in receipts] == [([n], [n]) for n in range(2, 7)]
+    assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert (await ledger.audit_head("t1"))[0] == 6
+    assert not proxy.on_commit
+    await ledger.close()
+
+
+@pytest.mark.req("D-1")
+async def test_what_is_asked_while_the_server_is_away_waits_for_it(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    await ledger.commit(Batch([append()]))
+    assert await ledger.head("s/1") == 1
+    proxy.down = True
+    proxy.cut()
+    waiting = asyncio.gather(ledger.commit(Batch([append()])), ledger.head("s/2"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    proxy.down = False
+    receipt, head = await asyncio.wait_for(waiting, 20)
+    assert (receipt.numbers, head) == ([2], 0)
+    await ledger.close()
+
+
+@pytest.mark.req("D-1")
+async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_is_back(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 0.01)
+    proxy.down = True
+    proxy.cut()
+    with pytest.raises(Away, match="nothing of this batch was kept"):
+        await ledger.commit(Batch([append(body=b"lost")]))
+    proxy.down = False
+    assert (await ledger.commit(Batch([append(body=b"kept")]))).numbers == [1]
+    await ledger.close()
+
+
+@pytest.mark.req("C-4")
+async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(ledger: PostgresLedger) -> None:
+    epoch = await ledger.take("s/1")
+    await ledger.commit(Batch([PutIdempotency(answer("k"))]))
+    results = await asyncio.gather(
+        ledger.commit(Batch([append(), append("t/t")], [("s/1", epoch)])),
+        ledger.commit(Batch([append()], [("s/1", epoch - 1)])),
+        ledger.commit(Batch([append(), PutIdempotency(answer("k")), Audit(draft())])),
+        ledger.commit(Batch([append(), PutIdempotency(answer("k2")), Audit(draft())], [("s/1", epoch)])),
+        ledger.commit(Batch([append(), PutIdempotency(answer("k2"))])),
+        ledger.commit(Batch([Audit(draft(meta={"a": 1.5}))])),
+        ledger.commit(Batch([PutFact("a", "b")], [("s/never", 1)])),
+        ledger.commit(Batch([append("x" * 3), append()])), return_exceptions=True)
+    kinds = [type(one).__name__ if isinstance(one, LedgerError) else one for one in results]
+    assert kinds == [([1, 1], []), "Fenced", "Taken", ([2], [1]), "Taken", "LedgerError", "Fenced", ([1, 3], [])]
+    assert await ledger.head("s/1") == 3
+    assert await ledger.fact("a") is None
+
+
+@pytest.mark.req("C-4")
+async def test_of_two_gateways_one_is_fenced_from_the_instant_the_other_has_the_lane(
+    ledger: PostgresLedger, other: PostgresLedger
+) -> None:
+    first = await ledger.take("s/1")
+    await ledger.commit(Batch([append()], [("s/1", first)]))
+    second = await other.take("s/1")
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append()], [("s/1", first)]))
+    assert (await other.commit(Batch([append()], [("s/1", second)]))).numbers == [2]
+
+
+@pytest.mark.req("C-4")
+async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a_stopped_gateway_may_hold_it(
+    postgres: Settings, ledger: PostgresLedger
+) -> None:
+    await ledger.take("s/1")
+    stopped = await asyncpg.connect(postgres.dsn)
+    await stopped.execute(statements.BEGIN.format(statement_timeout_ms=1_000, idle_timeout_ms=200))
+    await stopped.fetch(statements.HOLD_LANES, "w_stopped", 1, ["s/1"])
+    taking = asyncio.create_task(ledger.take("s/1"))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(taking), 0.05)
+    assert await asyncio.wait_for(taking, 10) == 2
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+        await stopped.execute("COMMIT")
+
+
+@pytest.mark.req("C-4", "U-2")
+async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and_one_chain(
+    ledger: PostgresLedger, other: PostgresLedger
+) -> None:
+    def batch(number: int) -> Batch:
+        streams = ["t/1", "t/2", f"s/{number}"] if number % 2 else [f"s/{number}", "t/2", "t/1"]
+        tenants = ["t1", "t2"] if number % 2 else ["t2", "t1"]
+        return Batch([*(append(stream) for stream in streams), *(Audit(draft(tenant)) for tenant in tenants)])
+
+    await asyncio.gather(*((ledger if number % 3 else other).commit(batch(number)) for number in range(200)))
+    for stream in ("t/1", "t/2"):
+        assert [event.n for event in await ledger.events(stream, 0, 500)] == list(range(1, 201))
+    for tenant in ("t1", "t2"):
+        records = await ledger.audit(tenant, 0, 500)
+        assert [record.seq for record in records] == list(range(1, 201))
+        previous = "0" * 64
+        for record in records:
+            assert f'"prev":"{previous}"'.encode() in record.body
+            previous = record.hash
+            assert leaf_hash(record.body) == record.hash
+        assert await ledger.audit_head(tenant) == (200, previous)
+
+
+@pytest.mark.req("U-2", "U-4")
+async def test_the_database_itself_refuses_to_change_what_was_audited(
+    postgres: Settings, ledger: PostgresLedger
+) -> None:
+    await ledger.commit(Batch([Audit(draft(personal={"reason": "10.0.0.1\0"}))]))
+    connection = await asyncpg.connect(postgres.dsn)
+    for statement in ("UPDATE audit SET body = ''", "DELETE FROM audit", "TRUNCATE audit",
+                      "UPDATE audit_personal SET value = ''"):
+        with pytest.raises(asyncpg.RaiseError, match="never changed"):
+            await connection.execute(statement)
+    (record,) = await ledger.audit("t1", 0, 9)
+    assert record.personal["reason"][1] == "10.0.0.1\0"
+    await ledger.commit(Batch([EraseAudit("t1", (1,))]))
+    assert (await ledger.audit("t1", 0, 9))[0].personal == {}
+    await connection.close()
+
+
+@pytest.mark.req("X-3")
+async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: Settings) -> None:
+    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
+    transcripts = PostgresTranscripts(ledger, StandingClock())
+    epoch = await ledger.take("S1")
+    await ledger.commit(Batch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
+                              [("S1", epoch)]))
+    assert await ledger.transcript_pending() == []
+    assert await transcripts.ids("S1", "shell") == {"a", "b"}
+    header, *lines = await transcripts.read("S1", "shell")
+    assert b'"cwd":"/w"' in header
+    assert lines == [line("a").line, line("b").line]
+    results = await asyncio.gather(
+        ledger.commit(Batch([PutTranscript(line("c"))], [("S1", epoch - 1)])),
+        ledger.commit(Batch([PutTranscript(line("d")), PutTranscript(line("a"))])),
+        ledger.commit(Batch([PutTranscript(line("x", "S9"))])),
+        ledger.commit(Batch([PutTranscript(TranscriptLine(session_id="S1", entry_id="e", line=b"{}"))])),
+        ledger.commit(Batch([PutTranscript(line("f")), PutSession(session("S2")), PutTranscript(line("g", "S2"))])),
+        return_exceptions=True)
+    assert [isinstance(one, LedgerError) for one in results] == [True, False, True, True, False]
+    assert [one.split(b'"')[7] for one in (await transcripts.read("S1", "shell"))[1:]] == [b"a", b"b", b"d", b"f"]
+    assert await transcripts.leaf("S2", "shell") == "g"
+    await ledger.close()
+
+
+@pytest.mark.req("D-1")
+async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: PostgresLedger) -> None:
+    odd = "a\0b\U0010fffe0\U0010fffe"
+    await ledger.commit(Batch([PutSession(session(odd, session_key=odd, workspace=odd)),
+                               Append(f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
+    found = await ledger.session(odd)
+    assert found is not None
+    assert (found.session_id, found.session_key, found.workspace) == (odd, odd, odd)
+    assert [event.message_id for event in await ledger.events(f"s/{odd}", 0, 9)] == [odd]
+    assert await ledger.fact(odd) == odd
+
+
+async def test_behind_a_pool_nothing_is_prepared(postgres: Settings) -> None:
+    ledger = await open_ledger(postgres._replace(pooled=True), StandingClock())
+    await ledger.commit(Batch([append(), Audit(draft())]))
+    assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1]
+    count = "SELECT count(*) FROM pg_prepared_statements"
+    assert await ledger.transact(lambda connection: connection.fetchval(count)) == 0
+    await ledger.close()
+
+
+async def test_an_address_that_leads_nowhere_is_one_sentence_without_the_password(tmp_path: Path) -> None:
+    with pytest.raises(NotReached) as refused:
+        await open_ledger(Settings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"), StandingClock())
+    assert "secret" not in str(refused.value)
+    assert "who@/db" in str(refused.value)
+    with pytest.raises(NotReached):
+        await open_ledger(Settings("no address"), StandingClock())
+
+
+@pytest.mark.req("C-4")
+async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
+    postgres: Settings, ledger: PostgresLedger
+) -> None:
+    stores = [await open_leases(postgres) for _ in range(3)]
+    for number, store in enumerate(stores):
+        await store.join(Instance(f"i{number}", ""))
+    for lane in map(str, range(20)):
+        leases = await asyncio.gather(*(store.take(lane, f"i{number}") for number, store in enumerate(stores)))
+        assert len(set(leases)) == 1
+        assert leases[0].epoch == 1
+        await ledger.commit(Batch([append()], [(lane, 1)]))
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.req("M-1")
+async def test_of_two_gateways_one_keeps_an_answer(ledger: PostgresLedger, other: PostgresLedger) -> None:
+    results = await asyncio.gather(*(one.commit(Batch([PutIdempotency(answer("k")), append()]))
+                                     for one in (ledger, other)), return_exceptions=True)
+    assert sum(isinstance(one, Taken) for one in results) == 1
+    assert await ledger.head("s/1") == 1

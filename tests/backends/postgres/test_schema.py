@@ -1,0 +1,103 @@
+"""The schema: made once by whoever is first, refused where it is another's, and fit for an older gateway beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from backends.postgres.statements import all_statements
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.faults import NotALedger, WrongSchema
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.backends.postgres.schema import migrations
+
+pytestmark = pytest.mark.anyio
+HERE = Path(__file__).parent
+STATEMENTS = {int(path.stem[-4:]): path for path in HERE.glob("statements_*.json")}
+TAKES_AWAY = re.compile(r"\b(DROP|RENAME|TRUNCATE|SET NOT NULL|ALTER COLUMN|DELETE)\b", re.IGNORECASE)
+ADDS_COLUMN = re.compile(r"\bADD COLUMN\b([^;]*)", re.IGNORECASE)
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(empty_database: str) -> None:
+    ledgers = await asyncio.gather(*(open_ledger(Settings(empty_database), StandingClock()) for _ in range(4)))
+    assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
+    for ledger in ledgers:
+        await ledger.close()
+
+
+async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_database: str) -> None:
+    with pytest.raises(WrongSchema, match="start a gateway of this version on it once"):
+        await open_ledger(Settings(empty_database), StandingClock(), may_migrate=False)
+    connection = await asyncpg.connect(empty_database)
+    assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+    await connection.close()
+
+
+async def test_another_programs_database_is_refused(empty_database: str) -> None:
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute("CREATE TABLE theirs (a int)")
+    with pytest.raises(NotALedger, match="name an empty one"):
+        await open_ledger(Settings(empty_database), StandingClock())
+    assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 1
+    await connection.close()
+
+
+async def test_a_newer_schema_is_refused_only_where_this_program_would_not_understand_it(empty_database: str) -> None:
+    newest = len(migrations())
+    await (await open_ledger(Settings(empty_database), StandingClock())).close()
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 1, newest)
+    await (await open_ledger(Settings(empty_database), StandingClock())).close()
+    await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 2, newest + 1)
+    with pytest.raises(WrongSchema, match="use the newer program"):
+        await open_ledger(Settings(empty_database), StandingClock())
+    await connection.close()
+
+
+async def test_a_user_who_may_not_make_tables_is_told_so(empty_database: str) -> None:
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
+    with pytest.raises(WrongSchema, match="Grant it CREATE"):
+        await open_ledger(Settings(empty_database.replace("interlock@", "reader@")), StandingClock())
+    await connection.close()
+
+
+@pytest.mark.parametrize("version", sorted(STATEMENTS))
+async def test_what_an_older_program_asks_is_understood_by_the_newest_schema(postgres: Settings, version: int) -> None:
+    oldest = migrations()[-1].oldest
+    connection = await asyncpg.connect(postgres.dsn)
+    for name, sql in json.loads(STATEMENTS[version].read_text()).items():
+        if version >= oldest:
+            assert (await connection.prepare(sql)) is not None, name
+    await connection.close()
+
+
+async def test_every_statement_of_this_program_fits_the_schema(postgres: Settings) -> None:
+    connection = await asyncpg.connect(postgres.dsn)
+    found = all_statements()
+    assert len(found) > 100
+    for sql in found.values():
+        await connection.prepare(sql)
+    await connection.close()
+
+
+def test_a_migration_takes_nothing_away_from_an_older_gateway() -> None:
+    for number, step in enumerate(migrations()[1:], 2):
+        if step.oldest == number:
+            continue
+        assert not TAKES_AWAY.search(step.sql), f"{step.name}: version {step.oldest} still works on this schema"
+        for column in ADDS_COLUMN.findall(step.sql):
+            assert "NOT NULL" not in column.upper() or "DEFAULT" in column.upper(), f"{step.name}: {column}"
