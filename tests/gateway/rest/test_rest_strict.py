@@ -88,14 +88,16 @@ def test_pointers_escape_what_json_pointer_escapes() -> None:
 @pytest.mark.req("S-1", "S-2")
 @given(st.text(max_size=40))
 def test_only_what_was_given_out_is_a_cursor(text: str) -> None:
-    made = cursors.cursor("s/1", 7)
-    assert cursors.number("s/1", made) == 7
-    if text != made:
-        with pytest.raises(Problem):
-            cursors.number("s/1", text)
+    made = [cursors.stream_cursor("s/1", 7), cursors.cursor("s/1", 7)]  # The second as it was given out before 1.0.
+    assert [cursors.number("s/1", one) for one in made] == [7, 7]
+    for other in (text, made[0] + "x", "0" + made[0], made[0][:8] + "07", made[0][:8], made[0].upper()):
+        if other not in made:
+            with pytest.raises(Problem):
+                cursors.number("s/1", other)
     for wrong in ("s/2", "c/1"):
-        with pytest.raises(Problem):
-            cursors.number(wrong, made)
+        for one in made:
+            with pytest.raises(Problem):
+                cursors.number(wrong, one)
 
 
 def test_accept_is_read_with_its_refusals() -> None:

@@ -39,7 +39,7 @@ async def reading(call: Call) -> ASGIApp:
     shown = records[:limit]
     last = shown[-1].seq if shown else after
     items = [msgspec.Raw(record_line(record).rstrip()) for record in shown]
-    return json_answer(AuditPage(items, cursors.cursor(_scope(tenant), last), len(records) > limit))
+    return json_answer(AuditPage(items, cursors.stream_cursor(_scope(tenant), last), len(records) > limit))
 
 
 async def export(call: Call) -> ASGIApp:

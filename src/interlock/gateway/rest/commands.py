@@ -147,7 +147,7 @@ async def status(call: Call) -> ASGIApp:
     def render(item: Item) -> bytes | None:
         if not isinstance(item, Durable):
             return None
-        return streams.event(_name(item.body), item.body, cursors.cursor(wanted.stream, item.n))
+        return streams.event(_name(item.body), item.body, cursors.stream_cursor(wanted.stream, item.n))
 
     joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
     return streams.EventStream(joining, streams.each(render), beat, call.front.heartbeat_s, finished)

@@ -83,7 +83,7 @@ async def compact(call: Call) -> ASGIApp:
     session_id = (await find_session(call)).session_id
 
     def remember(asked: Asked) -> IdempotencyRecord:
-        cursor = cursors.cursor(session_stream(session_id), asked.n)
+        cursor = cursors.stream_cursor(session_stream(session_id), asked.n)
         told = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
                           cursor=cursor)
         return memory.keep(202, encode(told), {"Location": f"/v1/sessions/{session_id}"})
@@ -112,6 +112,9 @@ async def frames(call: Call) -> ASGIApp:
 def frames_rendering(stream: str, see: View) -> streams.Render:
     """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
 
+    # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
+    form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
+
     def render(item: Item) -> bytes | None:
         seen = see(item)
         return write(seen) if seen is not None else None
@@ -119,18 +122,28 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
     def write(seen: Item) -> bytes:
         # Viewers share their items, so what is seen unaltered is written once for all of them.
         if seen.shown is None:
-            durable = isinstance(seen, Durable)
-            seen.shown = streams.event(_sort(seen) if durable else "delta", frame_event(seen),
-                                       cursors.cursor(stream, seen.n) if durable else None)
+            if not isinstance(seen, Durable):
+                seen.shown = streams.event("delta", frame_event(seen))
+            elif seen.kind == "C" and b"\n" not in seen.body and b"\r" not in seen.body:
+                seen.shown = form % (seen.n, seen.n, seen.body)
+            else:
+                seen.shown = streams.event(_sort(seen), frame_event(seen), cursors.stream_cursor(stream, seen.n))
         return seen.shown
 
-    one_by_one, whole = streams.each(render), streams.each(write)
+    def write_all(burst: Sequence[Item]) -> list[bytes]:
+        return [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.shown is None
+                and seen.kind == "C" and b"\n" not in seen.body and b"\r" not in seen.body else write(seen)
+                for seen in burst]
+
+    one_by_one = streams.each(render)
 
     def render_burst(burst: Sequence[Item]) -> list[bytes]:
-        if not isinstance(burst, Shared) or not see.passes(burst):
+        if not isinstance(burst, Shared):
+            return write_all(burst) if see.sees_all else one_by_one(burst)
+        if not see.passes(burst):
             return one_by_one(burst)
         if burst.shown is None:
-            burst.shown = whole(burst)
+            burst.shown = write_all(burst)
         return burst.shown
 
     return render_burst
@@ -143,7 +156,7 @@ async def feed(call: Call) -> ASGIApp:
     def render(item: Item) -> bytes | None:
         if not isinstance(item, Durable):
             return None
-        return streams.event("feed", item.body, cursors.cursor(wanted.stream, item.n))
+        return streams.event("feed", item.body, cursors.stream_cursor(wanted.stream, item.n))
 
     if wanted.sse:
         return _open(call, wanted, streams.each(render))

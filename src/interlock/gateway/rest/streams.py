@@ -106,7 +106,7 @@ async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
     if has_more:
         items = durables[:wanted.limit]
     last = max((item.n for item in _durables(items)), default=wanted.after)
-    return Page(items, cursors.cursor(wanted.stream, last), has_more)
+    return Page(items, cursors.stream_cursor(wanted.stream, last), has_more)
 
 
 async def _gather(call: Call, wanted: Asked) -> list[Item]:

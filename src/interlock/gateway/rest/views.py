@@ -16,6 +16,9 @@ from interlock.session.silence import MAX_REMEMBERED, Delivered, plain_speech
 class View(Protocol):
     """What a viewer sees. Items must come in order, from the start of each open block."""
 
+    sees_all: bool
+    """Whether every item is seen, unaltered."""
+
     def __call__(self, item: Item) -> Item | None:
         """Give what is seen of an item, or None."""
         ...
@@ -41,6 +44,8 @@ def prime(view: View, items: Sequence[Item]) -> None:
 
 
 class _Whole:
+    sees_all = True
+
     def __call__(self, item: Item) -> Item | None:
         return item
 
@@ -49,6 +54,8 @@ class _Whole:
 
 
 class _SilencedFrames:
+    sees_all = False
+
     def __init__(self) -> None:
         self._delivered = Delivered()
 
