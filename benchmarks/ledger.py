@@ -30,7 +30,7 @@ from interlock.protocol.resources import Actor, Command, Target
 
 WAITERS = ((1, None), (16, 6.0), (64, 12.0))
 FRAMES = 10_000
-REPLAYS = 5
+REPLAYS = 15
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PROBES = 50
 A_BATCH = 5_000

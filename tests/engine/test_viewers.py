@@ -12,7 +12,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import PAGE_MAX, VIEWER_OUTBOX_BYTES
 from interlock.protocol.payloads import TextDelta, TextDone, TurnEnd
-from interlock.protocol.records import Event
+from interlock.protocol.records import Event, EventKind
 
 pytestmark = pytest.mark.anyio
 S = "s/1"
@@ -43,13 +43,13 @@ class Lane:
         self.reads = 0
         self.hold: asyncio.Event | None = None
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]:
+    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
         self.reads += 1
         seen = self.committed[after:after + limit]
         await asyncio.sleep(0)
         if self.hold is not None:
             await self.hold.wait()
-        return seen
+        return [(one.n, one.kind, one.body, one.at_ms) for one in seen]
 
     def commit(self, body: bytes | Frame = b'{"type":"x"}', kind: str = "C") -> None:
         raw = encode(body) if isinstance(body, Frame) else body

@@ -209,6 +209,8 @@ async def test_events_come_back_as_they_were_given_and_in_pages(ledger: Ledger) 
         Event(stream="s/1", n=3, kind="notice", at_ms=7, body=b"\x00notice", message_id="mnotice"),
         Event(stream="s/1", n=4, kind="refused", at_ms=7, body=b"\x00refused", message_id="mrefused"),
     ]
+    events = await ledger.events("s/1", 2, 2)
+    assert await ledger.tail("s/1", 2, 2) == [(one.n, one.kind, one.body, one.at_ms) for one in events]
     assert await ledger.events("s/1", 6, 10) == []
     assert await ledger.events("s/none", 0, 10) == []
     assert await ledger.head("s/none") == 0

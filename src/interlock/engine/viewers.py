@@ -19,7 +19,7 @@ from interlock.engine.pacing import Pace
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES
-from interlock.protocol.records import Event
+from interlock.protocol.records import Event, EventKind
 from interlock.session.blocks import TURN_ENDS, Hole, OpenBlocks
 
 MAX_OVERFLOWS = 16
@@ -38,7 +38,7 @@ class Behind(Exception):
 class EventSource(Protocol):
     """The part of the ledger that viewers read."""
 
-    async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]: ...
 
 
 class _Topic:
@@ -172,9 +172,9 @@ class Viewer:
         while not self._live:
             if self._ended:
                 return []
-            events = await self._source.events(self._stream, self.cursor, self._page)
-            if events:
-                return self._from_ledger(events)
+            rows = await self._source.tail(self._stream, self.cursor, self._page)
+            if rows:
+                return self._from_ledger([Durable(*row) for row in rows])
             # What waits to be told goes first: the text so far holds its deltas already.
             self._topic.pace.flush()
             # No await stands between this check and going live, so nothing can be published in between. What was
@@ -183,7 +183,7 @@ class Viewer:
                 return self._go_live()
         return self._take()
 
-    def _from_ledger(self, events: Sequence[Event]) -> list[Item]:
+    def _from_ledger(self, events: list[Durable]) -> list[Item]:
         if self._topic.blocks:
             for event in events:
                 # What was told has closed its blocks already; one that is open now under the same name is a new one.
@@ -193,7 +193,7 @@ class Viewer:
                     self._closed_blocks.update(self._topic.blocks.closed_by(frame))
         self.cursor = events[-1].n
         self._told = max(self._told, self.cursor)
-        return [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
+        return [*events]
 
     def _go_live(self) -> list[Item]:
         # A block whose end was read from the ledger, and is only about to be published, is no longer open here.

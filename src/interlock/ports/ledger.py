@@ -46,6 +46,7 @@ from interlock.protocol.records import (
     DeliveryRecord,
     DrainRecord,
     Event,
+    EventKind,
     FileRecord,
     IdempotencyRecord,
     KeyRecord,
@@ -183,6 +184,10 @@ class Ledger(Upkeep, Protocol):
         ...
 
     async def events(self, stream: str, after: int, limit: int) -> list[Event]: ...
+
+    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+        """What `events` gives, of each (n, kind, body, at_ms): for those who read much of a stream."""
+        return [(one.n, one.kind, one.body, one.at_ms) for one in await self.events(stream, after, limit)]
 
     async def head(self, stream: str) -> int:
         """Highest number of the stream, 0 if it has none."""

@@ -30,6 +30,7 @@ from interlock.protocol.records import (
     DeliveryRecord,
     DrainRecord,
     Event,
+    EventKind,
     FileRecord,
     IdempotencyRecord,
     KeyRecord,
@@ -106,6 +107,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
             Event(stream=stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
             for n, kind, at_ms, body, message_id in found
         ]
+
+    async def tail(self, stream: str, after: int, limit: int) -> list[tuple[int, EventKind, bytes, int]]:
+        return await self._readers.rows(queries.TAIL, (stream, after, limit))
 
     async def head(self, stream: str) -> int:
         found = await self._readers.row(queries.STREAM_HEAD, (stream,))

@@ -19,12 +19,13 @@ STREAM_BITS = 32
 STREAM_BY_NAME = "SELECT id, head FROM stream WHERE name = ?"
 LAST_STREAM_ID = "SELECT coalesce(max(id), 0) FROM stream"
 STREAM_HEAD = "SELECT head FROM stream WHERE name = ?"
-EVENTS_AFTER = """
-SELECT event.place & 4294967295, kind, at_ms, body, message_id FROM event
+_AFTER = """
 WHERE place > (SELECT id << 32 FROM stream WHERE name = ?1) + ?2
   AND place <= (SELECT (id << 32) + head FROM stream WHERE name = ?1)
 ORDER BY place LIMIT ?3
 """
+EVENTS_AFTER = f"SELECT event.place & 4294967295, kind, at_ms, body, message_id FROM event {_AFTER}"
+TAIL = f"SELECT event.place & 4294967295, kind, body, at_ms FROM event {_AFTER}"
 RECENT_MESSAGE_IDS = """
 SELECT message_id FROM event
 WHERE place > (SELECT id << 32 FROM stream WHERE name = ?1)

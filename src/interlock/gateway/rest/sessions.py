@@ -23,6 +23,8 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord, SessionRecord
 from interlock.protocol.resources import Compaction, Session
 
+LINES_AN_EVENT = 4
+"""`id`, `event`, `data` of one line, and the empty one."""
 LIST = "list/sessions"
 VIEWS = ("delivered", "raw")
 
@@ -111,7 +113,6 @@ async def frames(call: Call) -> ASGIApp:
 
 def frames_rendering(stream: str, see: View) -> streams.Render:
     """Make what writes the elements of a session's stream as server-sent events, as `see` shows them."""
-
     # Nearly all elements are frames in one line: all that differs from one to the next is put into this.
     form = b'id: %b%%d\nevent: frame\ndata: {"n":%%d,"kind":"C","frame":%%b}\n\n' % cursors.lead(stream).encode()
 
@@ -131,9 +132,12 @@ def frames_rendering(stream: str, see: View) -> streams.Render:
         return seen.shown
 
     def write_all(burst: Sequence[Item]) -> list[bytes]:
-        return [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.shown is None
-                and seen.kind == "C" and b"\n" not in seen.body and b"\r" not in seen.body else write(seen)
-                for seen in burst]
+        parts = [form % (seen.n, seen.n, seen.body) if isinstance(seen, Durable) and seen.kind == "C" else write(seen)
+                 for seen in burst]
+        written = b"".join(parts)
+        # One look at all of it is cheaper than one at each frame; a line end inside of a frame shows in the count.
+        plain = b"\r" not in written and written.count(b"\n") == LINES_AN_EVENT * len(parts)
+        return parts if plain else [write(seen) for seen in burst]
 
     one_by_one = streams.each(render)
 
