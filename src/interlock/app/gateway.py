@@ -48,7 +48,7 @@ from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_policy, note_settings
 from interlock.gateway.signing import load_or_make_key
-from interlock.gateway.tracing import Tracing, tracer_of
+from interlock.gateway.tracing import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
 from interlock.log import redact_by
@@ -145,8 +145,8 @@ class _Gateway:
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
         self._engine.lanes.watchers.append(metrics.watch)
-        tracer = tracer_of(os.environ, __version__)
-        self._tracing = Tracing(tracer) if tracer is not None else None
+        sender = sender_of(os.environ, __version__)
+        self._tracing = Tracing(sender) if sender is not None else None
         if self._tracing is not None:
             self._engine.lanes.watchers.append(self._tracing.watch)
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy, metrics.acked)

@@ -85,6 +85,7 @@ class RawpEndpoint:
         if DPS_VERSION not in scope.get("subprotocols", ()):
             await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
             return
+        structlog.contextvars.bind_contextvars(tenant_id=runner.tenant_id, runner_id=runner.runner_id)
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
         outflow = RunnerOutflow(send, self._on_acks)
         self._open.add(outflow)

@@ -5,8 +5,10 @@ The API alone is a dependency. Without an SDK, or with `OTEL_SDK_DISABLED`, no w
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import structlog
 from opentelemetry import trace
@@ -23,12 +25,21 @@ from interlock.protocol.resources import Command
 MAX_OPEN_SPANS = 10_000
 """Spans that are not at their end; past it the oldest ends as it is, marked `interlock.cut_short`."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+FLUSH_TIMEOUT_MS = 3_000
+"""How long a gateway that stops waits for the receiver of its last spans."""
 NS_A_MS = 1_000_000
 
 log = structlog.get_logger("interlock.gateway")
 
 
-def tracer_of(environ: Mapping[str, str], version: str) -> Tracer | None:
+class Sender(NamedTuple):
+    """What spans are made with. `flush` sends what has ended, within FLUSH_TIMEOUT_MS, and lets go of the rest."""
+
+    tracer: Tracer
+    flush: Callable[[], None]
+
+
+def sender_of(environ: Mapping[str, str], version: str) -> Sender | None:
     """Set up the SDK as the standard OTEL_ variables say; None where they name no endpoint or it is not installed."""
     if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
@@ -41,17 +52,30 @@ def tracer_of(environ: Mapping[str, str], version: str) -> Tracer | None:
         log.warning("traces_not_sent", remedy="install interlock[otel], or unset OTEL_EXPORTER_OTLP_ENDPOINT")
         return None
     name = environ.get("OTEL_SERVICE_NAME", "interlock")
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider.get_tracer("interlock", version)
+    # The gateway ends it itself: at the interpreter's end a receiver that is gone would be waited for.
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version}),
+                              shutdown_on_exit=False)
+    exporter = OTLPSpanExporter()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+
+    def flush() -> None:
+        # The processor keeps no time of its own: it would go through all of the exporter's attempts.
+        flushing = threading.Thread(target=provider.force_flush, name="last spans", daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_TIMEOUT_MS / 1000)
+        if flushing.is_alive():
+            log.warning("traces_not_sent", remedy="see whether the receiver of OTEL_EXPORTER_OTLP_ENDPOINT answers")
+        exporter.shutdown()  # Ends the attempts that are still to come.
+
+    return Sender(provider.get_tracer("interlock", version), flush)
 
 
 class Tracing:
     """Makes spans of what lanes decided. A gateway that died sent none of its open ones; the next one begins those of
     commands anew, each at its command's own beginning."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, sender: Sender) -> None:
+        self._tracer, self._flush = sender
         self._open: OrderedDict[tuple[str, str], Span] = OrderedDict()
         """By kind and id."""
         self._of_session: dict[str, str] = {}
@@ -77,9 +101,10 @@ class Tracing:
             self._command_ends(command, session_id)
 
     def end(self) -> None:
-        """End what is open: the gateway stops."""
+        """End what is open, and send it: the gateway stops. Blocks for FLUSH_TIMEOUT_MS at most."""
         while self._open:
             self._cut(self._open.popitem(last=False)[1])
+        self._flush()
 
     def _command(self, command: Command, session_id: str) -> Span:
         key = ("command", command.id)

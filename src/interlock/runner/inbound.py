@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
+from structlog.contextvars import bind_contextvars
+
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox, StoreControl
@@ -230,7 +232,10 @@ class Inbound:
         waiting = self._waiting[session_id]
         try:
             while waiting:
-                await self._control(*waiting[0], self.gateway_id)
+                frame, raw = waiting[0]
+                # What this leads to, a whole turn too, says in its lines whose it is and which frame asked for it.
+                bind_contextvars(session_id=session_id, message_id=frame.message_id, seq=frame.seq)
+                await self._control(frame, raw, self.gateway_id)
                 waiting.popleft()
         except Exception as error:  # noqa: BLE001 - handed to `failed`, which ends the link's run
             if not self.failed.done():
