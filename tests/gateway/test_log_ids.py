@@ -1,0 +1,88 @@
+"""Whose a line of the log is: tenant, session, command and frame, at the gateway and at the runner (N-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from gateway.test_rawp import House
+from interlock import log
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.backends.memory.outbox import MemoryOutbox
+from interlock.command.policy import Policy, Subject, Verdict
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
+from interlock.protocol.limits import OUTBOX_BYTES
+from interlock.runner.inbound import Inbound
+from interlock.runner.outflow import Outflow
+from runner.stage import StillClock
+
+pytestmark = pytest.mark.anyio
+
+
+class Broken(Policy):
+    """Rules that nobody can ask."""
+
+    def decide(self, subject: Subject) -> Verdict:
+        raise RuntimeError(f"no word on {subject.tool_name}")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Iterator[Any]:
+    file = log.configure(tmp_path / "log")
+    yield lambda: [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    structlog.reset_defaults()
+    file.close()
+
+
+async def test_a_line_about_a_frame_names_tenant_session_command_and_frame(lines: Any) -> None:
+    house = House()
+    await house.pair()
+    async with house.session() as (runner, session_id, command_id):
+        runner.say("session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), session_id=session_id, seq=2,
+                   metadata={"prompt_id": command_id})
+        house.engine.policy = Broken()
+        asked = {"interaction_id": "x", "interaction_type": "PERMISSION", "title": "ls",
+                 "context": {"tool_name": "shell", "input": {"a": 1}}}
+        runner.say("agent.interaction.request", asked, session_id=session_id, seq=3)
+        async with asyncio.timeout(10):
+            while (await runner.next())["type"] != "websocket.close":
+                pass  # The lane breaks, and its link with it.
+    [told] = [line for line in lines() if line["event"] == "lane failed"]
+    assert (told["tenant_id"], told["session_id"], told["command_id"], told["seq"]) == (
+        "default", session_id, command_id, 3)
+    assert told["message_id"].startswith("r")
+    [attached] = [line for line in lines() if line["event"] == "runner attached"]
+    assert (attached["tenant_id"], attached["runner_id"]) == ("default", "local")
+
+
+async def test_a_runners_lines_name_the_session_and_the_frame_that_asked() -> None:
+    bound: list[dict[str, Any]] = []
+    outbox = MemoryOutbox()
+    flow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes, outbox_bytes=OUTBOX_BYTES)
+    flowing = asyncio.create_task(flow.run())
+    given = asyncio.Event()
+
+    async def control(*_: Any) -> None:
+        bound.append(structlog.contextvars.get_contextvars())
+        given.set()
+
+    inbound = Inbound(outbox, MemoryObjects(), flow, StillClock(), secrets.token_bytes, control)
+    inbound.gateway_id = "gw_1"
+    frame = Frame(type="control.session.close", payload=p.SessionClose(reason="over"), message_id="m-7",
+                  session_id="s-1", seq=1, timestamp="")
+    await inbound.take([encode(frame)])
+    async with asyncio.timeout(10):
+        await given.wait()
+    await inbound.close()
+    flowing.cancel()
+    assert bound == [{"session_id": "s-1", "message_id": "m-7", "seq": 1}]
+    assert structlog.contextvars.get_contextvars() == {}, "and nobody else's lines do"
