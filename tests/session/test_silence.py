@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import TextDelta, TextDone
-from interlock.session.silence import MAX_REMEMBERED, Delivered, judge
+from interlock.session.silence import MAX_REMEMBERED, Delivered, judge, plain_speech
 
 
 def delta(offset: int, text: str, kind: str = "agent.text.delta", **metadata: object) -> Frame:
@@ -88,3 +88,14 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(MAX_REMEMBERED):
         view.done(done("x", str(number)))
     assert view.done(done("own text", continues="first")).payload.text == "own text"
+
+
+@pytest.mark.req("Z-5")
+def test_a_turn_that_is_to_be_silent_is_so_whatever_it_says() -> None:
+    view = Delivered()
+    silent = {"silent": True}
+    assert view.delta(delta(0, "I wrote", silent=True)) is None
+    assert view.suppresses("b", "I wrote it all down", silent)
+    assert view.suppresses("c", "and more", {"continues": "b"})
+    assert not plain_speech("I wrote it all down", silent)
+    assert not view.suppresses("d", "hello", {})

@@ -181,7 +181,7 @@ class Lanes:
         except OSError as error:
             log.error("a transcript cannot be read", session_id=state.session_id, error=str(error))  # noqa: TRY400
         return Transcriber(state.session_id, TranscriptFold(state.agent_id, state.model), leaf, ids,
-                           state.context.leaf)
+                           state.context.leaf, state.context.next_entry)
 
     async def keep_objects(self, pieces: Iterable[bytes]) -> None:
         """Make objects durable before the commit that names them. Raises ObjectsError."""

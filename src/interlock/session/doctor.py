@@ -123,8 +123,11 @@ def _look_at_tree(tree: Tree, sheet: _Sheet) -> None:
 
 
 def _keeps(tree: Tree, place: int) -> bool:
-    first = tree.entry(place).get("firstKeptEntryId")
-    return not isinstance(first, str) or first in tree.at
+    entry = tree.entry(place)
+    first, details = entry.get("firstKeptEntryId"), entry.get("details")
+    # An agent's own compaction between two turns keeps from the turn that comes next, if one comes (Z-4).
+    own = isinstance(details, dict) and cast("dict[str, Any]", details).get("by") == "agent"
+    return not isinstance(first, str) or own or first in tree.at
 
 
 def _cycles(tree: Tree) -> list[int]:

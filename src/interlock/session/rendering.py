@@ -28,7 +28,10 @@ class Section(NamedTuple):
 def sections(tree: Tree, leaf: int | None = None) -> Iterator[Section]:
     """Give the path to the leaf, or to the entry at the place `leaf`; entries that say nothing are left out."""
     for place in tree.path(tree.leaf if leaf is None else leaf):
-        section = section_of(tree.entry(place))
+        entry = tree.entry(place)
+        if entry.get("origin") == "flush":
+            continue  # What the agent writes down for itself is left out of what people read (Z-5).
+        section = section_of(entry)
         if section is not None:
             yield section
 

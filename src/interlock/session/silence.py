@@ -19,6 +19,9 @@ TOKEN = "NO_REPLY"
 MAX_REMEMBERED = 64
 """Closed blocks whose verdict is kept, since a block that goes on shares the verdict of the one before it."""
 
+SILENT = "silent"
+"""In a block's `metadata`: true in a turn that its prompt asked to be silent, so that none of it is delivered (Z-5)."""
+
 Verdict = Literal["hold", "speak", "silent"]
 
 
@@ -37,7 +40,8 @@ def judge(text: str, ended: bool) -> Verdict:
 
 def plain_speech(text: str, metadata: dict[str, Any]) -> bool:
     """Whether a closed block is delivered whatever was said before it: it continues nothing, and breaks no silence."""
-    return "continues" not in metadata and bool(text) and not text.isspace() and judge(text, ended=True) == "speak"
+    return "continues" not in metadata and metadata.get(SILENT) is not True and bool(text) and not text.isspace() \
+        and judge(text, ended=True) == "speak"
 
 
 class _Reply:
@@ -80,6 +84,7 @@ class Delivered:
             self._replies.pop(block_id, None)
         # The closed text is the block's truth, whatever was held; only what it continues stands above it.
         parent: Verdict = self._verdict(str(metadata["continues"])) if "continues" in metadata else "hold"
+        parent = "silent" if metadata.get(SILENT) is True else parent
         verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
         self._closed[block_id] = verdict if text and not text.isspace() else parent
         if len(self._closed) > MAX_REMEMBERED:
@@ -109,7 +114,8 @@ class Delivered:
     def _reply(self, block_id: str, metadata: dict[str, Any]) -> _Reply:
         reply = self._replies.get(block_id)
         if reply is None:
-            parent = self._verdict(str(metadata.get("continues", "")))
+            parent: Verdict = "silent" if metadata.get(SILENT) is True \
+                else self._verdict(str(metadata.get("continues", "")))
             reply = self._replies[block_id] = _Reply(parent)
         return reply
 

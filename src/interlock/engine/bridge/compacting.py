@@ -301,11 +301,10 @@ def _append_agents(lane: Lane, report: p.Compacted) -> None:
 
 
 def _turn_entry(lane: Lane) -> str:
-    context, transcriber = lane.state.context, lane.transcriber
-    assert transcriber is not None
+    context = lane.state.context
     if lane.active is not None and context.turn_entry:
         return context.turn_entry
-    context.next_entry = lane.reserve_entry(context.next_entry)
+    context.next_entry = lane.reserve_entry()
     return context.next_entry
 
 

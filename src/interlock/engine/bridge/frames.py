@@ -276,6 +276,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
     if record.command.started_at is not None:
         return
     given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_wishes(lane, record, payload.message)
+    if payload.error_code == Code.SESSION_NOT_FOUND:
+        lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
     if given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
     else:

@@ -246,9 +246,9 @@ class Lane:
             self.out.writes.extend(map(PutTranscript, lines))
             self.note_leaf()
 
-    def reserve_entry(self, known: str) -> str:
-        """The id that the next prompt's entry will have."""
-        return self.transcriber.reserve(self._entropy, known) if self.transcriber is not None else known
+    def reserve_entry(self) -> str:
+        """The id that the next prompt's entry will have; "" where no transcript is kept."""
+        return self.transcriber.reserve(self._entropy) if self.transcriber is not None else ""
 
     def note_leaf(self) -> None:
         """Remember where the transcript goes on."""

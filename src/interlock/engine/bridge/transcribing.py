@@ -14,13 +14,13 @@ class Transcriber:
     `context_leaf` is the last entry that changed the context, and `leaf` itself where that is not known."""
 
     def __init__(self, session_id: str, fold: TranscriptFold, leaf: str | None, ids: set[str],
-                 context_leaf: str | None = None) -> None:
+                 context_leaf: str | None = None, reserved: str = "") -> None:
         self.fold = fold
         self.leaf = leaf
         self.context_leaf = context_leaf if context_leaf in ids else leaf
         self._session_id = session_id
         self._ids = ids
-        self._reserved = ""
+        self._reserved = reserved if reserved not in ids else ""
 
     def lines(self, drafts: Iterable[Draft], at: str, entropy: Callable[[int], bytes], origin: str | None = None
               ) -> list[TranscriptLine]:
@@ -31,10 +31,9 @@ class Transcriber:
         """Whether the transcript has this entry."""
         return entry_id in self._ids
 
-    def reserve(self, entropy: Callable[[int], bytes], known: str = "") -> str:
-        """The id that the next prompt's entry will have; `known` is the one that was reserved before a restart."""
-        if not self._reserved:
-            self._reserved = known if known and known not in self._ids else new_entry_id(self._ids, entropy)
+    def reserve(self, entropy: Callable[[int], bytes]) -> str:
+        """The id that the next prompt's entry will have."""
+        self._reserved = self._reserved or new_entry_id(self._ids, entropy)
         return self._reserved
 
     def branch(self, parent: str) -> None:
