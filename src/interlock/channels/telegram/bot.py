@@ -60,11 +60,12 @@ class TelegramBot:
         """Say who the bot is. Raises BotRefused for a token that is not good."""
         return await self._patiently(self._bot.get_me)
 
-    async def updates(self, after: int | None) -> list[Update]:
-        """Wait for what happened behind an update, which is confirmed by asking. Raises BotRefused."""
+    async def updates(self, after: int | None, *, wait: bool = True) -> list[Update]:
+        """Look for what happened behind an update, which is confirmed by asking; wait for it, or give what there is.
+        Raises BotRefused."""
         return await self._patiently(lambda: self._bot.get_updates(
-            offset=None if after is None else after + 1, limit=UPDATES_A_LOOK, timeout=POLL_S, allowed_updates=ALLOWED,
-            request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
+            offset=None if after is None else after + 1, limit=UPDATES_A_LOOK, timeout=POLL_S if wait else 0,
+            allowed_updates=ALLOWED, request_timeout=POLL_S + int(ANSWER_TIMEOUT_S)))
 
     async def say(self, spot: Spot, text: str, *, answers: int | None = None, buttons: Sequence[Button] = ()) -> int:
         """Send a message of at most 4,096 units; its id. Raises BotRefused."""

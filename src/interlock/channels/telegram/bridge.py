@@ -13,7 +13,7 @@ from aiogram.types import User
 
 from interlock.channels.telegram.approvals import Approvals, Redact
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.conversation import Conversation
+from interlock.channels.telegram.conversation import Conversation, HandOvers
 from interlock.channels.telegram.hearing import Listening, Pressed, Said, Spot, heard
 from interlock.channels.telegram.places import PlacesFile, Told
 from interlock.channels.telegram.speaking import HELP, pieces, refused
@@ -49,6 +49,7 @@ class Bridge:
         self._settings = settings
         self._conversations: dict[str, Conversation] = {}
         self._strangers: set[int] = set()
+        self._handing = HandOvers()
         self._approvals = Approvals(gateway, bot, settings.people, settings.asking, places.now, places.save,
                                     settings.redact)
 
@@ -57,22 +58,27 @@ class Bridge:
         forgotten cannot be written."""
         me = await self._bot.me()
         log.info("telegram_ready", bot=me.username, people=len(self._settings.people))
-        for session_id in list(self._file.now.sessions):
-            self._conversation(session_id).go_on()
+        last = await self._listen(me, None, until_none=True)
+        # Only now: what is told again after a crash has named its command, before that command's replies are read.
+        for session_id, told in list(self._file.now.sessions.items()):
+            if told.commands:
+                self._conversation(session_id).go_on()
         asking = asyncio.create_task(self._approvals.follow())
         try:
-            await self._listen(me)
+            await self._listen(me, last)
         finally:
             asking.cancel()
             await asyncio.gather(asking, *(one.stop() for one in self._conversations.values()), return_exceptions=True)
             with suppress(OSError):
                 self._file.save()
 
-    async def _listen(self, me: User) -> None:
-        """Take updates. One is confirmed, by the next look, only when what it asked for is durable at the gateway."""
-        last: int | None = None
+    async def _listen(self, me: User, last: int | None, *, until_none: bool = False) -> int | None:
+        """Take updates behind the last one; for ever, or until none waits. One is confirmed, by the next look, only
+        when what it asked for is durable at the gateway."""
         while True:
-            updates = await self._bot.updates(last)
+            updates = await self._bot.updates(last, wait=not until_none)
+            if until_none and not updates:
+                return last
             by_chat: dict[int, list[Said | Pressed]] = {}
             for update in updates:
                 item = heard(update, me, self._settings.groups)
@@ -96,6 +102,10 @@ class Bridge:
         if said.text.split("@")[0].strip() == "/start":
             await self._say(said.spot, HELP)
             return
+        with self._handing.one():
+            await self._keep_trying(said, person, me)
+
+    async def _keep_trying(self, said: Said, person: AsyncInterlock, me: User) -> None:
         while True:
             try:
                 if not await self._approvals.answered(said, person):
@@ -112,6 +122,7 @@ class Bridge:
                 return
 
     async def _hand_over(self, said: Said, person: AsyncInterlock, me: User) -> None:
+        """Raises InterlockError."""
         attachments = await self._attachments(said)
         if attachments is None:
             return
@@ -158,7 +169,7 @@ class Bridge:
         if found is None:
             place = self._file.now.sessions.setdefault(session_id, Told())
             found = self._conversations[session_id] = Conversation(
-                session_id, place, self._gateway, self._bot, self._file.save, self._over)
+                session_id, place, self._gateway, self._bot, self._handing, self._file.save, self._over)
         return found
 
     def _over(self, session_id: str) -> None:

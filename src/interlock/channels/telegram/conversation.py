@@ -7,8 +7,8 @@ kept after each message: a bridge that starts anew goes on from there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -45,15 +45,40 @@ class _Frame(msgspec.Struct):
 _frame = msgspec.json.Decoder(_Frame)
 
 
+class HandOvers:
+    """Messages on their way to the gateway. A prompt may show in a session's stream before the answer that names its
+    command is here: whoever sees a prompt that nobody awaits looks again when what was on its way has arrived."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Event] = set()
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """Around the request and the note of its answer."""
+        done = asyncio.Event()
+        self._open.add(done)
+        try:
+            yield
+        finally:
+            self._open.discard(done)
+            done.set()
+
+    async def settled(self) -> None:
+        """Wait for those that are on their way now."""
+        for done in list(self._open):
+            await done.wait()
+
+
 class Conversation:
     """One session. `place` is its part of the file, `save` makes it durable, `over` is told when nothing is awaited."""
 
     def __init__(self, session_id: str, place: Told, gateway: AsyncInterlock, bot: TelegramBot,
-                 save: Callable[[], None], over: Callable[[str], None]) -> None:
+                 handing: HandOvers, save: Callable[[], None], over: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._place = place
         self._gateway = gateway
         self._bot = bot
+        self._handing = handing
         self._save = save
         self._over = over
         self._lock = asyncio.Lock()
@@ -156,7 +181,10 @@ class Conversation:
         payload = frame.payload
         match frame.type:
             case "control.prompt.request":
-                awaited = self._place.commands.get(str(payload.get("command_id")))
+                command_id = str(payload.get("command_id"))
+                if command_id not in self._place.commands:
+                    await self._handing.settled()
+                awaited = self._place.commands.get(command_id)
                 if awaited is not None:
                     awaited.prompt_id, awaited.turn_id = str(payload.get("prompt_id")), ""
             case "session.turn.start":
