@@ -239,7 +239,8 @@ class SmallDesk:
     def standing(self) -> Standing:
         return Standing(self.up, [2, 3], 1)
 
-    def heartbeat(self, command_id: str) -> Heartbeat | None:
+    def heartbeat(self, record: CommandRecord) -> Heartbeat | None:
+        command_id = record.command.id
         if command_id not in self.beating:
             return None
         return Heartbeat(event="heartbeat", command_id=command_id, agent_id="shell", at=iso(NOW), state="running")

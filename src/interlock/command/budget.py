@@ -140,6 +140,10 @@ class Spending:
     """The pots of today, as they are durable."""
 
     def __init__(self, records: Iterable[SpendingRecord] = ()) -> None:
+        self.replace(records)
+
+    def replace(self, records: Iterable[SpendingRecord]) -> None:
+        """Take all pots anew, as the ledger has them."""
         self._pots: dict[Place, Pot] = {}
         self._day = 0
         for record in records:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, tzinfo
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -19,6 +20,7 @@ from interlock.engine.bridge.submitting import SentBy
 from interlock.engine.bridge.verbs import Verb
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
+from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, PutIdempotency, Write
@@ -98,14 +100,14 @@ class Chats:
         except BadChat as bad:
             field, sentence = bad.args
             raise Problem("InvalidPayload", f"/{field}: {sentence}", errors=(Place(f"/{field}", sentence),)) from None
-        async with self._turn(principal.tenant_id, key):
+        async with self._turn(principal.tenant_id, key) as hold:
             current = await self._current(principal.tenant_id, key)
             asked = read_reset(message.text, settings.models)
             cause = self._cause(current, message.chat, asked)
             if current is not None and cause == "asked":
                 await self._ask_policy(principal, current.session_id)
             route = await self._next(principal, key, agent_id, current, cause)
-            answer = await self._say(principal, message, key, route, _Begin(current, cause, asked), remember)
+            answer = await self._say(principal, message, key, route, _Begin(current, cause, asked, hold), remember)
             if current is not None and cause is not None:
                 await self._leave(principal, current, asked=asked is not None)
             return answer
@@ -115,7 +117,7 @@ class Chats:
     ) -> Received:
         """Take what a cron job or a hook says. What `remember` writes is durable with it."""
         body = _execute(message.text, [], None)
-        async with self._turn(principal.tenant_id, message.key):
+        async with self._turn(principal.tenant_id, message.key) as hold:
             current = await self._current(principal.tenant_id, message.key)
             if current is not None and not _archived(current):
                 route = Route(current.session_id, None)
@@ -136,7 +138,7 @@ class Chats:
                 lane.out.writes.extend(remember(told))
                 return told
 
-            return await (await self._shell(route)).call(decide)
+            return await (await self._shell(route, hold)).call(decide)
 
     async def reset(
         self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
@@ -145,7 +147,7 @@ class Chats:
         named = await self._ledger.session(session_id, principal.tenant_id)
         if named is None:
             raise Problem("NotFound", f"there is no session {session_id}")
-        async with self._turn(principal.tenant_id, named.session_key):
+        async with self._turn(principal.tenant_id, named.session_key) as hold:
             current = await self._current(principal.tenant_id, named.session_key)
             assert current is not None
             if current.session_id != session_id:
@@ -153,7 +155,7 @@ class Chats:
                               f"{current.session_id}", hint="Reset the current one, or name the key.")
             await self._ask_policy(principal, session_id)
             route = self._successor(current)
-            shell = await self._shell(route)
+            shell = await self._shell(route, hold)
 
             def decide(lane: Lane) -> SessionRecord:
                 entries.begin_again(lane, who_is(principal), session_id, "asked", None)
@@ -231,11 +233,11 @@ class Chats:
             lane.out.writes.append(PutIdempotency(remember(told)))
             return told
 
-        return await (await self._shell(route)).call(decide)
+        return await (await self._shell(route, begin.hold)).call(decide)
 
     async def _leave(self, principal: Principal, before: LaneState, *, asked: bool) -> None:
         """End the old session's agent. The new one is durable, so what cannot be ended now ends by itself when idle."""
-        shell = await self._lanes.lane(before.session_id)
+        shell = await self._lanes.lane(before.session_id)  # It was met before anything was done.
         if shell is not None and not before.controller:
             await shell.call(lambda lane: archiving.retire(lane, who_is(principal), asked=asked))
 
@@ -243,16 +245,23 @@ class Chats:
         record = await self._ledger.session_by_key(tenant_id, key)
         if record is None:
             return None
+        if self._lanes.room.shared:
+            await self._lanes.meet(record.session_id, record.runner_id)
+            record = await self._ledger.session(record.session_id) or record
         shell = self._lanes.peek(record.session_id)
         return shell.lane.state if shell is not None else _state.decode(record.machine)
 
-    async def _shell(self, route: Route) -> LaneShell:
-        shell = await self._lanes.lane(route.session_id, route.fresh)
+    async def _shell(self, route: Route, hold: Hold | None) -> LaneShell:
+        shell = await self._lanes.lane(route.session_id, route.fresh, hold)
         assert shell is not None, "the session is there, or begins"
         return shell
 
-    def _turn(self, tenant_id: str, key: str) -> asyncio.Lock:
-        return self._turns.setdefault((tenant_id, key), asyncio.Lock())
+    @asynccontextmanager
+    async def _turn(self, tenant_id: str, key: str) -> AsyncGenerator[Hold | None]:
+        """Be the only one who deals with a key, also among other gateways. Raises Elsewhere."""
+        lock = self._turns.setdefault((tenant_id, key), asyncio.Lock())
+        async with lock, self._lanes.room.hold(f"{tenant_id}/{key}") as hold:
+            yield hold
 
 
 class _Begin(NamedTuple):
@@ -261,6 +270,7 @@ class _Begin(NamedTuple):
     before: LaneState | None
     cause: ResetCause | None
     asked: Asked | None
+    hold: Hold | None
 
     @property
     def model(self) -> str | None:

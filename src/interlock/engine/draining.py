@@ -45,11 +45,18 @@ class Drains:
         """Called when something may start again; set by the engine."""
         self.permit: Permit = _permitted
         """Asks policy, and raises Problem where that holds it; set by the engine."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when another gateway should learn them anew; set by the engine."""
+        self.shared = False
+        """Whether other gateways begin and end drains too."""
 
     async def learn(self) -> None:
-        """Read them from the ledger, at the start."""
-        for record in await self._ledger.drains():
-            self._in_force[record.tenant_id, record.drain.scope, record.drain.id or ""] = record.drain
+        """Read them from the ledger: at the start, and when another gateway changed them."""
+        before = self._in_force
+        self._in_force = {(record.tenant_id, record.drain.scope, record.drain.id or ""): record.drain
+                          for record in await self._ledger.drains()}
+        if before.keys() - self._in_force.keys():
+            self.on_undrained()
 
     def covers(self, state: LaneState) -> bool:
         """Whether a session must not start anything now."""
@@ -66,6 +73,8 @@ class Drains:
         """Begin a drain; one that is in force already stays as it is. `keep` makes the answer's row from the tenant's
         drains (M-2). Raises Problem."""
         async with self._changing:
+            if self.shared:
+                await self.learn()
             name = await self._named(principal, body)
             await self.permit(principal, "drain", body)
             key = (principal.tenant_id, body.scope, name)
@@ -84,6 +93,8 @@ class Drains:
     async def undrain(self, principal: Principal, body: DrainBody, keep: Callable[[Any], IdempotencyRecord]) -> None:
         """End a drain. Raises Problem NotFound for one that is not in force."""
         async with self._changing:
+            if self.shared:
+                await self.learn()
             name = await self._named(principal, body)
             key = (principal.tenant_id, body.scope, name)
             if key not in self._in_force:
@@ -99,6 +110,7 @@ class Drains:
         shown = [drain for key, drain in after.items() if key[0] == principal.tenant_id]
         await self._ledger.commit(Batch([*changes, PutIdempotency(keep(shown))]))
         self._in_force = after
+        self.on_changed()
 
     def _audit(self, principal: Principal, action: str, body: DrainBody, name: str) -> Audit:
         return Audit(AuditDraft(

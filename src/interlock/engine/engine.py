@@ -31,13 +31,16 @@ from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.verbs import Verb, said_in, under_policy
 from interlock.engine.chats import Chats
+from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.compactor import Compactor, ask_to_compact
 from interlock.engine.draining import Drains
 from interlock.engine.house import house_id
 from interlock.engine.jobs import Job
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
+from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Presence
+from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
 from interlock.engine.spending import read_spending, shown
 from interlock.engine.standing import Standing
@@ -51,7 +54,7 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 from interlock.session.entry import shown as shown_entry
 from interlock.session.store_view import Edit
@@ -129,19 +132,29 @@ class Engine:
         """Take up what an earlier gateway left: transcript lines are written (X-3), clocks run on (C-4)."""
         if self._writer is not None:
             self._writer.start()
-        await self.learn_rules()
+        await self.read_rules()
         await self.drains.learn()
         self.lanes.spending = await read_spending(self.ledger, self.lanes.clock.now_ms())
         await self.lanes.wake_due()
         self._up = True
 
     async def learn_rules(self) -> None:
+        """Take the remembered rules anew since one was changed here (A-9)."""
+        await self.read_rules()
+        self.lanes.room.hint("rules")
+
+    async def read_rules(self) -> None:
         """Take the remembered rules that are in force from the ledger (A-9). One that cannot be read is an error: to
         leave a denial out would allow what a person has denied."""
         records = await self.ledger.rules()
         self._remembered = [remembering.read(record.rule) for record in records]
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
+
+    def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> Neighbours:
+        """Work with others on the ledger; before `start`. `on_replaced` is told a runner that attached elsewhere."""
+        self._router.look = (neighbours := Neighbours(self, cluster, on_replaced)).look_at_runners
+        return neighbours
 
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
@@ -161,11 +174,12 @@ class Engine:
         # waits until the first one's is durable, and looks again.
         place = (route.fresh.tenant_id, route.fresh.session_key)
         opening = self._opening.setdefault(place, asyncio.Lock())
-        async with opening:
-            return await self._submit(await self._route(principal, body), principal, body, remember)
+        async with opening, self.lanes.room.hold("/".join(place)) as hold:
+            return await self._submit(await self._route(principal, body), principal, body, remember, hold)
 
-    async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember) -> Command:
-        shell = await self._shell(route.session_id, route.fresh)
+    async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
+                      hold: Hold | None = None) -> Command:
+        shell = await self._shell(route.session_id, route.fresh, hold)
 
         def decide(lane: Lane) -> Command | Problem:
             if body.type == "execute":
@@ -348,34 +362,33 @@ class Engine:
         """A tenant's budgets, and what today has used of them (P-7)."""
         return shown(self.lanes.limits.budgets, self.lanes.spending, tenant_id, self.lanes.clock.now_ms())
 
-    def heartbeat(self, command_id: str) -> Heartbeat | None:
+    def heartbeat(self, record: CommandRecord) -> Heartbeat | None:
         """The runner's last word that it still has this command's agent (S-2); None while it has not vouched."""
-        for shell in self.lanes.live():
-            state = shell.lane.state
-            if state.active != command_id:
-                continue
-            present = self.presence.get(state.runner_id)
-            live = present.live.get(state.session_id) if present is not None and present.link is not None else None
-            if present is None or live is None:
-                return None
-            return Heartbeat(event="heartbeat", command_id=command_id, agent_id=state.agent_id,
-                             at=iso(present.last_seen_ms), state=live.state)
-        return None
+        command = record.command
+        shell = self.lanes.peek(record.session_id)
+        there = command.started_at is not None if shell is None else shell.lane.state.active == command.id
+        present = self.presence.get(command.target.runner_id or "") if there else None
+        live = present.live.get(record.session_id) if present is not None and present.attached else None
+        if present is None or live is None:
+            return None
+        return Heartbeat(event="heartbeat", command_id=command.id, agent_id=live.agent_id,
+                         at=iso(present.last_seen_ms), state=live.state)
 
     async def nodes(self, tenant_id: str) -> list[Node]:
         """Runners of a tenant (L-6)."""
+        await self._router.look()
         return [self.presence.node(record) for record in await self.ledger.runners(tenant_id) if not record.revoked]
 
     def session_resource(self, record: SessionRecord) -> Session:
         """A session's row as it is shown."""
-        shell = self.lanes.peek(record.session_id)
+        shell = self.lanes.peek(record.session_id) if not self.lanes.room.shared else None
         state = shell.lane.state if shell is not None else msgspec.json.decode(record.machine, type=LaneState)
         turn = state.machine.turn
         return Session(
             session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
             agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
             workspace_access=state.workspace_access, state=record.state,
-            attached=self.presence.link_of(record.runner_id) is not None,
+            attached=(present := self.presence.get(record.runner_id)) is not None and present.attached,
             created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
@@ -402,8 +415,8 @@ class Engine:
             return await self._router.execute(principal, body.target)
         return await self._router.existing(principal, body.target)
 
-    async def _shell(self, session_id: str, fresh: LaneState | None = None) -> LaneShell:
-        shell = await self.lanes.lane(session_id, fresh)
+    async def _shell(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
+        shell = await self.lanes.lane(session_id, fresh, hold)
         if shell is None:
             raise Problem("NotFound", f"there is no session {session_id}")
         return shell

@@ -18,9 +18,10 @@ from interlock.engine.house import is_house
 from interlock.engine.inbox import Inbox, Run
 from interlock.engine.items import Durable, durable
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
+from interlock.engine.room import Hold, Moved, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
+from interlock.ports.ledger import Batch, Fenced, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
 from interlock.ports.objects import ObjectsError
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
@@ -34,6 +35,7 @@ class House(Protocol):
     """What a shell asks of those who keep all of them."""
 
     gateway_id: str
+    room: Room
     spending: Spending
     ledger: Ledger
     viewers: Viewers
@@ -63,7 +65,11 @@ class LaneShell:
         self.recent = recent
         self.link: RunnerLink | None = None
         self.broken = False
-        self._epoch = epoch
+        self.epoch = epoch
+        self.hold: Hold | None = None
+        """Under what a session of a key began: its first commit is refused once another gateway opens that key."""
+        self.told = lane.state.n
+        """Number of the last event of the session's stream that was told, or was there when the lane was read."""
         self._lanes = self.lanes = lanes
         self.inbox = Inbox()
         self.push = self.inbox.push
@@ -104,8 +110,14 @@ class LaneShell:
             try:
                 await self._decide_commit_tell(group)
             except asyncio.CancelledError:
-                self._refuse(group, "the gateway is stopping")
+                if self.broken:
+                    self._answer(group, Moved)
+                else:
+                    self._refuse(group, "the gateway is stopping")
                 raise
+            except Fenced as fenced:
+                self._lose(group, fenced)
+                return
             except (LedgerError, ObjectsError) as error:
                 self._break(group, f"the ledger could not take it: {error}")
                 return
@@ -137,8 +149,11 @@ class LaneShell:
         if lane.out.writes:
             if not is_house(lane.state.session_id):
                 lane.out.writes.append(lane.snapshot())
-            epochs = ((lane.state.session_id, self._epoch),)
+            epochs = [(lane.state.session_id, self.epoch)]
+            if self.hold is not None:
+                epochs.append(self.hold)
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
+            self.hold = None
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
@@ -172,11 +187,13 @@ class LaneShell:
                     burst = []
                 burst_of = event.stream
                 burst.append(durable(next(given), event.kind, event.body, event.at_ms, frame))
+                if event.stream == own:
+                    self.told = burst[-1].n
             else:
                 if burst:
                     viewers.tell(burst_of, burst)
                     burst = []
-                viewers.transient(own, item.raw, item.frame)
+                viewers.transient(own, item.raw, item.frame, self.told)
         if burst:
             viewers.tell(burst_of, burst)
 
@@ -220,10 +237,39 @@ class LaneShell:
         if self.lane.commands or self.lane.approvals:
             self._lanes.wake(self.lane.state.session_id, BROKEN_WAIT_S)  # Its clocks go on, whoever asks for it.
 
+    def _lose(self, group: Sequence[Job | Run], fenced: Fenced) -> None:
+        """Another gateway has the lane: it goes on there, clocks and all, and who waits here asks there."""
+        if not self._lanes.room.shared:
+            self._break(group, f"the ledger could not take it: {fenced}")
+            return
+        log.info("lane lost", session_id=self.lane.state.session_id)
+        self.let_go()
+        self._answer([*group, *self.inbox.take_all()], Moved)
+
+    def let_go(self) -> None:
+        """Have nothing more to do with the lane but to answer who waits in it."""
+        self.broken = True
+        self._lanes.forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.link is not None:
+            self.link.fail("another gateway has this session now")
+        if self._lanes.viewers.relay is not None:
+            self._lanes.viewers.relay.lost(session_stream(self.lane.state.session_id))
+
     def _refuse(self, jobs: Sequence[Job | Run], sentence: str) -> None:
+        self._answer(jobs, lambda: Problem("Unavailable", sentence, headers={"Retry-After": "1"}))
+
+    def _answer(self, jobs: Sequence[Job | Run], error: Callable[[], Exception]) -> None:
         for job in jobs:
             if job.reply is not None and not job.reply.done():
-                job.reply.set_exception(Problem("Unavailable", sentence, headers={"Retry-After": "1"}))
+                job.reply.set_exception(error())
+
+    async def leave(self) -> None:
+        """End the shell of a lane that was let go; who waits in it asks anew."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._answer(self.inbox.take_all(), Moved)
 
     async def stop(self) -> None:
         """End the shell; what was decided is committed, what waits is refused."""

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
-from interlock.command.budget import Spending
+from interlock.command.budget import DAY_MS, Spending
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -22,6 +22,7 @@ from interlock.engine.house import house_id, house_state, is_house
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.refolding import digests, refold
+from interlock.engine.room import Alone, Elsewhere, Hold, Room
 from interlock.engine.spending import settle
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -61,6 +62,8 @@ class Lanes:
         self.limits = limits
         self.spending = Spending()
         """What budgets count, as it is durable (P-7)."""
+        self.room: Room = Alone(ledger)
+        """Who else works on the ledger; set by the engine."""
         self.objects = objects
         self.transcripts = transcripts
         self.ledger = ledger
@@ -106,16 +109,33 @@ class Lanes:
     def settle(self, writes: Iterable[Write], own: LaneShell) -> None:
         """Count what was committed; where a shared pot is used up now, or was raised, other lanes look again (P-7)."""
         concerned = settle(self.spending, self.limits.budgets, writes)
+        if self.limits.budgets:
+            self.room.hint("spending")
         for shell in self.live() if concerned else ():
             if shell is not own and shell.lane.state.tenant_id in concerned:
+                shell.push(Job(review))
+
+    async def learn_spending(self) -> None:
+        """Take today's pots anew: another gateway counts in them too."""
+        if self.limits.budgets:
+            self.spending.replace(await self.ledger.spending(self.clock.now_ms() // DAY_MS))
+            for shell in self.live():
                 shell.push(Job(review))
 
     def live(self) -> list[LaneShell]:
         """Every lane in memory."""
         return list(self._shells.values())
 
-    async def lane(self, session_id: str, fresh: LaneState | None = None) -> LaneShell | None:
-        """The session's lane, read from the ledger, or begun with `fresh`; None where there is no such session."""
+    async def meet(self, session_id: str, runner_id: str) -> None:
+        """Make sure that the session is this gateway's, before anything is done for it elsewhere than in its lane.
+        Raises Elsewhere."""
+        if self.room.shared and session_id not in self._shells:
+            await self.room.take(session_id, runner_id)
+
+    async def lane(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None
+                   ) -> LaneShell | None:
+        """The session's lane, read from the ledger, or begun with `fresh`, under a hold on its key; None where there is
+        no such session. Raises Elsewhere, LedgerError."""
         shell = self._shells.get(session_id)
         if shell is not None:
             return shell
@@ -125,8 +145,17 @@ class Lanes:
             if shell is None:
                 shell = await self._read(session_id, fresh)
                 if shell is not None:
+                    shell.hold = hold if fresh is not None else None
                     self._shells[session_id] = shell
         return shell
+
+    async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:
+        """The lane of a session if it is this runner's; another's is not even taken. Raises Elsewhere, LedgerError."""
+        shell = self._shells.get(session_id)
+        if shell is None:
+            record = await self.ledger.session(session_id)
+            shell = await self.lane(session_id) if record is not None and record.runner_id == runner_id else None
+        return shell if shell is not None and shell.lane.state.runner_id == runner_id else None
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
         record, kept = await self.ledger.session(session_id), list[ApprovalRecord]()
@@ -134,7 +163,10 @@ class Lanes:
             fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
         if record is None and fresh is None:
             return None
-        epoch = await self.ledger.take(session_id)
+        runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else None
+        epoch = await self.room.take(session_id, runner_id)
+        if self.room.shared:  # From here on nobody else writes; what the one before had written is to be seen.
+            record = await self.ledger.session(session_id)
         if record is None:
             assert fresh is not None
             transcriber = None
@@ -194,6 +226,15 @@ class Lanes:
         session_id = shell.lane.state.session_id
         if self._shells.get(session_id) is shell:
             del self._shells[session_id]
+            if not shell.broken:
+                self.room.give_back(session_id, shell.epoch)
+
+    async def let_go(self, shells: Iterable[LaneShell] | None = None) -> None:
+        """Drop lanes that are another gateway's by now, or all of them."""
+        gone = self.live() if shells is None else list(shells)
+        for shell in gone:
+            shell.let_go()
+        await asyncio.gather(*(shell.leave() for shell in gone))
 
     def look_again(self) -> None:
         """Have every lane see whether what waits in it may start now."""
@@ -218,7 +259,7 @@ class Lanes:
 
     async def _read_all(self, waiting: deque[str]) -> None:
         while waiting:
-            await self._tick(waiting.popleft())
+            await self.tick(waiting.popleft())
 
     def wake(self, session_id: str, delay_s: float) -> None:
         """Read the session's lane after a while and let time decide in it."""
@@ -230,15 +271,18 @@ class Lanes:
 
     def _alarm(self, session_id: str) -> None:
         self._alarms.pop(session_id, None)
-        self._keep(asyncio.create_task(self._tick(session_id)))
+        self._keep(asyncio.create_task(self.tick(session_id)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
 
-    async def _tick(self, session_id: str) -> None:
+    async def tick(self, session_id: str) -> None:
+        """Read the session's lane, if it is to be had, and let time decide in it."""
         try:
             shell = await self.lane(session_id)
+        except Elsewhere:
+            return  # Its clocks run where it is.
         except LedgerError as error:
             log.error("a lane cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
             self.wake(session_id, BROKEN_WAIT_S)

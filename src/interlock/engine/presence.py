@@ -1,10 +1,16 @@
-"""Which runners are here, what they offer and vouch for. Only memory: a runner says it again at each attach."""
+"""Which runners are here, or at another gateway of the cluster; what they offer and vouch for.
+
+Only memory: a runner says it again at each attach, and what other gateways know of theirs stands in its link's row.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
 from interlock.engine.jobs import RunnerLink
+from interlock.ports.leases import RunnerLink as LinkRow
 from interlock.protocol.clock import iso
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
 from interlock.protocol.records import RunnerRecord
@@ -21,10 +27,47 @@ class Present:
         """Set once every lane of the runner is attached: until then nothing but the opening goes over the link."""
         self.last_seen_ms = at_ms
         self.live: dict[str, LiveAgent] = {}
+        self.instance_id = ""
+        """The gateway that it is attached to, where that is another one."""
+        self.link_id = ""
+
+    @property
+    def attached(self) -> bool:
+        """Whether it can be given work, here or by way of another gateway."""
+        return self.link is not None or bool(self.instance_id)
 
     def offer(self, agent_id: str) -> AgentOffer | None:
         """What the runner says of an agent."""
         return next((offer for offer in self.hello.agents if offer.agent_id == agent_id), None)
+
+
+class Told(msgspec.Struct):
+    """What a gateway knows of a runner that is attached to it, as the others read it."""
+
+    device_name: str
+    hello: Hello
+    last_seen_ms: int
+    live: list[LiveAgent]
+
+
+_told = msgspec.json.Decoder(Told)
+
+
+def told(present: Present) -> bytes:
+    """Write it."""
+    hello = msgspec.structs.replace(present.hello, sessions=[])
+    return msgspec.json.encode(Told(present.record.device_name, hello, present.last_seen_ms,
+                                    list(present.live.values())))
+
+
+def _elsewhere(row: LinkRow) -> Present:
+    known = _told.decode(row.present)
+    record = RunnerRecord(runner_id=row.runner_id, tenant_id=row.tenant_id, token_sha256="",
+                          device_name=known.device_name, created_ms=0, last_seen_ms=known.last_seen_ms)
+    present = Present(record, known.hello, known.last_seen_ms)
+    present.live = {agent.session_id: agent for agent in known.live}
+    present.instance_id, present.link_id = row.instance_id, row.link_id
+    return present
 
 
 class Presence:
@@ -32,6 +75,28 @@ class Presence:
 
     def __init__(self) -> None:
         self._present: dict[str, Present] = {}
+        self._elsewhere: dict[str, Present] = {}
+
+    def learn(self, rows: Iterable[LinkRow], own_instance: str) -> list[str]:
+        """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
+        still."""
+        known, self._elsewhere = self._elsewhere, {}
+        for row in rows:
+            if row.instance_id == own_instance:
+                continue
+            found = _elsewhere(row)
+            before = known.get(row.runner_id)
+            if before is not None and before.link_id == row.link_id and before.last_seen_ms > found.last_seen_ms:
+                found.last_seen_ms, found.live = before.last_seen_ms, before.live
+            self._elsewhere[row.runner_id] = found
+        return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
+
+    def vouched_elsewhere(self, runner_id: str, link_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
+        """Another gateway had a heartbeat."""
+        present = self._elsewhere.get(runner_id)
+        if present is not None and present.link_id == link_id:
+            present.last_seen_ms = at_ms
+            present.live = {agent.session_id: agent for agent in heartbeat.agents}
 
     def arrive(self, record: RunnerRecord, hello: Hello, at_ms: int) -> Present:
         """A runner said hello; an older link of the same runner is told to close."""
@@ -54,7 +119,10 @@ class Presence:
 
     def get(self, runner_id: str) -> Present | None:
         """A runner, attached or not."""
-        return self._present.get(runner_id)
+        here = self._present.get(runner_id)
+        if here is not None and here.link is not None:
+            return here
+        return self._elsewhere.get(runner_id, here)
 
     def link_of(self, runner_id: str) -> RunnerLink | None:
         """The link of a runner that is attached."""
@@ -62,13 +130,14 @@ class Presence:
         return present.link if present is not None else None
 
     def online(self) -> int:
-        """How many runners are attached."""
+        """How many runners are attached here."""
         return sum(present.link is not None for present in self._present.values())
 
     def offering(self, agent_id: str, tenant_id: str) -> list[Present]:
         """Attached runners of a tenant that offer an agent."""
-        return [p for p in self._present.values()
-                if p.link is not None and p.record.tenant_id == tenant_id and p.offer(agent_id) is not None]
+        here = [p for p in self._present.values() if p.link is not None]
+        there = [p for runner_id, p in self._elsewhere.items() if self.link_of(runner_id) is None]
+        return [p for p in (*here, *there) if p.record.tenant_id == tenant_id and p.offer(agent_id) is not None]
 
     def vouch(self, runner_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
         """Take a heartbeat."""
@@ -79,13 +148,13 @@ class Presence:
 
     def node(self, record: RunnerRecord) -> Node:
         """A runner as it is listed (L-6)."""
-        present = self._present.get(record.runner_id)
+        present = self.get(record.runner_id)
         if present is None:
             return Node(node_id=record.runner_id, device_name=record.device_name, status="offline",
                         last_seen=iso(record.last_seen_ms), capabilities=[], active_sessions_count=0,
                         config_versions={"limits": "1", "capabilities": "1"})
         busy = any(agent.state not in ("idle", "terminated") for agent in present.live.values())
-        online = present.link is not None
+        online = present.attached
         return Node(
             node_id=record.runner_id, device_name=present.hello.device_name or record.device_name,
             status=("busy" if busy else "online") if online else "offline", last_seen=iso(present.last_seen_ms),

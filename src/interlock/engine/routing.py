@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from interlock.engine.bridge.context_state import ContextState
@@ -17,6 +17,10 @@ from interlock.protocol.resources import Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
 
 DEFAULT_AGENT = "shell"
+
+
+async def _see_nothing_else() -> None:
+    """All runners that there are are attached here."""
 
 
 class Route(NamedTuple):
@@ -34,6 +38,8 @@ class Router:
                  live: Callable[[str], LaneState | None] = lambda _session_id: None) -> None:
         self._ledger = ledger
         self._presence = presence
+        self.look: Callable[[], Awaitable[None]] = _see_nothing_else
+        """Has the presence know which runners are attached anywhere, before one is chosen; set by the engine."""
         self._clock = clock
         self._entropy = entropy
         self._live = live
@@ -64,11 +70,13 @@ class Router:
         if named_key is not None and agent_of(named_key) != agent_id:
             raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
+        await self.look()
         fresh = self.begin(principal, target, agent_id, named_key)
         return Route(fresh.session_id, fresh)
 
     async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
         """A new session under a key, whatever was there before."""
+        await self.look()
         begun = self.begin(principal, Target(agent_id=agent_id, session_key=key, workspace=workspace), agent_id, key)
         return Route(begun.session_id, begun)
 

@@ -202,6 +202,7 @@ class TranscriptDesk:
     async def take_in(self, principal: Principal, target: Target, data: bytes,
                       remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
+        await self._router.look()
         fresh = self._router.begin(principal, target)
         try:
             found = editing.import_lines(data, self._header(fresh, None), self._lanes.entropy)
@@ -211,6 +212,7 @@ class TranscriptDesk:
 
     async def _begin(self, principal: Principal, fresh: LaneState, lines: list[bytes], meta: dict[str, Any],
                      report: Report | None, remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
+        await self._lanes.meet(fresh.session_id, fresh.runner_id)
         await self._kept(self._transcripts.publish(fresh.session_id, fresh.agent_id, lines))
         tree = read_tree(lines)
         shell = await self._lanes.lane(fresh.session_id, fresh)

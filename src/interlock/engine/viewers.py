@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -50,6 +50,9 @@ class _Topic:
         self.told = 0
         """Number of the last event that was published while this topic was here; 0 while none was."""
         self.pace = Pace(self._offer)
+        self.reach: Callable[[int], Awaitable[None]] | None = None
+        """Where another gateway may write the stream: has this topic be told all up to a number. No viewer runs ahead
+        of its topic there, or it would be given text of a block that it has seen closed."""
 
     def tell(self, items: Sequence[Item]) -> None:
         """Tell the viewers, at their pace."""
@@ -174,7 +177,10 @@ class Viewer:
                 return []
             rows = await self._source.tail(self._stream, self.cursor, self._page)
             if rows:
-                return self._from_ledger([Durable(*row) for row in rows])
+                items = [Durable(*row) for row in rows]
+                if self._topic.reach is not None:
+                    await self._topic.reach(items[-1].n)
+                return self._from_ledger(items)
             # What waits to be told goes first: the text so far holds its deltas already.
             self._topic.pace.flush()
             # No await stands between this check and going live, so nothing can be published in between. What was
@@ -220,6 +226,31 @@ class Viewer:
         return burst
 
 
+class Relay(Protocol):
+    """Leads what happens in streams to the gateways whose viewers read them, and back. Nothing here blocks but `watch`,
+    which waits for a while."""
+
+    def told(self, stream: str, n: int) -> None:
+        """This gateway's viewers were told a stream up to `n`, which this gateway wrote."""
+        ...
+
+    def said(self, stream: str, n: int, raw: bytes) -> None:
+        """They were given a transient frame after event `n`."""
+        ...
+
+    async def watch(self, stream: str) -> None:
+        """A viewer joins: from here on what other gateways write is told to the hub."""
+        ...
+
+    def unwatch(self, stream: str) -> None:
+        """A viewer has left."""
+        ...
+
+    def lost(self, session_stream: str) -> None:
+        """Another gateway writes it from now on."""
+        ...
+
+
 class Viewers:
     """The hub. `publish` and `transient` are called by the lane, in its order, after the commit."""
 
@@ -227,6 +258,8 @@ class Viewers:
         self._source = source
         self._topics: dict[str, _Topic] = {}
         self._closed = False
+        self.relay: Relay | None = None
+        """Set where other gateways write streams that are read here, and read what is written here."""
         self.holes = 0
         """Transient frames that were not relayed since text before them never came (E-4)."""
 
@@ -236,6 +269,12 @@ class Viewers:
 
     def tell(self, stream: str, items: Sequence[Durable]) -> None:
         """Do what `publish` does, with the items as viewers will share them."""
+        if self.relay is not None and items:
+            self.relay.told(stream, items[-1].n)
+        self.hear(stream, items)
+
+    def hear(self, stream: str, items: Sequence[Durable]) -> None:
+        """Tell what is durable to the viewers here, whoever wrote it."""
         topic = self._topics.get(stream)
         if topic is None:
             return
@@ -249,25 +288,65 @@ class Viewers:
             topic.tell(items)
         self._forget_if_idle(stream, topic)
 
-    def transient(self, session_stream: str, raw: bytes, frame: Frame) -> None:
+    def transient(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> None:
         """Relay a transient frame: what of it is new goes to every live viewer, and into the text so far.
 
         A turn's end must have been published before a frame of the next turn is relayed, since it closes what is open.
+        `after` is the number of the event that it came after, where that is known.
         """
+        news = self.overhear(session_stream, raw, frame, after)
+        if self.relay is not None and isinstance(news, Transient):
+            self.relay.said(session_stream, after, news.body)
+
+    def overhear(self, session_stream: str, raw: bytes, frame: Frame, after: int = 0) -> Transient | Hole | None:
+        """Give a transient frame to the viewers here, whoever relayed it; returns what of it was new."""
         topic = self._topics.get(session_stream)
         if topic is None:
             topic = self._topics[session_stream] = _Topic()
+        topic.told = max(topic.told, after)
         news = topic.blocks.feed(frame)
+        item: Transient | Hole | None = None
         if isinstance(news, Hole):
             self.holes += 1
-            news = None
-        if news is not None and topic.viewers:
-            topic.tell((Transient(raw if news is frame else frames.encode(news), news),))
+            item = news
+        elif news is not None:
+            item = Transient(raw if news is frame else frames.encode(news), news)
+            topic.tell((item,))
         self._forget_if_idle(session_stream, topic)
+        return item
+
+    def so_far(self, stream: str) -> tuple[int, list[bytes]]:
+        """The text so far of a stream's open blocks, and the number of the event after which it is that."""
+        topic = self._topics.get(stream)
+        return (topic.told, [frames.encode(frame) for frame in topic.blocks.merged()]) if topic is not None else (0, [])
+
+    def at(self, stream: str) -> int:
+        """Number of the last event that viewers here were told."""
+        topic = self._topics.get(stream)
+        return topic.told if topic is not None else 0
+
+    def follow(self, stream: str, n: int, reach: Callable[[int], Awaitable[None]]) -> None:
+        """Have viewers read a stream no farther than `reach` has told; all up to `n` is taken for told."""
+        topic = self._topics.get(stream)
+        if topic is None:
+            topic = self._topics[stream] = _Topic()
+        topic.told, topic.reach = max(topic.told, n), reach
+
+    def unfollow(self, stream: str, *, blocks: bool) -> None:
+        """Nobody reads a stream here any more; without `blocks` nobody here writes it either."""
+        topic = self._topics.get(stream)
+        if topic is None:
+            return
+        topic.reach = None
+        if not topic.viewers and not (blocks and topic.blocks):
+            del self._topics[stream]
 
     @asynccontextmanager
     async def join(self, stream: str, after: int, page: int = PAGE_MAX) -> AsyncGenerator[Viewer]:
         """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live."""
+        relay = self.relay
+        if relay is not None:
+            await relay.watch(stream)
         topic = self._topics.get(stream)
         if topic is None:
             topic = self._topics[stream] = _Topic()
@@ -282,6 +361,8 @@ class Viewers:
             if not topic.viewers:
                 topic.pace.forget()
             self._forget_if_idle(stream, topic)
+            if relay is not None:
+                relay.unwatch(stream)
 
     def count(self) -> int:
         """Tell how many viewers there are."""
@@ -296,5 +377,6 @@ class Viewers:
                 viewer.end()
 
     def _forget_if_idle(self, stream: str, topic: _Topic) -> None:
-        if not topic.viewers and not topic.blocks and self._topics.get(stream) is topic:
+        idle = not topic.viewers and not topic.blocks and topic.reach is None
+        if idle and self._topics.get(stream) is topic:
             del self._topics[stream]

@@ -17,6 +17,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
 from interlock.engine.jobs import Job
 from interlock.engine.lane_shell import LaneShell
+from interlock.engine.presence import Present
 from interlock.gateway.ending import Closing
 from interlock.gateway.inflow import Gap, Inflow
 from interlock.gateway.losses import why_lost
@@ -39,11 +40,14 @@ Poison: TypeAlias = deque[tuple[str, int]]
 class Intake:
     """Takes the frames of one link, in their order. Raises Closing."""
 
-    def __init__(self, engine: Engine, runner_id: str, inflow: Inflow, poison: Poison,
+    def __init__(self, engine: Engine, present: Present, inflow: Inflow, poison: Poison,
                  observe: Observe, refused: Refused) -> None:
         """`observe` begins the lane of a session that another gateway opened, `refused` takes refusals of ours."""
         self._engine = engine
-        self._runner_id = runner_id
+        self._present = present
+        self._runner_id = present.record.runner_id
+        self.vouched: Callable[[Present, p.Heartbeat], None] = lambda _present, _heartbeat: None
+        """Is told of heartbeats; set where other gateways show them too."""
         self._inflow = inflow
         self._poison = poison
         self._observe = observe
@@ -110,8 +114,7 @@ class Intake:
 
     async def _lane(self, session_id: str) -> LaneShell | None:
         """The session's lane, if it is this runner's."""
-        shell = await self._engine.lanes.lane(session_id)
-        return shell if shell is not None and shell.lane.state.runner_id == self._runner_id else None
+        return await self._engine.lanes.of_runner(session_id, self._runner_id)
 
     def _join(self, shell: LaneShell, frame: Frame, raw: bytes, after: int) -> None:
         """Put a frame to its neighbours. `after` is the last seq that this link brought before it."""
@@ -213,6 +216,7 @@ class Intake:
 
     def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
         self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
+        self.vouched(self._present, heartbeat)
         vouched = {agent.session_id for agent in heartbeat.agents}
         for shell in self._engine.lanes.live():
             state = shell.lane.state

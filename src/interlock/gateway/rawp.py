@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,16 @@ from interlock.engine.bridge.links import attach, detach
 from interlock.engine.bridge.observing import control_refused, joined
 from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
+from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Present
+from interlock.engine.room import Elsewhere, Moved
 from interlock.gateway.ending import Closing, next_message, refused
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.observed import observe
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
+from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH, split
 from interlock.protocol.clock import iso
@@ -71,6 +75,8 @@ class RawpEndpoint:
         """The newest link of each runner."""
         self._gaps: set[tuple[str, int]] = set()
         self._poison: Poison = deque(maxlen=POISON_FRAMES)
+        self.neighbours: Neighbours | None = None
+        """Where runners attach to several gateways; set by the composition."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one runner until its link ends."""
@@ -94,6 +100,9 @@ class RawpEndpoint:
         except Closing as closing:
             log.info("link closed", runner_id=runner.runner_id, code=closing.code, reason=closing.sentence)
             await outflow.close(closing.code, closing.sentence)
+        except (Elsewhere, Moved, LedgerError) as error:
+            log.info("link closed", runner_id=runner.runner_id, reason=str(error))
+            await outflow.close(CloseCode.LEDGER, "a session could not be had here")
         except LinkClosed:
             pass
         finally:
@@ -104,6 +113,17 @@ class RawpEndpoint:
         """Close every link, so that runners reconnect as soon as a gateway listens again."""
         for outflow in list(self._open):
             outflow.fail("the gateway is stopping")
+
+    def let_go(self) -> None:
+        """Close every link since this gateway was taken for dead: its runners' sessions are others' by now."""
+        for outflow in list(self._open):
+            outflow.fail("this gateway was away for too long")
+
+    def replaced(self, runner_id: str) -> None:
+        """Close the link of a runner that has attached to another gateway."""
+        outflow = self._links.get(runner_id)
+        if outflow is not None:
+            outflow.shut_out("the same runner opened a newer link", CloseCode.REPLACED)
 
     def shut_out(self, runner_id: str, sentence: str) -> None:
         """Close the live link of a runner whose token is accepted no more: nothing it says from now on counts (L-3)."""
@@ -126,15 +146,16 @@ class RawpEndpoint:
         if DPS_VERSION not in hello.versions:
             raise refused(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
-        older = self._links.get(runner.runner_id)
-        if older is not None:
-            # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
-            # place. It has a code of its own, or two runners with one token would chase each other from link to link.
-            older.shut_out("the same runner opened a newer link", CloseCode.REPLACED)
+        # At once, and for good: a link that was held up somewhere must not go on beside the one that took its place. It
+        # has a code of its own, or two runners with one token would chase each other from link to link.
+        self.replaced(runner.runner_id)
         self._links[runner.runner_id] = outflow
         present = self._engine.presence.arrive(runner, hello, clock.now_ms())
+        present.link_id = uuid4(self._entropy(16))
         inflow = Inflow(self._gaps)
         try:
+            if self.neighbours is not None:
+                await self.neighbours.attach(present)
             await self._welcome(hello, present, inflow, outflow)
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             # A token that was revoked or changed since it was looked at must not slip through (L-3).
@@ -142,8 +163,10 @@ class RawpEndpoint:
             if current is None or current.revoked:
                 raise refused(Code.UNAUTHORIZED, "the runner's token is no longer accepted")
             await self._engine.seen(runner.runner_id)
-            intake = Intake(self._engine, runner.runner_id, inflow, self._poison, partial(self._observe, present),
+            intake = Intake(self._engine, present, inflow, self._poison, partial(self._observe, present),
                             partial(self._take_refused, runner.runner_id))
+            if self.neighbours is not None:
+                intake.vouched = self.neighbours.vouched
             taking = _take_all(intake, receive, batches=outflow.batch)
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
@@ -152,6 +175,9 @@ class RawpEndpoint:
                 del self._links[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
             self._detach_lanes(outflow)
+            if self.neighbours is not None:
+                with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
+                    await self.neighbours.detach(present)
             log.info("runner detached", runner_id=runner.runner_id)
             await self._engine.seen(runner.runner_id)
 
@@ -180,20 +206,20 @@ class RawpEndpoint:
         records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
         durable: list[p.WelcomeSession] = []
         for session_id in listed.keys() | records.keys():
-            shell = await self._engine.lanes.lane(session_id)
+            shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
             known = listed.get(session_id)
+            if shell is None and await self._engine.ledger.session(session_id) is not None:
+                continue  # Another runner's: it is neither told of nor given to this one.
             if shell is None and known is not None:
                 shell = await observe(self._engine, present.record, session_id, known.controller, known.agent_id,
                                       known.workspace)
-            if shell is not None and shell.lane.state.runner_id != hello.runner_id:
-                continue  # Another runner's: it is neither told of nor given to this one.
             seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
                 durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))
         outflow.batch = BATCH in hello.features
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
-            version=DPS_VERSION, link_id=uuid4(self._entropy(16)), gateway_id=self._gateway_id, limits=LIMITS_TOLD,
+            version=DPS_VERSION, link_id=present.link_id, gateway_id=self._gateway_id, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])))
         for session_id in listed.keys() | records.keys():
             await self._attach_lane(session_id, present, listed.get(session_id), outflow)
@@ -206,8 +232,8 @@ class RawpEndpoint:
     async def _attach_lane(
         self, session_id: str, present: Present, session: p.HelloSession | None, outflow: RunnerOutflow
     ) -> None:
-        shell = await self._engine.lanes.lane(session_id)
         runner_id = present.record.runner_id
+        shell = await self._engine.lanes.of_runner(session_id, runner_id)
         if shell is None or shell.link is outflow or shell.lane.state.runner_id != runner_id:
             return
         if self._links.get(runner_id) is not outflow:
@@ -233,8 +259,8 @@ class RawpEndpoint:
 
     async def _take_refused(self, runner_id: str, session_id: str, refused: list[p.RefusedControl]) -> None:
         """Refusals of control frames are durable here before they are confirmed (D-7)."""
-        shell = await self._engine.lanes.lane(session_id)
-        if shell is None or shell.lane.state.runner_id != runner_id:
+        shell = await self._engine.lanes.of_runner(session_id, runner_id)
+        if shell is None:
             return
         log.info("control refused", runner_id=runner_id, session_id=session_id, codes=[r.error_code for r in refused])
 

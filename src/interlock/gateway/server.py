@@ -31,11 +31,12 @@ WS_QUEUE = 64
 BACKLOG = 512
 
 
-def build_app(front: Front, config: GatewaySection, rawp: ASGIApp) -> ASGIApp:
-    """Put the door before everything; `/rawp` stays a raw callable, all else is the API."""
+def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None) -> ASGIApp:
+    """Put the door before everything; `/rawp` stays a raw callable, all else is the API: `rest`, where the caller has
+    made it already."""
     door = Door(config.hosts, config.origins)
     peers = Peers(config)
-    rest = RestApp(front)
+    rest = rest or RestApp(front)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

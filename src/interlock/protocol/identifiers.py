@@ -45,6 +45,11 @@ def session_stream(session_id: str) -> str:
     return "s/" + session_id
 
 
+def session_of_stream(stream: str) -> str | None:
+    """The session whose stream it is; None for a stream of another kind."""
+    return stream[2:] if stream.startswith("s/") else None
+
+
 def command_stream(command_id: str) -> str:
     """Name the stream of a command's status events."""
     return "c/" + command_id

@@ -37,7 +37,8 @@ from interlock.gateway.rest import (
 from interlock.gateway.rest.answers import problem_answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.gate import CREDENTIAL, Gate, with_rates
+from interlock.gateway.rest.elsewhere import Forwarding
+from interlock.gateway.rest.gate import CREDENTIAL, HOPS, Gate, with_rates
 from interlock.gateway.rest.guard import allow, values
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
@@ -91,6 +92,7 @@ class RestApp:
         self._once = Once(front.desk.ledger)
         self._denials = Denials(front.desk.ledger, front.clock)
         self._gate = Gate(front, self._denials)
+        self._forwarding = Forwarding(front.ask)
         self._watching = watching.Watching(front, self._gate)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)
@@ -106,7 +108,8 @@ class RestApp:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                self._front.metrics.answered(scope["method"], message["status"])
+                if HOPS not in scope:
+                    self._front.metrics.answered(scope["method"], message["status"])
             await send(with_rates(scope, message))
 
         try:
@@ -198,7 +201,8 @@ class RestApp:
             body = msgspec.structs.replace(body, idempotency_key=key)
         memory = Memory(claim, self._front.clock.now_ms())
         ready = call._replace(body=body, memory=memory)
-        answer = await self._once.answer(claim, lambda: found.operation.answer(ready))
+        answer = await self._forwarding.answer(call.request.scope, raw, lambda: self._once.answer(
+            claim, lambda: found.operation.answer(ready)))
         return answer if found.operation.then is None else await found.operation.then(ready, answer)
 
     async def _open_path(self, request: Request) -> Response:

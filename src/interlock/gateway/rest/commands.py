@@ -136,12 +136,16 @@ async def status(call: Call) -> ASGIApp:
     if over:
         return streams.nothing_more()
 
+    newest = record
+
     async def finished(burst: Sequence[Item]) -> bool:
+        nonlocal newest
+        newest = await call.front.desk.ledger.command(command_id) or newest
         last = max((item.n for item in burst if isinstance(item, Durable)), default=wanted.after)
         return await _is_over(call, command_id, last)
 
     def beat() -> bytes:
-        heartbeat = call.front.desk.heartbeat(command_id)
+        heartbeat = call.front.desk.heartbeat(newest)
         return streams.event("heartbeat", encode(heartbeat)) if heartbeat else streams.KEEP_ALIVE
 
     def render(item: Item) -> bytes | None:
@@ -157,7 +161,7 @@ async def _poll(call: Call, command_id: str, wanted: streams.Asked, over: bool) 
     page = await streams.page(call, wanted, wait=not over)
     record = await call.front.desk.ledger.command(command_id)
     assert record is not None
-    heartbeat = call.front.desk.heartbeat(command_id)
+    heartbeat = call.front.desk.heartbeat(record)
     state = record.command.state
     # The command may have ended since the page was gathered: who stops at `terminal` must not miss how it ended.
     last = cursors.number(wanted.stream, page.next_cursor)

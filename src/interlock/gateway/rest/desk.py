@@ -22,7 +22,7 @@ from interlock.gateway.webhooks import Webhooks
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Ledger
 from interlock.ports.objects import Objects
-from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
 
 Remember = Callable[[Any], IdempotencyRecord]
@@ -89,7 +89,7 @@ class Desk(Protocol):
 
     def budgets(self, tenant_id: str) -> list[Budget]: ...
 
-    def heartbeat(self, command_id: str) -> Heartbeat | None: ...
+    def heartbeat(self, record: CommandRecord) -> Heartbeat | None: ...
 
     def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
 
@@ -107,6 +107,8 @@ class Facts(NamedTuple):
     store_path: str
 
 
+Ask = Callable[[str, str, bytes, int], Awaitable[bytes]]
+"""Asks a gateway by its instance id, under a word, with a body, within so many milliseconds. Raises BusError."""
 NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
 """Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
 
@@ -126,3 +128,5 @@ class Front(NamedTuple):
     retention: Retention
     hooks: Hooks
     crons: Crons
+    ask: Ask | None = None
+    """Asks another gateway; None where there are no others."""

@@ -21,6 +21,8 @@ RATE_HEADERS = "interlock.rate_headers"
 """Where a request's scope keeps the headers of K-3 for its answer."""
 CREDENTIAL = "interlock.credential"
 """Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
+HOPS = "interlock.hops"
+"""Set in a request that another gateway sent here, where it was counted: how many gateways it has seen."""
 TICKET = "ticket"
 _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, "eyJ")).encode())
 
@@ -35,6 +37,9 @@ class Gate:
     async def known(self, scope: Scope) -> Principal:
         """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
         source = str(scope["client"][0]) if scope.get("client") else ""
+        if HOPS in scope:
+            scope[CREDENTIAL] = bearer(scope["headers"])
+            return await self._access.credentials.principal(scope[CREDENTIAL])
         try:
             principal = await self._principal(scope, source)
         except Problem as problem:

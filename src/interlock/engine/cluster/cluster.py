@@ -1,0 +1,290 @@
+"""A gateway among others on one ledger: it is there, owns lanes, hears of changes, takes over from the dead (C-4).
+
+`beat` does all that time alone brings: it renews, gives back, looks for what the dead left, and reads again what a lost
+note would have told. A gateway that finds itself taken for dead lets go of everything and comes back under a new id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from interlock.engine.cluster.relay import StreamRelay
+from interlock.engine.room import Elsewhere, Hold, Room
+from interlock.engine.viewers import Viewers
+from interlock.ports.bus import Bus, BusError, Subscription
+from interlock.ports.clock import Entropy
+from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, RunnerLink
+from interlock.ports.ledger import Ledger, LedgerError
+
+ORPHANS_A_BEAT = 256
+"""Lanes of dead gateways that one beat takes up, so that a beat never takes long."""
+LOOK_EVERY_BEATS = 10
+"""After so many beats everything that a lost note would have told is read again."""
+KEY_LANES = "key/"
+DUTY_LANES = "duty/"
+NAMED_LANES = (KEY_LANES, DUTY_LANES)
+log = structlog.get_logger("interlock.cluster")
+
+Told = Callable[[bytes], Awaitable[None] | None]
+Answer = Callable[[bytes], Awaitable[bytes]]
+
+
+class Hint(msgspec.Struct, array_like=True):
+    """Something has changed that others may remember."""
+
+    instance_id: str
+    kind: str
+    what: bytes
+
+
+_hints = msgspec.msgpack.Decoder(Hint)
+
+
+class Holder(Protocol):
+    """What the cluster asks of those who keep lanes and links."""
+
+    def epoch_of(self, session_id: str) -> int | None: ...
+
+    async def let_go(self) -> None:
+        """Drop every lane and every link: they are others' by now."""
+        ...
+
+    async def take_up(self, session_id: str) -> None:
+        """Go on with a session whose gateway is dead."""
+        ...
+
+
+class Cluster(Room):
+    """See `interlock.engine.room.Room`. `name` tells clusters on one bus apart, `address` is shown to people."""
+
+    shared = True
+
+    def __init__(self, leases: Leases, bus: Bus, ledger: Ledger, viewers: Viewers, entropy: Entropy, name: str,
+                 address: str = "") -> None:
+        self.bus = bus
+        self._leases = leases
+        self._entropy = entropy
+        self._name = name
+        self._address = address
+        self.instance_id = ""
+        self.holder: Holder | None = None
+        """Set by the engine."""
+        self.relay = StreamRelay(bus, ledger, viewers, self)
+        viewers.relay = self.relay
+        self._answers: dict[str, Answer] = {"text": self._answer_text}
+        self._serving: list[Subscription] = []
+        self._told: dict[str, list[Told]] = {}
+        self._unread: set[asyncio.Task[None]] = set()
+        self._given_back: list[Hold] = []
+        self._duties: dict[str, int] = {}
+        self._beats = 0
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    # --- being there ---
+    async def start(self) -> None:
+        """Be there; `run` keeps it so. Raises LedgerError, BusError."""
+        self.bus.on_gap(self.read_again)
+        self._serving.append(await self.bus.subscribe(self.subject("hint"), self._hear))
+        await self._come()
+
+    def run(self) -> None:
+        """Beat from now on."""
+        self._task = asyncio.create_task(self._beat_on(), name="cluster")
+
+    async def stop(self) -> None:
+        """Be gone: what was owned is anyone's at once. The lanes have ended before."""
+        self._stopping = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._unread:
+            task.cancel()
+        await asyncio.gather(*self._unread, return_exceptions=True)
+        await self.relay.stop()
+        for serving in self._serving:
+            await serving.end()
+        with suppress(LedgerError):
+            await self._leases.release(self._given_back, self.instance_id)
+            await self._leases.leave(self.instance_id)
+
+    async def _come(self) -> None:
+        self.instance_id = "i_" + self._entropy(8).hex()
+        await self._leases.join(Instance(self.instance_id, self._address))
+        for what, answer in self._answers.items():
+            self._serving.append(await self.bus.serve(self._of(self.instance_id, what), answer))
+        log.info("instance_joined", instance_id=self.instance_id)
+
+    async def _beat_on(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_EVERY_MS / 1000)
+            try:
+                await self.beat()
+            except (LedgerError, BusError) as error:
+                log.warning("cluster_beat_failed", error=str(error))
+            except Exception:
+                log.exception("cluster_beat_failed")
+
+    async def beat(self) -> None:
+        """Do what time brings. Raises LedgerError, BusError."""
+        if not await self._leases.renew(self.instance_id):
+            await self.come_back()
+        given_back, self._given_back = self._given_back, []
+        if given_back:
+            await self._leases.release(given_back, self.instance_id)
+        await self._take_up_orphans()
+        self._beats += 1
+        if self._beats % LOOK_EVERY_BEATS == 0:
+            self.read_again()
+            await self.relay.look()
+
+    async def come_back(self) -> None:
+        """Taken for dead: let go of all, and be another one."""
+        log.warning("instance_taken_for_dead", instance_id=self.instance_id)
+        self._given_back.clear()
+        self._duties.clear()
+        if self.holder is not None:
+            await self.holder.let_go()
+        hints = self._serving[0]
+        for serving in self._serving[1:]:
+            await serving.end()
+        self._serving = [hints]
+        await self._come()
+        self.read_again()
+
+    async def _take_up_orphans(self) -> None:
+        found = await self._leases.orphans(ORPHANS_A_BEAT)
+        # Each gateway begins elsewhere, so that they seldom want the same one.
+        found.sort(key=lambda lane: hashlib.sha256(f"{self.instance_id}/{lane}".encode()).digest())
+        for lane in found:
+            if self._stopping:
+                return
+            if lane.startswith(NAMED_LANES):
+                lease = await self._leases.take(lane, self.instance_id)
+                await self._leases.release([(lane, lease.epoch)], self.instance_id)
+            elif self.holder is not None:
+                await self.holder.take_up(lane)
+
+    # --- owning ---
+    async def take(self, lane: str, runner_id: str | None = None) -> int:
+        lease = await self._leases.take(lane, self.instance_id, runner_id)
+        if lease.instance_id != self.instance_id:
+            raise Elsewhere(lease.instance_id)
+        return lease.epoch
+
+    def give_back(self, lane: str, epoch: int) -> None:
+        self._given_back.append((lane, epoch))
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[Hold | None]:
+        lane = KEY_LANES + name
+        epoch = await self.take(lane)
+        try:
+            yield lane, epoch
+        finally:
+            with suppress(LedgerError):  # Then it is nobody's once this gateway is gone.
+                await self._leases.release([(lane, epoch)], self.instance_id)
+
+    async def leads(self, duty: str) -> bool:
+        lane = DUTY_LANES + duty
+        if lane in self._duties and await self._leases.owner(lane) == self.instance_id:
+            return True
+        try:
+            self._duties[lane] = await self.take(lane)
+        except Elsewhere:
+            self._duties.pop(lane, None)
+            return False
+        return True
+
+    def epoch_of(self, session_id: str) -> int | None:
+        return self.holder.epoch_of(session_id) if self.holder is not None else None
+
+    # --- where runners are ---
+    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        return await self._leases.links(tenant_id)
+
+    async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
+        """A runner is attached here: its sessions are to be had here alone. Raises LedgerError."""
+        try:
+            await self._leases.attach(RunnerLink(runner_id, tenant_id, self.instance_id, link_id, present))
+        except Gone:
+            await self.come_back()
+            raise
+
+    async def update(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
+        """What is known of an attached runner has changed."""
+        await self._leases.update(RunnerLink(runner_id, tenant_id, self.instance_id, link_id, present))
+
+    async def detach(self, runner_id: str, link_id: str) -> None:
+        """A link is gone."""
+        await self._leases.detach(runner_id, link_id)
+
+    # --- asking each other ---
+    def answer(self, what: str, answer: Answer) -> None:
+        """Answer what others ask of this gateway; before `start`."""
+        self._answers[what] = answer
+
+    async def ask(self, instance_id: str, what: str, body: bytes, timeout_ms: int) -> bytes:
+        """Ask another gateway. Raises BusError."""
+        return await self.bus.request(self._of(instance_id, what), body, timeout_ms)
+
+    async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
+        if self.epoch_of(session_id) is not None:
+            return None
+        owner = await self._leases.owner(session_id)
+        return None if owner in (None, self.instance_id) else await self.ask(owner, what, body, timeout_ms)
+
+    async def _answer_text(self, body: bytes) -> bytes:
+        return self.relay.so_far(body.decode())
+
+    def subject(self, name: str) -> str:
+        return f"{self._name}.{name}"
+
+    def _of(self, instance_id: str, what: str) -> str:
+        return self.subject(f"gateway.{instance_id}.{what}")
+
+    # --- what others may remember ---
+    def hint(self, kind: str, what: bytes = b"") -> None:
+        self.bus.publish(self.subject("hint"), msgspec.msgpack.encode(Hint(self.instance_id, kind, what)))
+
+    def on_hint(self, kind: str, told: Told) -> None:
+        self._told.setdefault(kind, []).append(told)
+
+    def _hear(self, body: bytes) -> None:
+        hint = _hints.decode(body)
+        if hint.instance_id != self.instance_id:
+            for told in self._told.get(hint.kind, ()):
+                self._tell(hint.kind, told, hint.what)
+
+    def read_again(self) -> None:
+        """Take every change anew: hints may have been lost."""
+        for kind, listening in self._told.items():
+            for told in listening:
+                self._tell(kind, told, b"")
+
+    def _tell(self, kind: str, told: Told, what: bytes) -> None:
+        async def tell() -> None:
+            try:
+                waiting = told(what)
+                if waiting is not None:
+                    await waiting
+            except LedgerError as error:
+                log.warning("hint_not_taken", kind=kind, error=str(error))
+            except Exception:
+                log.exception("hint_not_taken", kind=kind)
+
+        task = asyncio.create_task(tell(), name=f"hint {kind}")
+        self._unread.add(task)
+        task.add_done_callback(self._unread.discard)
+
+    async def settled(self) -> None:
+        """Return when every hint that was heard is taken."""
+        while self._unread:
+            await asyncio.gather(*self._unread, return_exceptions=True)

@@ -1,0 +1,117 @@
+"""An engine among others: what it lets go, takes up, tells and hears (C-4). Where it works alone there is none of this.
+
+Which runners are attached anywhere stands in the rows of their links; what each says of itself comes by hints, and is
+read again when one may have been lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from interlock.engine.cluster.cluster import Cluster, Holder
+from interlock.engine.draining import Drains
+from interlock.engine.lanes import Lanes
+from interlock.engine.presence import Presence, Present, told
+from interlock.protocol.payloads import Heartbeat
+
+
+class Joining(Protocol):
+    """The engine, as it joins others."""
+
+    @property
+    def lanes(self) -> Lanes: ...
+
+    @property
+    def presence(self) -> Presence: ...
+
+    @property
+    def drains(self) -> Drains: ...
+
+    async def read_rules(self) -> None: ...
+
+
+class Vouched(msgspec.Struct, array_like=True):
+    """A heartbeat that another gateway had."""
+
+    runner_id: str
+    link_id: str
+    at_ms: int
+    heartbeat: Heartbeat
+
+
+_vouched = msgspec.msgpack.Decoder(Vouched)
+
+
+class Neighbours(Holder):
+    """Joins an engine to a cluster. `on_replaced` is told a runner that is attached elsewhere by now."""
+
+    def __init__(self, engine: Joining, cluster: Cluster, on_replaced: Callable[[str], None]) -> None:
+        self._engine = engine
+        self.cluster = cluster
+        self._on_replaced = on_replaced
+        self.on_let_go: Callable[[], None] = lambda: None
+        """Called when every runner's link is to be closed; set by who has them."""
+        cluster.holder = self
+        engine.lanes.room = cluster
+        engine.drains.shared = True
+        engine.drains.on_changed = lambda: cluster.hint("drains")
+        cluster.on_hint("drains", lambda _: engine.drains.learn())
+        cluster.on_hint("rules", lambda _: engine.read_rules())
+        cluster.on_hint("spending", lambda _: engine.lanes.learn_spending())
+        cluster.on_hint("runners", self._runners_changed)
+        cluster.on_hint("vouched", self._heard_heartbeat)
+
+    # --- what the cluster asks ---
+    def epoch_of(self, session_id: str) -> int | None:
+        shell = self._engine.lanes.peek(session_id)
+        return shell.epoch if shell is not None and not shell.broken else None
+
+    async def let_go(self) -> None:
+        self.on_let_go()
+        await self._engine.lanes.let_go()
+
+    async def take_up(self, session_id: str) -> None:
+        await self._engine.lanes.tick(session_id)
+
+    # --- runners ---
+    async def attach(self, present: Present) -> None:
+        """A runner has come: its sessions are to be had here alone. Raises LedgerError."""
+        record = present.record
+        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, told(present))
+        self._hint_runner(record.runner_id)
+
+    async def detach(self, present: Present) -> None:
+        """Its link is gone. Raises LedgerError."""
+        await self.cluster.detach(present.record.runner_id, present.link_id)
+        self._hint_runner(present.record.runner_id)
+
+    def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
+        """It has said which agents it has."""
+        note = Vouched(present.record.runner_id, present.link_id, present.last_seen_ms, heartbeat)
+        self.cluster.hint("vouched", msgspec.msgpack.encode(note))
+
+    async def look_at_runners(self) -> None:
+        """Know which runners are attached anywhere now. Raises LedgerError."""
+        rows = await self.cluster.runners()
+        for runner_id in self._engine.presence.learn(rows, self.cluster.instance_id):
+            self._on_replaced(runner_id)
+        gone = [shell for shell in self._engine.lanes.live()
+                if (present := self._engine.presence.get(shell.lane.state.runner_id)) is not None
+                and present.instance_id]
+        if gone:
+            await self._engine.lanes.let_go(gone)
+
+    def _hint_runner(self, runner_id: str) -> None:
+        self.cluster.hint("runners", runner_id.encode())
+
+    async def _runners_changed(self, _runner_id: bytes) -> None:
+        await self.look_at_runners()
+
+    def _heard_heartbeat(self, body: bytes) -> None:
+        if body:
+            vouched = _vouched.decode(body)
+            self._engine.presence.vouched_elsewhere(vouched.runner_id, vouched.link_id, vouched.heartbeat,
+                                                    vouched.at_ms)

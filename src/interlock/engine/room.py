@@ -1,0 +1,96 @@
+"""What an engine knows of others beside it: nothing where it works alone, a cluster where several share a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from interlock.ports.leases import RunnerLink
+from interlock.ports.ledger import Ledger
+
+Hold = tuple[str, int]
+"""A named lane and the epoch that it is held under."""
+
+
+class Elsewhere(Exception):
+    """The lane is another gateway's: whatever was asked is asked there. Nothing was done here."""
+
+    def __init__(self, instance_id: str) -> None:
+        super().__init__(f"the gateway {instance_id} has it")
+        self.instance_id = instance_id
+
+
+class Moved(Exception):
+    """The lane went to another gateway while this waited in it: nothing was done, so it is asked anew."""
+
+
+class Room(Protocol):
+    """The engine's side of what gateways do together."""
+
+    shared: bool
+    """Whether others may work on the same ledger."""
+    instance_id: str
+    """Who this one is among them; "" where it is alone."""
+
+    async def take(self, lane: str, runner_id: str | None = None) -> int:
+        """Become the owner of a lane, a session of `runner_id`'s if that is named: returns its new epoch. Raises
+        Elsewhere, LedgerError."""
+        ...
+
+    def give_back(self, lane: str, epoch: int) -> None:
+        """Need a lane no more. Never blocks."""
+        ...
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[Hold | None]:
+        """Be the one who does something under a name; what is committed with the hold is refused once another one has
+        the name. None where there are no others. Raises Elsewhere."""
+        ...
+
+    async def leads(self, duty: str) -> bool:
+        """Whether a duty that one gateway does for all is this one's now. Raises LedgerError."""
+        ...
+
+    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        """Where runners are attached now, this gateway's own among them; nothing where it is alone."""
+        ...
+
+    def hint(self, kind: str, what: bytes = b"") -> None:
+        """Tell the others that something has changed which they may remember. Never blocks; may get lost."""
+        ...
+
+    def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
+        """Have `told` called when another gateway hints at it, and with b"" when a hint may have been lost."""
+        ...
+
+
+class Alone(Room):
+    """One gateway: everything is its own."""
+
+    shared = False
+    instance_id = ""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def take(self, lane: str, runner_id: str | None = None) -> int:
+        return await self._ledger.take(lane)
+
+    def give_back(self, lane: str, epoch: int) -> None:
+        """Nobody else could want it."""
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[Hold | None]:
+        yield None
+
+    async def leads(self, duty: str) -> bool:
+        return True
+
+    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
+        return []
+
+    def hint(self, kind: str, what: bytes = b"") -> None:
+        """There is nobody to be told."""
+
+    def on_hint(self, kind: str, told: Callable[[bytes], Awaitable[None] | None]) -> None:
+        """There is nobody who tells."""

@@ -1,0 +1,131 @@
+"""Requests that change what another gateway of the cluster has: sent there whole, and its answer passed on (C-4).
+
+A request travels as it came, with its credential, over the bus: whoever could send one there could send it here, and
+the other gateway looks at the credential itself. It is repeated under its idempotency key while it is not known to have
+been answered, so that a gateway that dies over it costs time and nothing else (M-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Scope
+
+from interlock.engine.room import Elsewhere, Moved
+from interlock.gateway.rest.desk import Ask
+from interlock.gateway.rest.gate import CREDENTIAL, HOPS
+from interlock.ports.bus import BusError
+from interlock.protocol.problems import Problem
+
+WHAT = "rest"
+"""Under this a gateway answers requests that others send it."""
+ANSWER_WAIT_MS = 15_000
+"""So long a gateway is given to answer; one that is alive answers far sooner."""
+GIVE_UP_S = 20.0
+"""A request that no gateway could take for so long is answered 503: longer than a dead one's lease lasts."""
+AGAIN_S = 0.25
+"""Before a gateway that could not be asked is asked again, or its lanes are to be had."""
+MAX_HOPS = 4
+"""A lane that moves is followed so often."""
+LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
+                      b"origin"})
+"""Headers that do not travel: of this connection alone, or waited for here."""
+log = structlog.get_logger("interlock.gateway")
+
+
+class Sent(msgspec.Struct, array_like=True):
+    """A request as one gateway sends it to another."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    source: str
+    body: bytes
+    hops: int
+
+
+class Answered(msgspec.Struct, array_like=True):
+    """Its answer."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+_sent = msgspec.msgpack.Decoder(Sent)
+_answered = msgspec.msgpack.Decoder(Answered)
+
+
+class Forwarding:
+    """Finds the gateway that can answer. `ask` is None where there are no others."""
+
+    def __init__(self, ask: Ask | None) -> None:
+        self._ask = ask
+
+    async def answer(self, scope: Scope, body: bytes, here: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
+        """Answer here, or have the gateway answer that can. Raises what `here` raises, and Problem Unavailable."""
+        if self._ask is None:
+            return await here()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GIVE_UP_S
+        hops = scope.get(HOPS, 0)
+        while loop.time() < until and hops < MAX_HOPS:
+            try:
+                return await here()
+            except Moved:
+                continue
+            except Elsewhere as there:
+                try:
+                    return await self._there(self._ask, there.instance_id, scope, body, hops + 1)
+                except BusError as error:
+                    log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
+            await asyncio.sleep(AGAIN_S)
+        raise Problem("Unavailable", "The gateway that has this session cannot be reached now.",
+                      hint="Send it again under the same idempotency key.", headers={"Retry-After": "1"})
+
+    async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int) -> ASGIApp:
+        headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
+        headers.append((b"authorization", b"Bearer " + scope[CREDENTIAL].encode()))
+        source = str(scope["client"][0]) if scope.get("client") else ""
+        sent = Sent(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
+        raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)
+        answered = _answered.decode(raw)
+        response = Response(answered.body, answered.status)
+        response.raw_headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
+        response.raw_headers.append((b"content-length", str(len(answered.body)).encode()))
+        return response
+
+
+async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
+    """Answer what another gateway sent, as if it had come from where that one had it."""
+    sent = _sent.decode(raw)
+    scope: dict[str, Any] = {
+        "type": "http", "http_version": "1.1", "scheme": "http", "method": sent.method, "path": sent.path,
+        "raw_path": sent.path.encode(), "root_path": "", "query_string": sent.query, "headers": sent.headers,
+        "client": (sent.source, 0) if sent.source else None, "server": None, "state": {}, HOPS: sent.hops,
+    }
+    status, headers, body = 500, list[tuple[bytes, bytes]](), bytearray()
+    taken = False
+
+    async def receive() -> Message:
+        nonlocal taken
+        if taken:
+            await asyncio.get_running_loop().create_future()  # Whoever waits for its end is answered first.
+        taken = True
+        return {"type": "http.request", "body": sent.body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], [(bytes(name), bytes(value)) for name, value in message["headers"]]
+        else:
+            body.extend(message.get("body", b""))
+
+    await rest(scope, receive, send)
+    return msgspec.msgpack.encode(Answered(status, headers, bytes(body)))
