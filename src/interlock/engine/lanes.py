@@ -163,10 +163,11 @@ class Lanes:
             fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
         if record is None and fresh is None:
             return None
-        runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else None
-        epoch = await self.room.take(session_id, runner_id)
+        runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
+        epoch = await self.room.take(session_id, runner_id or None)
         if self.room.shared:  # From here on nobody else writes; what the one before had written is to be seen.
             record = await self.ledger.session(session_id)
+            kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
         if record is None:
             assert fresh is not None
             transcriber = None

@@ -139,6 +139,8 @@ class Credentials:
         """What was ever accepted, by its hash: it is looked up whatever its neighbours do."""
         self.on_forget: Callable[[], None] = lambda: None
         """Called when something was revoked; set by who holds streams open."""
+        self.on_revoked: Callable[[], None] = lambda: None
+        """Called when it was revoked here, so that other gateways look again too; set where there are any."""
 
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
@@ -171,6 +173,11 @@ class Credentials:
 
     def forget(self) -> None:
         """Look everything up again: something was revoked."""
+        self.look_again()
+        self.on_revoked()
+
+    def look_again(self) -> None:
+        """Do so since another gateway has revoked something."""
         self._known.clear()
         self.on_forget()
 

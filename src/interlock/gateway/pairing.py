@@ -83,6 +83,8 @@ class Pairings:
         self._clock = clock
         self._entropy = entropy
         self._drop = drop
+        self.on_shut_out: Drop = lambda _runner_id, _sentence: None
+        """Has other gateways close the runner's link; set where there are any."""
         self._own_runner = own_runner
         self._tries = Tries()
         self._changing = asyncio.Lock()
@@ -130,6 +132,10 @@ class Pairings:
             raise self._wrong(source) from None
         return RunnerToken(runner_id=runner.runner_id, token=token)
 
+    def _shut_out(self, runner_id: str, sentence: str) -> None:
+        self._drop(runner_id, sentence)
+        self.on_shut_out(runner_id, sentence)
+
     async def rotate(self, principal: Principal, runner_id: str, remember: Remember) -> RunnerToken:
         """Give a runner another token; the old one is refused from now on, and its link closed. Raises Problem."""
         async with self._changing:
@@ -144,7 +150,7 @@ class Pairings:
             audit = self._draft(record.tenant_id, _who(principal), "pair", {"step": "rotated", "runner_id": runner_id})
             changed = msgspec.structs.replace(record, token_sha256=digest(token))
             await self._ledger.commit(Batch([PutRunner(changed), Audit(audit), PutIdempotency(remember(told))]))
-        self._drop(runner_id, "the runner's token was changed")
+        self._shut_out(runner_id, "the runner's token was changed")
         return told
 
     async def revoke(self, principal: Principal, runner_id: str, remember: Callable[[RunnerRecord], IdempotencyRecord]
@@ -156,7 +162,7 @@ class Pairings:
             audit = self._draft(record.tenant_id, _who(principal), "revoke", {"runner_id": runner_id})
             changes = [] if record.revoked else [PutRunner(revoked), Audit(audit)]
             await self._ledger.commit(Batch([*changes, PutIdempotency(remember(revoked))]))
-        self._drop(runner_id, "the runner was revoked")
+        self._shut_out(runner_id, "the runner was revoked")
         return revoked
 
     async def take_own(self, runner_id: str, tenant_id: str, token: str, device_name: str) -> bool:

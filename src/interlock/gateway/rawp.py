@@ -73,6 +73,8 @@ class RawpEndpoint:
         self._open: set[RunnerOutflow] = set()
         self._links: dict[str, RunnerOutflow] = {}
         """The newest link of each runner."""
+        self._tokens: dict[str, str] = {}
+        """The hash of the token that each was let in with."""
         self._gaps: set[tuple[str, int]] = set()
         self._poison: Poison = deque(maxlen=POISON_FRAMES)
         self.neighbours: Neighbours | None = None
@@ -131,6 +133,13 @@ class RawpEndpoint:
         if outflow is not None:
             outflow.shut_out(reason(LinkRefusal(Code.UNAUTHORIZED, sentence)))
 
+    async def check_tokens(self) -> None:
+        """Close the links of runners whose token another gateway has changed or revoked. Raises LedgerError."""
+        for runner_id, token_sha256 in list(self._tokens.items()):
+            record = await self._engine.ledger.runner(runner_id)
+            if record is None or record.revoked or record.token_sha256 != token_sha256:
+                self.shut_out(runner_id, "the runner's token is no longer accepted")
+
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -150,6 +159,7 @@ class RawpEndpoint:
         # has a code of its own, or two runners with one token would chase each other from link to link.
         self.replaced(runner.runner_id)
         self._links[runner.runner_id] = outflow
+        self._tokens[runner.runner_id] = runner.token_sha256
         present = self._engine.presence.arrive(runner, hello, clock.now_ms())
         present.link_id = uuid4(self._entropy(16))
         inflow = Inflow(self._gaps)
@@ -172,7 +182,7 @@ class RawpEndpoint:
                 raise Closing(*ended)
         finally:
             if self._links.get(runner.runner_id) is outflow:
-                del self._links[runner.runner_id]
+                del self._links[runner.runner_id], self._tokens[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
             self._detach_lanes(outflow)
             if self.neighbours is not None:

@@ -87,6 +87,7 @@ class Cluster(Room):
         self._beats = 0
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._coming_back = asyncio.Lock()
 
     # --- being there ---
     async def start(self) -> None:
@@ -134,8 +135,8 @@ class Cluster(Room):
 
     async def beat(self) -> None:
         """Do what time brings. Raises LedgerError, BusError."""
-        if not await self._leases.renew(self.instance_id):
-            await self.come_back()
+        if not await self._leases.renew(former := self.instance_id):
+            await self.come_back(former)
         given_back, self._given_back = self._given_back, []
         if given_back:
             await self._leases.release(given_back, self.instance_id)
@@ -145,18 +146,21 @@ class Cluster(Room):
             self.read_again()
             await self.relay.look()
 
-    async def come_back(self) -> None:
-        """Taken for dead: let go of all, and be another one."""
-        log.warning("instance_taken_for_dead", instance_id=self.instance_id)
-        self._given_back.clear()
-        self._duties.clear()
-        if self.holder is not None:
-            await self.holder.let_go()
-        hints = self._serving[0]
-        for serving in self._serving[1:]:
-            await serving.end()
-        self._serving = [hints]
-        await self._come()
+    async def come_back(self, former: str) -> None:
+        """Taken for dead under an id: let go of all, and be another one. Who comes second finds it done."""
+        async with self._coming_back:
+            if self.instance_id != former:
+                return
+            log.warning("instance_taken_for_dead", instance_id=former)
+            self._given_back.clear()
+            self._duties.clear()
+            if self.holder is not None:
+                await self.holder.let_go()
+            hints = self._serving[0]
+            for serving in self._serving[1:]:
+                await serving.end()
+            self._serving = [hints]
+            await self._come()
         self.read_again()
 
     async def _take_up_orphans(self) -> None:
@@ -174,10 +178,16 @@ class Cluster(Room):
 
     # --- owning ---
     async def take(self, lane: str, runner_id: str | None = None) -> int:
-        lease = await self._leases.take(lane, self.instance_id, runner_id)
-        if lease.instance_id != self.instance_id:
-            raise Elsewhere(lease.instance_id)
-        return lease.epoch
+        while True:
+            mine = self.instance_id
+            try:
+                lease = await self._leases.take(lane, mine, runner_id)
+            except Gone:
+                await self.come_back(mine)
+                continue
+            if lease.instance_id != mine:
+                raise Elsewhere(lease.instance_id)
+            return lease.epoch
 
     def give_back(self, lane: str, epoch: int) -> None:
         self._given_back.append((lane, epoch))
@@ -212,10 +222,11 @@ class Cluster(Room):
 
     async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
         """A runner is attached here: its sessions are to be had here alone. Raises LedgerError."""
+        mine = self.instance_id
         try:
-            await self._leases.attach(RunnerLink(runner_id, tenant_id, self.instance_id, link_id, present))
+            await self._leases.attach(RunnerLink(runner_id, tenant_id, mine, link_id, present))
         except Gone:
-            await self.come_back()
+            await self.come_back(mine)
             raise
 
     async def update(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:

@@ -1,0 +1,207 @@
+"""Gateways of one cluster in one process: engines, links and the API over one ledger in memory and one bus, on a clock
+that moves only when a test says so. A runner speaks at the ASGI end of its WebSocket, a person at that of the API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+import anyio
+
+from engine.conversation import ManualClock
+from gateway.test_rawp import PATIENCE_S, TOKEN, Runner
+from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.backends.memory.leases import MemoryLeases
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.command.policy import Policy
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
+from interlock.gateway.credentials import digest
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.pairing import Pairings
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.app import RestApp
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
+from interlock.gateway.sharing import share
+from interlock.gateway.webhooks import Webhooks
+from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
+from interlock.protocol.resources import Actor
+
+NOW = 1_800_000_000_000
+KEY = "ilk_owner"
+CAPABILITIES = p.Capabilities(dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks"})
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class House:
+    """One gateway."""
+
+    def __init__(self, street: Street, name: str) -> None:
+        self.street = street
+        self.name = name
+        self.bus = LocalBus(street.hub)
+        ledger, clock = street.ledger, street.clock
+        self.viewers = Viewers(ledger)
+        self.engine = Engine(ledger, self.viewers, clock, secrets.token_bytes, street.policy, Limits(timeout_ms=60_000),
+                             None, MemoryObjects())
+        self.cluster = Cluster(street.leases, self.bus, ledger, self.viewers, secrets.token_bytes,
+                               "il", name)
+        self.rawp = RawpEndpoint(self.engine, "gw_1", secrets.token_bytes)
+        pairings = Pairings(ledger, clock, secrets.token_bytes, self.rawp.shut_out, "own")
+        front = Front(self.engine, clock, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), _no_checkpoint, 30.0,
+                      pairings, make_access(ledger, clock, secrets.token_bytes),
+                      Webhooks(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock))
+        self.front = front._replace(ask=self.cluster.ask)
+        self.rest = RestApp(self.front)
+        self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
+
+    async def open(self) -> None:
+        await self.cluster.start()
+        await self.engine.start()
+
+    async def shut(self) -> None:
+        await self.engine.stop()
+        await self.cluster.stop()
+
+    async def die(self) -> None:
+        """As by kill -9: nothing is given back, nothing is said."""
+        self.bus.cut_off()
+        for shell in self.engine.lanes.live():
+            await shell.stop()
+
+    async def ask(self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str) -> Answer:
+        """Ask the API, with a fresh idempotency key or the one given."""
+        self.street.keys += 1
+        given = {"authorization": f"Bearer {KEY}", "content-type": "application/json",
+                 "idempotency-key": key or f"test-key-number-{self.street.keys:04d}", **headers}
+        raw = json.dumps(body).encode() if body is not None else b""
+        taken = asyncio.Event()
+        status, answered, out = 0, dict[str, str](), bytearray()
+
+        async def receive() -> Any:
+            if taken.is_set():
+                await asyncio.get_running_loop().create_future()
+            taken.set()
+            return {"type": "http.request", "body": raw, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                answered.update({name.decode(): value.decode() for name, value in message["headers"]})
+            else:
+                out.extend(message["body"])
+
+        path, _, query = path.partition("?")
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "state": {},
+                 "headers": [(name.encode(), value.encode()) for name, value in given.items()], "root_path": "",
+                 "client": ("127.0.0.1", 0), "server": None, "scheme": "http", "http_version": "1.1"}
+        await self.rest(scope, receive, send)
+        return Answer(status, answered, json.loads(out) if out else None)
+
+    async def execute(self, text: str = "hello", key: str | None = None, **target: str) -> Answer:
+        content = [{"contentType": "text", "value": text}]
+        return await self.ask("POST", "/v1/commands", {
+            "type": "execute", "target": {"agent_id": "shell", **target},
+            "payload": {"messages": [{"role": "user", "content": content}]}}, key)
+
+    @contextlib.asynccontextmanager
+    async def attached(self, *sessions: p.HelloSession, **changes: Any) -> AsyncIterator[Runner]:
+        """A runner's link on which hello and welcome were exchanged."""
+        runner = Runner()
+
+        async def send(message: Any) -> None:
+            runner.heard.put_nowait(message)
+
+        scope = {"type": "websocket", "subprotocols": [DPS_VERSION],
+                 "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
+        serving = asyncio.create_task(self.rawp(scope, runner.said.get, send))
+        try:
+            assert (await runner.next())["type"] == "websocket.accept"
+            runner.hello(*sessions, **changes)
+            await runner.frame("x-interlock.welcome")
+            yield runner
+            runner.said.put_nowait({"type": "websocket.disconnect"})
+            await asyncio.wait_for(serving, PATIENCE_S)
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _no_checkpoint(_tenant: str) -> bytes | None:
+    return None
+
+
+class Street:
+    """Three gateways, their ledger, their bus."""
+
+    def __init__(self, count: int = 3, policy: Policy | None = None) -> None:
+        self.clock = ManualClock(NOW)
+        self.ledger = MemoryLedger()
+        self.leases = MemoryLeases(self.ledger.lanes, self.clock)
+        self.hub = Hub()
+        self.policy = policy or Policy()
+        self.keys = 0
+        self._names = itertools.count()
+        self.houses = [self.build() for _ in range(count)]
+
+    def build(self) -> House:
+        return House(self, "abcdefgh"[next(self._names)])
+
+    async def open(self) -> None:
+        await self.ledger.commit(Batch([
+            PutTenant(TenantRecord(tenant_id="default", name="", created_ms=NOW)),
+            PutKey(KeyRecord(key_sha256=digest(KEY), key_id="key_1", tenant_id="default", role="owner",
+                             principal=Actor(type="user", id="owner"), created_ms=NOW)),
+            PutRunner(RunnerRecord(runner_id="local", tenant_id="default", device_name="host", created_ms=0,
+                                   token_sha256=hashlib.sha256(TOKEN.encode()).hexdigest(), last_seen_ms=0))]))
+        for house in self.houses:
+            await house.open()
+
+    async def beat(self, *houses: House, ms: int = 0) -> None:
+        """Let time pass and those that are alive do what it brings."""
+        self.clock.advance(ms)
+        for house in houses or self.houses:
+            await house.cluster.beat()
+
+    async def fail_over(self, *left: House) -> None:
+        """Time enough for the others to be taken for dead, and their lanes taken up."""
+        for _ in range(4):
+            await self.beat(*left, ms=1_000)
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what comes by itself; the loop is let run in between."""
+    with anyio.fail_after(PATIENCE_S):
+        while not await holds():
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def street(count: int = 3, policy: Policy | None = None) -> AsyncIterator[Street]:
+    made = Street(count, policy)
+    await made.open()
+    try:
+        yield made
+    finally:
+        for house in made.houses:
+            await house.shut()

@@ -1,0 +1,401 @@
+"""Several gateways on one ledger: any of them serves any request, one of them owns each session (C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from clusters.street import CAPABILITIES, House, Street, eventually, street
+from gateway.test_rawp import PATIENCE_S, Runner, warning
+from interlock.engine.viewers import Durable, Item, Transient
+from interlock.ports.leases import INSTANCE_LIFE_MS
+from interlock.protocol import payloads as p
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Street]:
+    async with street() as made:
+        yield made
+
+
+async def settled(town: Street) -> None:
+    """All that was said on the bus is heard and done."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+        for house in town.houses:
+            await house.cluster.settled()
+
+
+async def opened(runner: Runner, session_id: str, seq: int = 1) -> None:
+    await runner.frame("control.prompt.request")
+    runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=seq)
+    await runner.frame("session.capabilities")
+
+
+async def events(town: Street, session_id: str) -> list[str]:
+    return [msgspec.json.decode(event.body)["type"] for event in await town.ledger.events(f"s/{session_id}", 0, 1_000)
+            if event.kind in ("C", "M")]
+
+
+@pytest.mark.req("M-1")
+async def test_a_command_given_to_any_gateway_runs_where_its_runner_is(town: Street) -> None:
+    a, b, c = town.houses
+    async with b.attached() as runner:
+        await settled(town)
+        answers = [await house.execute(f"by {house.name}") for house in (a, b, c)]
+        assert [answer.status for answer in answers] == [202, 202, 202]
+        prompts = [(await runner.frame("control.prompt.request")).payload.text for _ in answers]
+        assert prompts == ["by a", "by b", "by c"]
+        for answer, house in zip(answers, (c, a, b), strict=True):
+            shown = await house.ask("GET", answer.headers["location"])
+            assert shown.body["id"] == answer.body["id"]
+        assert len(b.engine.lanes.live()) == 3
+        assert not a.engine.lanes.live()
+        assert not c.engine.lanes.live()
+
+
+@pytest.mark.req("M-1", "M-2")
+async def test_a_request_repeated_at_another_gateway_is_answered_as_before_and_done_once(town: Street) -> None:
+    a, b, c = town.houses
+    async with b.attached() as runner:
+        await settled(town)
+        key = "the-very-same-key-0001"
+        first, *others = await asyncio.gather(*(house.execute("once", key=key) for house in (a, b, c)))
+        for house in (a, b, c):
+            again = await house.execute("once", key=key)
+            assert again.status == 202
+            assert again.body["id"] == (await a.ask("GET", "/v1/commands")).body["items"][0]["id"]
+        assert {answer.status for answer in (first, *others)} <= {202, 409}
+        await runner.frame("control.prompt.request")
+        assert len((await a.ask("GET", "/v1/commands")).body["items"]) == 1
+        reused = await c.execute("something else", key=key)
+        assert (reused.status, reused.body["code"]) == (422, "IdempotencyKeyReused")
+
+
+@pytest.mark.req("R-2")
+async def test_one_key_opened_at_three_gateways_at_the_same_time_is_one_session(town: Street) -> None:
+    a, b, c = town.houses
+    async with b.attached():
+        await settled(town)
+        answers = await asyncio.gather(*(house.execute(session_key="agent:shell:main") for house in (a, b, c)))
+        assert [answer.status for answer in answers] == [202, 202, 202]
+        assert len({answer.body["target"]["session_id"] for answer in answers}) == 1
+
+
+async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
+    a, b, c = town.houses
+    nobody = await a.execute()
+    assert (nobody.status, nobody.body["detail"]) == (409, "no runner that is online offers agent shell")
+    async with c.attached():
+        for house in (a, b, c):
+            listed = (await house.ask("GET", "/v1/edge/nodes")).body["nodes"]
+            assert [(node["node_id"], node["status"]) for node in listed] == [("local", "online")]
+            assert (await house.ask("GET", "/v1/runners")).body["runners"][0]["status"] == "online"
+        assert (await a.execute()).status == 202, "the only one online is at another gateway"
+        shown = (await b.ask("GET", "/v1/sessions")).body["items"][0]
+        assert shown["attached"]
+    await settled(town)
+    assert (await a.ask("GET", "/v1/edge/nodes")).body["nodes"][0]["status"] == "offline"
+
+
+@pytest.mark.req("L-2", "L-4")
+async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: Street) -> None:
+    a, b, _ = town.houses
+    async with contextlib.AsyncExitStack() as links:
+        first = await links.enter_async_context(a.attached())
+        session_id = (await a.execute()).body["target"]["session_id"]
+        await opened(first, session_id)
+        before = a.engine.lanes.peek(session_id)
+        assert before is not None
+        known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=2, state="idle")
+        second = await links.enter_async_context(b.attached(known))
+        assert await first.closed() == (4410, "the same runner opened a newer link")
+        second.say("agent.error", warning(), session_id=session_id, seq=2)
+        await second.acked(2)
+        assert (await events(town, session_id))[-1] == "agent.error"
+        await settled(town)
+        assert a.engine.lanes.peek(session_id) is None
+        assert (await a.execute("go on", session_id=session_id)).status == 202
+        assert not a.engine.lanes.live()
+
+
+@pytest.mark.req("D-1")
+async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_back_as_another(town: Street) -> None:
+    a, b, c = town.houses
+    async with contextlib.AsyncExitStack() as links:
+        first = await links.enter_async_context(a.attached())
+        command = (await a.execute()).body
+        session_id = command["target"]["session_id"]
+        await opened(first, session_id)
+        a.bus.cut_off()  # Stopped: it neither renews nor hears, and its runner goes elsewhere.
+        stale = a.engine.lanes.peek(session_id)
+        assert stale is not None
+        await town.fail_over(b, c)
+        assert (b.engine.lanes.peek(session_id) is None) != (c.engine.lanes.peek(session_id) is None)
+        first.say("agent.error", warning("from the grave"), session_id=session_id, seq=2)
+        await first.closed()
+        assert "agent.error" not in await events(town, session_id), "every write of the stale owner is refused"
+        former = a.cluster.instance_id
+        a.bus.come_back()
+        await a.cluster.beat()
+        assert a.cluster.instance_id != former
+        assert not a.engine.lanes.live()
+        second = await links.enter_async_context(c.attached(
+            p.HelloSession(session_id=session_id, last_seq_sent=2, control_seq=2, state="idle")))
+        second.say("agent.error", warning("again"), session_id=session_id, seq=2)
+        await second.acked(2)
+        assert (await a.execute("and on", session_id=session_id)).status == 202
+
+
+async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(town: Street) -> None:
+    a, b, c = town.houses
+    session_id = ""
+    async with a.attached() as runner:
+        session_id = (await a.execute()).body["target"]["session_id"]
+        await opened(runner, session_id)
+    await settled(town)
+    a.bus.cut_off()
+    await town.fail_over(b, c)
+    owner = next(house for house in (b, c) if house.engine.lanes.peek(session_id) is not None)
+    a.bus.come_back()
+    assert a.engine.lanes.peek(session_id) is not None, "it does not know yet"
+    answer = await a.execute("asked at the former owner", session_id=session_id)
+    assert answer.status == 503 or owner.engine.lanes.peek(session_id) is not None
+    assert answer.status == 202, answer.body
+    commands = (await b.ask("GET", f"/v1/commands?session={session_id}")).body["items"]
+    assert len(commands) == 2
+
+
+@pytest.mark.req("C-4", "C-7")
+async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(town: Street) -> None:
+    a, b, c = town.houses
+    async with a.attached() as runner:
+        command = (await a.execute()).body
+        await opened(runner, command["target"]["session_id"])
+        await a.die()
+        assert INSTANCE_LIFE_MS < 5_000
+        await town.fail_over(b, c)
+        owners = [house for house in (b, c) if house.engine.lanes.peek(command["target"]["session_id"]) is not None]
+        assert len(owners) == 1
+
+        async def detached() -> bool:
+            record = await town.ledger.command(command["id"])
+            return record is not None and record.detach_deadline_ms is not None
+
+        await eventually(detached)
+        town.clock.advance(7 * 24 * 3_600_000)
+
+    async def ended() -> bool:
+        await town.beat(b, c)
+        record = await town.ledger.command(command["id"])
+        return record is not None and record.command.state == "failed"
+
+    await eventually(ended)
+    happened = await town.ledger.events(f"c/{command['id']}", 0, 100)
+    assert sum(b'"failed"' in event.body for event in happened) == 1, "once in the cluster"
+
+
+async def test_a_gateway_that_stops_gives_everything_back_at_once(town: Street) -> None:
+    a, b, c = town.houses
+    async with a.attached() as runner:
+        session_id = (await a.execute()).body["target"]["session_id"]
+        await opened(runner, session_id)
+    await a.shut()
+    town.houses.remove(a)
+    await town.beat(b, c)
+    assert [house for house in (b, c) if house.engine.lanes.peek(session_id) is not None]
+
+
+async def test_a_gateway_cut_off_from_the_bus_says_so_and_reads_again_when_it_is_back(town: Street) -> None:
+    a, b, _ = town.houses
+    async with b.attached() as runner:
+        session_id = (await b.execute()).body["target"]["session_id"]
+        await opened(runner, session_id)
+        await town.beat()
+        a.bus.cut_off()
+        asked = asyncio.create_task(a.execute("while cut off", session_id=session_id))
+        drained = await b.ask("POST", "/v1/drain", {"scope": "agent", "id": "shell"})
+        assert drained.status == 200
+        assert a.engine.drains.of("default") == []
+        a.bus.come_back()
+        answer = await asyncio.wait_for(asked, PATIENCE_S)
+        assert answer.status == 202, "it is asked until it answers"
+        await settled(town)
+        assert [drain.scope for drain in a.engine.drains.of("default")] == ["agent"]
+
+
+@pytest.mark.req("C-5", "A-9", "K-1", "L-3")
+async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: Street) -> None:
+    a, b, c = town.houses
+    async with c.attached() as runner:
+        await a.ask("POST", "/v1/drain", {"scope": "gateway"})
+        await settled(town)
+        assert [drain.scope for drain in b.engine.drains.of("default")] == ["gateway"]
+        await b.ask("POST", "/v1/undrain", {"scope": "gateway"})
+        await settled(town)
+        assert a.engine.drains.of("default") == []
+        made = (await a.ask("POST", "/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]})).body
+        mine = {"authorization": f"Bearer {made['key']}"}
+        assert (await b.ask("GET", "/v1/commands", None, None, **mine)).status == 200
+        assert (await a.ask("POST", f"/v1/keys/{made['key_id']}/revoke", {})).status == 200
+        await settled(town)
+        assert (await b.ask("GET", "/v1/commands", None, None, **mine)).status == 401
+        assert (await b.ask("POST", "/v1/runners/local/revoke", {})).status == 200
+        assert (await runner.closed())[0] == 4401
+
+
+# --- viewers ---
+class Reader:
+    """Reads a stream at one gateway, to a list."""
+
+    def __init__(self, house: House, stream: str) -> None:
+        self.items: list[Item] = []
+        self.task = asyncio.create_task(self._read(house, stream))
+
+    async def _read(self, house: House, stream: str) -> None:
+        async with house.viewers.join(stream, 0) as viewer:
+            async for burst in viewer:
+                self.items += burst
+
+    @property
+    def numbers(self) -> list[int]:
+        return [item.n for item in self.items if isinstance(item, Durable)]
+
+    def text(self, block: str = "b1") -> str:
+        """What the reader has been given of a block: each piece must stand right behind the one before."""
+        said = ""
+        for item in self.items:
+            payload: Any = item.frame.payload if isinstance(item, Transient) else None
+            if payload is not None and payload.block_id == block:
+                assert payload.offset == len(said), "neither doubled nor lost"
+                said += payload.text
+        return said
+
+
+@contextlib.asynccontextmanager
+async def reading(stream: str, *houses: House) -> AsyncIterator[list[Reader]]:
+    readers = [Reader(house, stream) for house in houses]
+    try:
+        yield readers
+    finally:
+        for reader in readers:
+            reader.task.cancel()
+        await asyncio.gather(*(reader.task for reader in readers), return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def turn(house: House) -> AsyncIterator[tuple[Runner, str]]:
+    """A runner at a gateway, in whose session a turn runs."""
+    async with house.attached() as runner:
+        session_id = (await house.execute()).body["target"]["session_id"]
+        prompt = (await runner.frame("control.prompt.request")).payload
+        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        runner.say("session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), session_id=session_id, seq=2,
+                   metadata={"prompt_id": prompt.prompt_id})
+        await runner.acked(2)
+        yield runner, session_id
+
+
+def say(runner: Runner, session_id: str, offset: int, text: str, block: str = "b1") -> None:
+    runner.say("agent.text.delta", p.TextDelta(turn_id="t1", block_id=block, offset=offset, text=text),
+               session_id=session_id)
+
+
+def done(runner: Runner, session_id: str, seq: int, text: str, block: str = "b1") -> None:
+    runner.say("agent.text.done", p.TextDone(turn_id="t1", block_id=block, text=text), session_id=session_id, seq=seq)
+
+
+@pytest.mark.req("S-1", "S-3", "E-4")
+async def test_a_viewer_at_each_gateway_sees_the_same(town: Street) -> None:
+    a, b, c = town.houses
+    async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a, b, c) as readers:
+        for at, piece in enumerate(("one ", "two ", "six ")):
+            say(runner, session_id, 4 * at, piece)
+        await eventually(lambda: _all(reader.text() == "one two six " for reader in readers))
+        done(runner, session_id, 3, "one two six ")
+        say(runner, session_id, 0, "next", "b2")
+        await eventually(lambda: _all(reader.text("b2") == "next" for reader in readers))
+        seen = [[item.n if isinstance(item, Durable) else item.frame.payload.text for item in reader.items]  # type: ignore[union-attr]
+                for reader in readers]
+        assert seen[0] == seen[1] == seen[2]
+        assert readers[0].numbers == list(range(1, len(readers[0].numbers) + 1))
+
+
+@pytest.mark.req("S-3", "E-4")
+async def test_a_viewer_that_joins_at_another_gateway_is_given_the_text_so_far(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b) as (runner, session_id):
+        say(runner, session_id, 0, "so far ")
+        await eventually(lambda: _all([b.viewers.so_far(f"s/{session_id}")[1] != []]))
+        polled = await a.ask("GET", f"/v1/sessions/{session_id}/frames")
+        assert polled.body["events"][-1]["frame"]["payload"]["text"] == "so far "
+        async with reading(f"s/{session_id}", a) as (reader,):
+            await eventually(lambda: _all([reader.text() == "so far "]))
+            say(runner, session_id, 7, "and on")
+            await eventually(lambda: _all([reader.text() == "so far and on"]))
+
+
+@pytest.mark.req("S-3", "E-4")
+async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
+        say(runner, session_id, 0, "heard ")
+        await eventually(lambda: _all([reader.text() == "heard "]))
+        a.bus.cut_off()
+        say(runner, session_id, 6, "lost ")
+        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        await runner.acked(3)
+        await settled(town)
+        before = reader.numbers[-1]
+        assert before < await town.ledger.head(f"s/{session_id}")
+        await a.cluster.relay.look()
+        await eventually(lambda: _all([reader.numbers[-1] > before]))
+        assert reader.text() == "heard "
+        a.bus.come_back()
+        await eventually(lambda: _all([reader.text() == "heard lost "]))
+        say(runner, session_id, 11, "heard")
+        await eventually(lambda: _all([reader.text() == "heard lost heard"]))
+        assert reader.numbers == list(range(1, len(reader.numbers) + 1))
+
+
+@pytest.mark.req("S-3", "E-4")
+async def test_a_hole_in_the_text_is_filled_by_its_writer(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
+        say(runner, session_id, 0, "one ")
+        await eventually(lambda: _all([reader.text() == "one "]))
+        b.bus.cut_off()
+        say(runner, session_id, 4, "two ")
+        await eventually(lambda: _all([b"two" in b"".join(b.viewers.so_far(f"s/{session_id}")[1])]))
+        await settled(town)
+        b.bus.come_back()
+        say(runner, session_id, 8, "three")
+        await eventually(lambda: _all([reader.text() == "one two three"]))
+
+
+async def _all(conditions: Any) -> bool:
+    return all(conditions)
+
+
+@pytest.mark.req("S-1")
+async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: Street) -> None:
+    a, b, c = town.houses
+    async with a.attached(), reading("t/default", a, b, c) as readers:
+        await settled(town)
+        for house in (c, b, a, c):
+            await house.execute()
+        async with contextlib.AsyncExitStack() as elsewhere:
+            session = (await a.ask("GET", "/v1/sessions")).body["items"][0]["session_id"]
+            await elsewhere.enter_async_context(b.attached(
+                p.HelloSession(session_id=session, last_seq_sent=0, control_seq=0, state="idle")))
+            await b.execute()
+            await c.execute()
+            head = await town.ledger.head("t/default")
+            await eventually(lambda: _all(reader.numbers == list(range(1, head + 1)) for reader in readers))
