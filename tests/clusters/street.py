@@ -23,10 +23,12 @@ from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy import Policy
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
+from interlock.gateway.hooks import Hook, Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
@@ -69,7 +71,9 @@ class House:
         pairings = Pairings(ledger, clock, secrets.token_bytes, self.rawp.shut_out, "own")
         front = Front(self.engine, clock, Facts("gw_1", "0.1.0", "/state", "/state/ledger"), _no_checkpoint, 30.0,
                       pairings, make_access(ledger, clock, secrets.token_bytes),
-                      Webhooks(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock))
+                      Webhooks(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock),
+                      Hooks(street.hooks, ledger, self.engine.chats, clock, secrets.token_bytes),
+                      Crons(ledger, self.engine.chats, clock))
         self.front = front._replace(ask=self.cluster.ask)
         self.rest = RestApp(self.front)
         self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
@@ -160,6 +164,7 @@ class Street:
         self.leases = MemoryLeases(self.ledger.lanes, self.clock)
         self.hub = Hub()
         self.policy = policy or Policy()
+        self.hooks: dict[str, Hook] = {}
         self.keys = 0
         self._names = itertools.count()
         self.houses = [self.build() for _ in range(count)]

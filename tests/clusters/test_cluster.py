@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import UTC
 from typing import Any
 
 import msgspec
@@ -12,9 +13,12 @@ import pytest
 
 from clusters.street import CAPABILITIES, House, Street, eventually, street
 from gateway.test_rawp import PATIENCE_S, Runner, warning
-from interlock.engine.viewers import Durable, Item, Transient
+from interlock.engine.cron import CronJob
+from interlock.engine.items import Durable, Item, Transient
+from interlock.gateway.hooks import Hook
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
@@ -249,6 +253,66 @@ async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: 
         assert (await b.ask("GET", "/v1/commands", None, None, **mine)).status == 401
         assert (await b.ask("POST", "/v1/runners/local/revoke", {})).status == 200
         assert (await runner.closed())[0] == 4401
+
+
+@pytest.mark.req("K-2")
+async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> None:
+    a, b, c = town.houses
+    given = (await a.ask("POST", "/v1/stream-tickets", {"path": "/v1/events"})).body["ticket"]
+    spent = await asyncio.gather(*(house.front.access.tickets.spend(given, "/events") for house in (a, b, c)),
+                                 return_exceptions=True)
+    assert sum(isinstance(one, Problem) and one.code == "Unauthorized" for one in spent) == 2
+    good = next(one for one in spent if not isinstance(one, BaseException))
+    assert good[0].actor.id == "owner"
+    assert isinstance((await asyncio.gather(b.front.access.tickets.spend(
+        "ilt_i_0000.x", "/events"), return_exceptions=True))[0], Problem), "one of a gateway that is gone"
+
+
+@pytest.mark.req("R-4")
+async def test_a_hook_that_knocks_at_any_gateway_is_told_once(town: Street) -> None:
+    a, b, c = town.houses
+    town.hooks["ci"] = Hook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci", auth="token",
+                            secret=b"s3cret-s3cret-s3cret", message="CI said:")
+    async with b.attached():
+        await settled(town)
+        told = [await house.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
+                for house in (a, b, c)]
+        assert [answer.status for answer in told] == [202, 202, 202]
+        assert len({answer.body["command_id"] for answer in told}) == 1
+        refused = await a.ask("POST", "/v1/hooks/ci", {"run": 8}, authorization="Bearer another")
+        assert refused.status == 401
+
+
+@pytest.mark.req("R-4")
+async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runner_is(town: Street) -> None:
+    job = CronJob("daily", "default", "shell", "agent:shell:cron:daily", "Good morning.", "*/5 * * * *", UTC, "UTC")
+    a, b, c = town.houses
+    for house in town.houses:
+        house.front.crons.configure([job])
+        await house.front.crons.look()
+    async with c.attached():
+        await settled(town)
+        town.clock.advance(5 * 60_000)
+        for house in town.houses:  # Nobody is taken for dead meanwhile but by this clock.
+            await house.cluster.beat()
+        async with b.attached():
+            await settled(town)
+            for house in (a, b, c, a, b, c):
+                await house.front.crons.look()
+            commands = (await a.ask("GET", "/v1/commands")).body["items"]
+            assert len(commands) == 1
+            assert b.engine.lanes.live()
+            shown = [await house.front.crons.listing("default") for house in town.houses]
+            assert shown[0] == shown[1] == shown[2]
+            assert (shown[0][0].command_id, shown[0][0].missed) == (commands[0]["id"], 0)
+
+
+async def test_a_duty_is_one_gateways_until_that_is_dead(town: Street) -> None:
+    a, b, c = town.houses
+    assert [await house.cluster.leads("checkpoints") for house in (a, b, c, a)] == [True, False, False, True]
+    await a.die()
+    await town.fail_over(b, c)
+    assert [await house.cluster.leads("checkpoints") for house in (c, b)] == [True, False]
 
 
 # --- viewers ---

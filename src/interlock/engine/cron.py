@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from interlock.engine.chats import Chats, SystemMessage
+from interlock.engine.room import Alone, Elsewhere, Moved, Room
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact, PutIdempotency, Write
 from interlock.protocol.clock import iso
@@ -31,6 +32,7 @@ LOOK_S = 30.0
 """What waits for a runner is tried again, and the wall looked at, this often."""
 COUNTED = 1_000
 """So many missed times are counted at most."""
+DUTY = "cron"
 SYSTEM = {"id": "gateway", "role": "system"}
 _PATIENT = ("Conflict", "Unavailable", "QuotaExceeded", "RateLimited")
 """Refusals that may be over in a minute: a runner that is not there yet, a full queue."""
@@ -89,6 +91,9 @@ class Crons:
         self._ledger = ledger
         self._chats = chats
         self._wall = wall
+        self.room: Room = Alone(ledger)
+        """Who else looks at the same jobs; set where there are others. Each job begins at the gateway that its session
+        or its runner is at; one of them alone counts what was missed."""
         self._jobs: dict[tuple[str, str], CronJob] = {}
         self._waiting: dict[tuple[str, str], str] = {}
         """Jobs that are due and cannot begin, and why: said once, tried again."""
@@ -160,6 +165,8 @@ class Crons:
 
     async def _settle(self, place: tuple[str, str], job: CronJob) -> None:
         standing = await self._read(job)
+        if standing is None and not await self.room.leads(DUTY):
+            return
         if standing is None:
             await self._ledger.commit(Batch([_put(job, self._anew(job))]))
             return
@@ -167,7 +174,7 @@ class Crons:
         newest = newest_due(job.schedule, job.zone, max(standing.settled_ms, now_ms - GRACE_MS), now_ms)
         before_ms = newest if newest is not None else now_ms - GRACE_MS + 1
         missed = how_often(job.schedule, job.zone, standing.settled_ms, before_ms, COUNTED)
-        if missed:
+        if missed and await self.room.leads(DUTY):
             standing = await self._tell_missed(place, job, standing, missed, before_ms - 1)
         if newest is not None:
             await self._tell(place, job, standing, newest)
@@ -186,6 +193,8 @@ class Crons:
 
         try:
             told = await self._chats.system(principal, _message(job), writes)
+        except (Elsewhere, Moved):
+            return  # It looks at its jobs too.
         except Problem as problem:
             if problem.code in _PATIENT:
                 if self._waiting.get(place) != problem.detail:

@@ -4,7 +4,7 @@ it does not arrive, and is listed as dead when it never did (P-8)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -23,10 +23,16 @@ AT_ONCE = 8
 BATCH = 64
 MAX_INPUT_CHARS = 4_096
 LEDGER_RETRY_S = 5.0
+LEAD_LOOK_S = 1.0
+"""Where another gateway asks approvers, it is looked so often whether it still does."""
 
 Redact = Callable[[str], str]
 
 log = structlog.get_logger("interlock.notifier")
+
+
+async def _always() -> bool:
+    return True
 
 
 class Notifier:
@@ -40,6 +46,8 @@ class Notifier:
         self._clock = clock
         self.channels = channels
         self.redact = redact
+        self.leads: Callable[[], Awaitable[bool]] = _always
+        """Whether it is this gateway that asks approvers for all on its ledger; set where there are others."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -73,10 +81,14 @@ class Notifier:
 
     async def _run(self) -> None:
         while True:
-            await self._rest()
-            self._wake.clear()
             try:
-                await self.drain()
+                if not await self.leads():
+                    await asyncio.sleep(LEAD_LOOK_S)
+                    continue
+                await self._rest()
+                self._wake.clear()
+                if await self.leads():
+                    await self.drain()
             except LedgerError:
                 log.exception("approvers_not_asked")
                 await asyncio.sleep(LEDGER_RETRY_S)

@@ -6,7 +6,7 @@ A checkpoint is never signed over a log that the one before does not lead up to:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -25,6 +25,10 @@ SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
 
 T = TypeVar("T")
 _log = structlog.stdlib.get_logger()
+
+
+async def _always() -> bool:
+    return True
 
 
 class CheckpointRefused(Exception):
@@ -63,6 +67,8 @@ class CheckpointSigner:
         self._refused: set[str] = set()
         self._turn = asyncio.Lock()  # An export may ask for a checkpoint while the round is under way.
         self._due = asyncio.Event()
+        self.leads: Callable[[], Awaitable[bool]] = _always
+        """Whether it is this gateway that signs now and then for all on its ledger; set where there are others."""
         ledger.on_audit(self._grew)
 
     def _grew(self, tenant_id: str, seq: int) -> None:
@@ -89,6 +95,8 @@ class CheckpointSigner:
         """Bring every tenant's checkpoint up to date. What cannot be signed is logged once, and tried again the next
         time."""
         try:
+            if not await self.leads():
+                return
             tenants = await self._ledger.audit_tenants()
         except LedgerError as error:
             _log.warning("audit_checkpoints_not_signed", reason=str(error))

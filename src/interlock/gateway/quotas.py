@@ -32,6 +32,8 @@ class Quotas:
         self._pending: dict[tuple[int, str, str], int] = {}
         """Counted executes that are not committed yet: a count that is read again would miss them."""
         self._reading = asyncio.Lock()
+        self.shared = False
+        """Whether other gateways count too: then nothing is remembered, and each execute looks at the ledger."""
 
     def configure(self, section: RatesSection) -> None:
         """Take other limits; what was started today stays counted."""
@@ -69,7 +71,7 @@ class Quotas:
 
     async def _count(self, place: tuple[int, str, str]) -> int:
         known = self._counts.pop(place, None)
-        if known is None:
+        if known is None or self.shared:
             day, tenant, actor = place
             known = await self._ledger.executes_since(tenant, actor or None, day * DAY_MS)
             known += self._pending.get(place, 0)

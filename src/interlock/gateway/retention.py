@@ -34,6 +34,10 @@ Forget = Callable[[str], Awaitable[Forgotten]]
 log = structlog.get_logger("interlock.gateway")
 
 
+async def _always() -> bool:
+    return True
+
+
 class Retention:
     """One run at a time; a second one waits for the first."""
 
@@ -42,6 +46,8 @@ class Retention:
         self._objects = objects
         self._clock = clock
         self._running = asyncio.Lock()
+        self.leads: Callable[[], Awaitable[bool]] = _always
+        """Whether it is this gateway that prunes each day for all on its ledger; set where there are others."""
 
     async def prune(self, tenants: Sequence[str], older_than_ms: int, who: dict[str, str], *, dry: bool = False
                     ) -> Pruned:
@@ -60,9 +66,11 @@ class Retention:
         while True:
             try:
                 now = self._clock.now_ms()
-                await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
+                leads = await self.leads()
+                if leads:
+                    await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
                 last = int(await self._ledger.fact(LAST_RUN) or 0)
-                if keep_ms and not 0 <= now - last < DAY_MS:
+                if leads and keep_ms and not 0 <= now - last < DAY_MS:
                     tenants = [record.tenant_id for record in await self._ledger.tenants()]
                     pruned = await self.prune(tenants, keep_ms, SYSTEM)
                     await self._ledger.commit(Batch([PutFact(LAST_RUN, str(now))]))

@@ -18,6 +18,7 @@ from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.elsewhere import WHAT, answer_sent
 
+TICKET_WAIT_MS = 2_000
 _strings = msgspec.json.Decoder(list[str])
 
 
@@ -29,6 +30,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     cluster.answer(WHAT, partial(answer_sent, rest))
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
+    _share_duties(cluster, engine, front)
     return neighbours
 
 
@@ -36,6 +38,25 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
     credentials = front.access.credentials
     credentials.on_revoked = partial(cluster.hint, "credentials")
     cluster.on_hint("credentials", lambda _: credentials.look_again())
+    tickets = front.access.tickets
+    tickets.instance_id = lambda: cluster.instance_id
+    tickets.ask = lambda giver, asked: cluster.ask(giver, "ticket", asked, TICKET_WAIT_MS)
+    cluster.answer("ticket", tickets.spend_for)
+    front.access.quotas.shared = True
+
+
+def _share_duties(cluster: Cluster, engine: Engine, front: Front) -> None:
+    """What one gateway does for all."""
+    front.retention.leads = partial(cluster.leads, "retention")
+    front.crons.room = cluster
+    told, nudge = engine.lanes.on_delivery, front.webhooks.nudge
+
+    def asked() -> None:
+        told()
+        cluster.hint("deliveries")
+
+    engine.lanes.on_delivery = asked
+    cluster.on_hint("deliveries", lambda _: nudge())
 
 
 def _share_runners(cluster: Cluster, rawp: RawpEndpoint, front: Front) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+import msgspec
 
 from interlock.gateway.credentials import digest
+from interlock.ports.bus import BusError
 from interlock.ports.clock import Clock, Entropy
 from interlock.protocol.access import StreamTicket
 from interlock.protocol.clock import iso
@@ -21,10 +26,20 @@ MAX_OWN_TICKETS = 100
 """Of these, what one principal may have."""
 
 
+_GIVER = re.compile(r"[A-Za-z0-9_]{1,64}")
+_asked = msgspec.msgpack.Decoder(tuple[str, str])
+_spent = msgspec.msgpack.Decoder(tuple[Principal, str])
+
+
 class Tickets:
-    """Open tickets, by their SHA-256. They live in this process alone: a restart ends them, and a page asks again."""
+    """Open tickets, by their SHA-256. They live in this process alone: a restart ends them, and a page asks again. One
+    that is shown to another gateway of the cluster is spent here."""
 
     def __init__(self, clock: Clock, entropy: Entropy) -> None:
+        self.instance_id: Callable[[], str] = lambda: ""
+        """This gateway among others, which a ticket names; set where there are any."""
+        self.ask: Callable[[str, bytes], Awaitable[bytes]] | None = None
+        """Asks the gateway that gave a ticket to spend it, with the answer of `spend_for`. Raises BusError."""
         self._clock = clock
         self._entropy = entropy
         self._open: OrderedDict[str, tuple[int, Principal, str, str]] = OrderedDict()
@@ -39,15 +54,40 @@ class Tickets:
         if own >= MAX_OWN_TICKETS or len(self._open) >= MAX_TICKETS:
             raise Problem("QuotaExceeded", "Too many tickets are open.", hint="Each is over after 30 seconds.",
                           headers={"Retry-After": str(TICKET_LIFE_MS // 1000)})
-        ticket = TICKET_PREFIX + base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
+        giver = self.instance_id()
+        secret = base64.urlsafe_b64encode(self._entropy(TICKET_BYTES)).rstrip(b"=").decode()
+        ticket = TICKET_PREFIX + (giver + "." if giver else "") + secret
         self._open[digest(ticket)] = (now + TICKET_LIFE_MS, principal, path, token)
         return StreamTicket(ticket=ticket, path=path, expires_at=iso(self._clock.now_ms() + TICKET_LIFE_MS))
 
-    def spend(self, ticket: str, path: str) -> tuple[Principal, str]:
+    async def spend(self, ticket: str, path: str) -> tuple[Principal, str]:
         """Take a ticket, with the token that it was made for: its stream ends with that one. It is spent by the first
-        try, for whatever path. Raises Problem Unauthorized."""
+        try, for whatever path, at whatever gateway. Raises Problem Unauthorized."""
+        giver, dot, _ = ticket.removeprefix(TICKET_PREFIX).partition(".")
+        if not dot or self.ask is None or giver == self.instance_id() or not _GIVER.fullmatch(giver):
+            return self._spend(ticket, path)
+        try:
+            spent = await self.ask(giver, msgspec.msgpack.encode((ticket, path)))
+        except BusError:
+            spent = b""  # The gateway that gave it is gone, and the ticket with it.
+        if not spent:
+            raise _refused()
+        return _spent.decode(spent)
+
+    async def spend_for(self, asked: bytes) -> bytes:
+        """Spend a ticket that was shown to another gateway; b"" where it is not good."""
+        try:
+            return msgspec.msgpack.encode(self._spend(*_asked.decode(asked)))
+        except Problem:
+            return b""
+
+    def _spend(self, ticket: str, path: str) -> tuple[Principal, str]:
         good = self._open.pop(digest(ticket), None)
         if good is None or good[0] <= self._clock.monotonic_ms() or good[2] != path:
-            raise Problem("Unauthorized", "This ticket is not known, was used, is over, or is for another path.",
-                          hint="Ask for another: `POST /v1/stream-tickets`.")
+            raise _refused()
         return good[1], good[3]
+
+
+def _refused() -> Problem:
+    return Problem("Unauthorized", "This ticket is not known, was used, is over, or is for another path.",
+                   hint="Ask for another: `POST /v1/stream-tickets`.")

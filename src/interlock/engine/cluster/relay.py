@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
-from interlock.engine.viewers import Durable, Viewers, closing_frame
+from interlock.engine.items import Durable, closing_frame
+from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.ledger import Ledger, LedgerError
 from interlock.protocol import frames

@@ -140,7 +140,7 @@ class RestApp:
         if path in OPEN_PATHS:
             return await self._open_path(request)
         if hooks.is_hook(path):
-            return await hooks.deliver(self._front, self._denials, request)
+            return await hooks.deliver(self._front, self._denials, request, self._forwarding)
         if (public := self._public(request)) is not None:
             return await self._open(request, public)
         return await self._operate_noted(request, await self._known(request.scope))

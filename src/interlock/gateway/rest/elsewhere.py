@@ -91,7 +91,10 @@ class Forwarding:
 
     async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int) -> ASGIApp:
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
-        headers.append((b"authorization", b"Bearer " + scope[CREDENTIAL].encode()))
+        # A hook shows its own secret, in whichever header it has; all others are let in with a bearer token.
+        shown = [b"Bearer " + scope[CREDENTIAL].encode()] if CREDENTIAL in scope else [
+            bytes(value) for name, value in scope["headers"] if bytes(name) == b"authorization"]
+        headers += [(b"authorization", value) for value in shown]
         source = str(scope["client"][0]) if scope.get("client") else ""
         sent = Sent(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
         raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)

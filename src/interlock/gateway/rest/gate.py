@@ -61,7 +61,7 @@ class Gate:
         ticket = _taken_ticket(scope)
         if ticket is not None:
             self._access.rates.check_refused(source)
-            principal, scope[CREDENTIAL] = self._access.tickets.spend(ticket, unversioned(scope["path"]))
+            principal, scope[CREDENTIAL] = await self._access.tickets.spend(ticket, unversioned(scope["path"]))
             # The key may have been revoked since it asked for the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal

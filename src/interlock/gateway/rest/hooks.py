@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.gate import RATE_HEADERS
+from interlock.gateway.rest.elsewhere import Forwarding
+from interlock.gateway.rest.gate import HOPS, RATE_HEADERS
 from interlock.gateway.rest.routes import unversioned
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Problem
@@ -23,7 +25,7 @@ def is_hook(path: str) -> bool:
     return unversioned(path).startswith(PREFIX)
 
 
-async def deliver(front: Front, denials: Denials, request: Request) -> Response:
+async def deliver(front: Front, denials: Denials, request: Request, forwarding: Forwarding) -> ASGIApp:
     """Take a delivery: 202, and the same answer to the same delivery again. Raises Problem."""
     if request.method != "POST":
         raise Problem("MethodNotAllowed", f"A hook does not take {request.method}.", headers={"Allow": "POST"})
@@ -40,11 +42,16 @@ async def deliver(front: Front, denials: Denials, request: Request) -> Response:
         raise Problem("Unauthorized", "There is no such hook, or its secret is another.",
                       hint="See [hooks.NAME] in the gateway's config: `auth` says how the secret is shown.")
     principal = front.hooks.principal(hook)
-    request.scope[RATE_HEADERS] = front.access.rates.take(principal)
-    async with front.access.quotas.counted(principal):
-        answer, again = await front.hooks.take(hook, headers, body)
-    return raw_answer(answer.body, answer.status, {**answer.headers, **({"Idempotency-Replayed": "true"} if again
-                                                                       else {})})
+    if HOPS not in request.scope:
+        request.scope[RATE_HEADERS] = front.access.rates.take(principal)
+
+    async def take() -> Response:
+        async with front.access.quotas.counted(principal):
+            answer, again = await front.hooks.take(hook, headers, body)
+        replayed = {"Idempotency-Replayed": "true"} if again else {}
+        return raw_answer(answer.body, answer.status, {**answer.headers, **replayed})
+
+    return await forwarding.answer(request.scope, body, take)
 
 
 async def _body(request: Request) -> bytes:
