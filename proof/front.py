@@ -11,10 +11,12 @@ from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy import Policy
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import Issuers, digest
+from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
@@ -61,6 +63,8 @@ class Inside:
             access=make_access(self.ledger, self.clock, secrets.token_bytes, issuers, self.config.rates),
             webhooks=Webhooks(self.ledger, self.clock, secrets.token_bytes, {}), metrics=Metrics(),
             retention=Retention(self.ledger, None, self.clock),
+            hooks=Hooks({}, self.ledger, self.engine.chats, self.clock, secrets.token_bytes),
+            crons=Crons(self.ledger, self.engine.chats, self.clock),
         )
         app: Any = build_app(self.front, self.config.gateway, _no_rawp)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
