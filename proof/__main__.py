@@ -31,6 +31,7 @@ PROOFS = {
     "R10": "proof.resume",
     "R11": "proof.fan_out",
     "R12": "proof.link_chaos",
+    "R14": "proof.disk_full",
     "R15": "proof.orphans",
     "T1": "proof.transcripts",
     "A1": "proof.audit_tamper",

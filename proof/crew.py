@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +76,8 @@ class Crew:
         self.watcher = Watcher(house, self.shown.write)
         self.refused: set[str] = set()
         """What a writer was answered besides 202, 409 and 5xx."""
+        self.answered: Counter[int] = Counter()
+        """What the writers were answered, by status."""
         self._stopping = threading.Event()
         self._voting_over = threading.Event()
         self._threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(pace.writers)]
@@ -147,6 +150,7 @@ class Crew:
             except (httpx2.TransportError, FileNotFoundError):
                 self._stopping.wait(0.05)
                 continue
+            self.answered[answer.status_code] += 1
             if answer.status_code == 202:
                 command = answer.json()
                 session_id = command["target"]["session_id"]

@@ -48,7 +48,7 @@ class House:
         self._swift = swift
         # A connection for each request: one that is kept would be found broken behind each kill.
         self._http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
-        self.state.mkdir(mode=0o700)
+        self.state.mkdir(mode=0o700, exist_ok=True)
         self.workspace.mkdir()
         (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
         (self.state / "runner").mkdir(mode=0o700)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from proof.cancel_race import races
 from proof.crew import Pace
+from proof.disk_full import refuse
 from proof.fail_everywhere import fail_everywhere
 from proof.fan_out import fan_out
 from proof.hold import hold_once, met
@@ -27,6 +28,7 @@ WRITERS = 2
 MANY_KILLS = 3
 POWER_CUTS = 3
 FAILPOINTS = 2
+FULL_DISKS = 1
 RESUMED_EVENTS = 30
 CROWD = 60
 HOLD_S = 2.0
@@ -91,6 +93,17 @@ def test_the_invariants_hold_wherever_a_process_dies_beside_a_commit_an_acknowle
     print(seen.reckoned.table())
     assert seen.passed
     assert seen.deaths.total() == 2 * FAILPOINTS
+
+
+@pytest.mark.req("D-1", "C-4", "U-1", "X-3", "N-3")
+def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"repeat with: python -m proof R14 --rounds {FULL_DISKS} --seed {seed}")
+    seen = refuse(tmp_path, seed, FULL_DISKS, Pace(writers=4, sessions=2, rest_s=0.3))
+
+    print(seen.table())
+    assert seen.passed
+    assert seen.answered[503] > 0
 
 
 @pytest.mark.req("S-1", "S-2", "S-4")

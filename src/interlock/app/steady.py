@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -82,8 +83,9 @@ class SteadyClock:
     def _begin(self) -> int:
         offset_ms = self._sources.wall_ms() - self._sources.since_boot_ms()
         beside = self._path.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(_Line(self._boot_id, offset_ms)))
-        os.replace(beside, self._path)  # noqa: PTH105 - the name says what it does: all or nothing
+        with suppress(OSError):  # A full disk: the line is kept in memory, and after a restart it begins anew.
+            beside.write_bytes(msgspec.json.encode(_Line(self._boot_id, offset_ms)))
+            os.replace(beside, self._path)  # noqa: PTH105 - the name says what it does: all or nothing
         return offset_ms
 
 

@@ -23,7 +23,7 @@ BATCH_LINES = 128
 BATCH_LINES_MAX = 64 * BATCH_LINES
 """A batch grows to this where it holds lines of files that cannot be written, to reach those of other sessions."""
 RETRY_MIN_S = 0.25
-RETRY_MAX_S = 30.0
+RETRY_MAX_S = 4.0
 """A file that cannot be written is tried again after this, doubled each time up to the maximum."""
 KNOWN_HEADERS = 1_024
 """Sessions whose header is remembered."""

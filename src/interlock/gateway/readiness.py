@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.desk import Front
 from interlock.ports.ledger import Batch, LedgerError, PutFact
 from interlock.protocol.answers import Readiness
 from interlock.protocol.clock import iso
+from interlock.protocol.limits import MIB
 
 PROBE_MS = 1_000
 """The ledger is written to at most this often, however often somebody asks: the path asks for no credential."""
 PROBE = "ready_probe"
+ROOM_BYTES = MIB
+"""With less than this free for the state directory the ledger counts as refusing: a small write may still find a place
+in what the ledger took of the disk before, and nothing else would."""
 
 
 class Ready:
@@ -33,6 +41,9 @@ class Ready:
         now = self._front.clock.monotonic_ms()
         if self._seen is not None and now - self._seen[0] < PROBE_MS:
             return self._seen[1]
+        if not await asyncio.to_thread(has_room, Path(self._front.facts.state_dir)):
+            self._seen = (now, False)
+            return False
         try:
             await self._front.desk.ledger.commit(Batch([PutFact(PROBE, iso(self._front.clock.now_ms()))]))
             good = True
@@ -40,3 +51,12 @@ class Ready:
             good = False
         self._seen = (now, good)
         return good
+
+
+def has_room(directory: Path) -> bool:
+    """Tell whether ROOM_BYTES are free where a directory lies; True where nobody can say."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return True
+    return disk.f_bavail * disk.f_frsize >= ROOM_BYTES

@@ -6,12 +6,13 @@ never begun twice (D-7), so what it names is forgotten with its beginning; what 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
+import structlog
 
 from interlock.ports.objects import Objects, ObjectsError
-from interlock.ports.outbox import OutboxError
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, InvalidFrame, decode, encode
@@ -22,6 +23,12 @@ from interlock.session.transfers import TransferRefused, check_same, place_of, r
 
 FEATURES = {"image": "images", "audio": "audio", "file": "files", "video": "video"}
 """What an agent must offer for a block of this type."""
+SHELF_WAIT_S = 0.5
+"""A chunk that the object store does not take is put again so soon."""
+SHELF_TOLD_S = 60.0
+"""While it lasts, the log says so this often."""
+
+log = structlog.get_logger("interlock.uploads")
 
 
 class ContentRefused(Exception):
@@ -33,14 +40,21 @@ class ContentRefused(Exception):
 
 
 async def shelve(objects: Objects, frame: Frame, raw: bytes) -> tuple[Frame, bytes]:
-    """Keep a chunk's frame as an object; returns what stands for it in the outbox. Raises OutboxError.
+    """Keep a chunk's frame as an object; returns what stands for it in the outbox. A disk that takes nothing now is
+    waited for, as the outbox does.
 
     The message_id makes each frame's bytes its own, so that forgetting one transfer never takes another's chunk.
     """
-    try:
-        kept = await objects.put([raw])
-    except ObjectsError as error:
-        raise OutboxError(str(error)) from error
+    waited_s = 0.0
+    while True:
+        try:
+            kept = await objects.put([raw])
+            break
+        except ObjectsError as error:
+            if waited_s % SHELF_TOLD_S == 0:
+                log.warning("a file for an agent cannot be kept, and its session waits", error=str(error))
+            waited_s += SHELF_WAIT_S
+            await asyncio.sleep(SHELF_WAIT_S)
     payload = msgspec.structs.replace(frame.payload, content="")
     slim = msgspec.structs.replace(frame, payload=payload, metadata={**frame.metadata, "object": kept.sha256})
     return slim, encode(slim)

@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
+from proof.scarce import Scarce, State
 
 from interlock.backends.outbox.schema import APPLICATION_ID, MIGRATIONS, OutboxUnusable
 from interlock.backends.outbox.sqlite import SqliteOutbox
@@ -191,6 +192,38 @@ async def test_a_store_that_fails_fails_the_call_and_nothing_of_it_is_there(tmp_
     other.close()
     assert [s.seq for s in await outbox.write([changed()])] == [1]
     await outbox.close()
+
+
+@pytest.mark.req("D-1", "D-3")
+@pytest.mark.parametrize("how", ["full", "failing"])
+async def test_everybody_waits_while_the_disk_takes_nothing_and_nothing_is_lost(tmp_path: Path, how: State) -> None:
+    disk = Scarce(tmp_path)
+    try:
+        outbox = SqliteOutbox(tmp_path / "outbox.db")
+    finally:
+        disk.close()
+    await outbox.open_session(SESSION, 1, b"")
+    disk.state = how
+    writing = [asyncio.ensure_future(outbox.write([changed()])) for _ in range(3)]
+    await asyncio.to_thread(disk.refused.wait)
+    disk.state = "fine"
+    assert sorted(stored.seq for done in await asyncio.gather(*writing) for stored in done) == [1, 2, 3]
+    await outbox.close()
+
+
+async def test_an_outbox_whose_disk_is_full_is_closed_all_the_same(tmp_path: Path) -> None:
+    disk = Scarce(tmp_path)
+    try:
+        outbox = SqliteOutbox(tmp_path / "outbox.db")
+    finally:
+        disk.close()
+    await outbox.open_session(SESSION, 1, b"")
+    disk.state = "full"
+    writing = asyncio.ensure_future(outbox.write([changed()]))
+    await asyncio.to_thread(disk.refused.wait)
+    await outbox.close()
+    with pytest.raises(OutboxError, match="has room"):
+        await writing
 
 
 @pytest.mark.req("D-5", "D-6")

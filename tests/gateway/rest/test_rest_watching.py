@@ -1,9 +1,14 @@
 """What watches over a gateway: alive, ready, and its figures (`/healthz`, `/readyz`, `/metrics`)."""
 
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from interlock.gateway.readiness import ROOM_BYTES, has_room
 from interlock.ports.ledger import Batch, Full, PutDelivery, PutDrain, Receipt
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
@@ -44,6 +49,19 @@ async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: G
     assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
     assert answer.headers["Retry-After"] == "1"
     gateway.desk.ledger.commit = commit  # type: ignore[method-assign]
+    gateway.desk.at_ms += 1_000
+    assert (await gateway.http.get("/readyz")).json()["ok"] is True
+
+
+async def test_next_to_no_room_for_the_state_directory_is_not_ready(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert has_room(tmp_path)
+    assert has_room(tmp_path / "not there")
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=0, f_frsize=4096))
+    answer = await gateway.http.get("/readyz")
+    assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=ROOM_BYTES // 4096, f_frsize=4096))
     gateway.desk.at_ms += 1_000
     assert (await gateway.http.get("/readyz")).json()["ok"] is True
 

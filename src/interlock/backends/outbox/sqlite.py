@@ -6,11 +6,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import apsw
+import structlog
 
 from interlock.backends.outbox.schema import lock_file, open_file
 from interlock.backends.outbox.store import Store
@@ -32,8 +34,16 @@ T = TypeVar("T")
 GROUP_JOBS = 256
 """At most so many calls share one commit; more wait for the next, so that the first do not wait for the last."""
 
+DISK_WAIT_S = 0.25
+"""A group that the disk does not take is tried again so soon: it has no room, or does not work just now."""
+DISK_TOLD_S = 60.0
+"""While it lasts, the log says so this often."""
+_DISK = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
+
 _REFUSALS = (InvalidFrame, OutboxError, ValueError, TypeError)
 """What a call may raise before it changed anything: it fails alone, and its group goes on."""
+
+log = structlog.get_logger("interlock.outbox")
 
 
 class _Job:
@@ -65,6 +75,9 @@ class SqliteOutbox:
     A group with a durable frame, a state or a control frame commits with synchronous=FULL; a group of pieces and
     acks alone commits with synchronous=NORMAL, which in WAL writes without fsync: it survives kill -9, and the next
     FULL commit flushes it as well.
+
+    A disk that is full or fails makes everybody wait until it takes a write again, or `close` was called: the agents
+    are held by what waits for them, and nothing is lost.
     """
 
     def __init__(self, path: Path, *, limit_bytes: int = OUTBOX_BYTES) -> None:
@@ -79,6 +92,7 @@ class SqliteOutbox:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
         self._level = ""
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="outbox", daemon=True)
         self._thread.start()
 
@@ -137,6 +151,7 @@ class SqliteOutbox:
         if self._closed:
             return
         self._closed = True
+        self._closing.set()
         self._jobs.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
@@ -152,7 +167,8 @@ class SqliteOutbox:
         while (group := self._next_group()) is not None:
             self._commit(group)
             _tell(group)
-        self._database.close()
+        with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
+            self._database.close()
         os.close(self._lock)
 
     def _next_group(self) -> list[_Job] | None:
@@ -170,20 +186,37 @@ class SqliteOutbox:
         return group
 
     def _commit(self, group: list[_Job]) -> None:
-        """Run a group in one transaction. A failure of the store fails every call of the group."""
-        try:
-            self._set_level("FULL" if any(job.flush for job in group) else "NORMAL")
-            self._database.execute("BEGIN IMMEDIATE")
-            for job in group:
-                _run(job, self._store)
-            self._store.settle()
-            self._database.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - a thread that died would leave every caller waiting
-            failure = OutboxError(f"The outbox {self._path} could not be written ({error}). Check that the disk has "
-                                  "room and works; nothing that was acknowledged is lost.")
-            self._undo()
-            for job in group:
-                job.error = failure
+        """Run a group in one transaction. A failure of the store fails every call of the group; a disk that cannot take
+        it now is waited for."""
+        waited_s = 0.0
+        while True:
+            try:
+                self._together(group)
+                if waited_s:
+                    log.info("the outbox is written again", path=str(self._path))
+                return
+            except Exception as error:  # noqa: BLE001 - a thread that died would leave every caller waiting
+                self._undo()
+                if not isinstance(error, _DISK) or self._closing.is_set():
+                    failure = OutboxError(f"The outbox {self._path} could not be written ({error}). Check that the "
+                                          "disk has room and works; nothing that was acknowledged is lost.")
+                    for job in group:
+                        job.error = failure
+                    return
+                if waited_s % DISK_TOLD_S == 0:
+                    log.warning("the outbox cannot be written, and agents wait for it: check that its disk has room",
+                                path=str(self._path), error=type(error).__name__)
+                waited_s += DISK_WAIT_S
+                self._closing.wait(DISK_WAIT_S)
+
+    def _together(self, group: list[_Job]) -> None:
+        self._set_level("FULL" if any(job.flush for job in group) else "NORMAL")
+        self._database.execute("BEGIN IMMEDIATE")
+        for job in group:
+            job.result, job.error = None, None
+            _run(job, self._store)
+        self._store.settle()
+        self._database.execute("COMMIT")
 
     def _set_level(self, level: str) -> None:
         if level != self._level:

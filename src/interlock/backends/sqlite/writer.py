@@ -105,7 +105,8 @@ class Writer:
                 if self._transaction.erased:
                     self._fold()
                 self._answer(outcomes)
-        self._connection.close()
+        with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
+            self._connection.close()
 
     def _commit(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group together; when one of it fails by itself, commit the others."""

@@ -1,0 +1,220 @@
+"""R14: the disk of gateway, runner or both is full or fails, 40 times: 503, nothing acknowledged is lost, back in 5 s.
+
+Ledger, outbox, transcripts, objects and checkpoints lie on a disk that refuses (`proof.scarce`) under writers, a voter
+and viewers. Then the same on a file system that is really full: a small tmpfs, in name spaces of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import httpx2
+
+from proof.crew import CONFIG, TERMINAL, Crew, Pace
+from proof.house import REPOSITORY, House, Part
+from proof.reckoning import Reckoning, reckon
+from proof.starved import LOOK, told
+from proof.swift import Swift
+
+EPISODES = 40
+REALLY_FULL = 5
+BACK_S = 5.0
+LASTS_S = (1.5, 3.0)
+"""How long the disk is so: longer than `/readyz` remembers what it saw."""
+SETTLE_TIMEOUT_S = 60.0
+WAIT_S = 30.0
+PACE = Pace(writers=8, sessions=4, rest_s=0.6)
+SMALL_FS = "48m"
+FILL_BYTES = 1 << 16
+
+How = Literal["full", "failing"]
+KINDS: tuple[tuple[How, tuple[Part, ...]], ...] = (
+    ("full", ("gateway", "runner")), ("full", ("gateway",)), ("full", ("runner",)), ("failing", ("gateway",)),
+    ("failing", ("runner",)))
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    episodes: Counter[str]
+    answered: Counter[int]
+    """What the writers were answered, all in all."""
+    back_s: list[float]
+    """From the moment there is room until a new command had run to its end, and `/readyz` said so."""
+    wrong: list[str]
+    reckoned: Reckoning
+
+    @property
+    def passed(self) -> bool:
+        """Nothing lost, nothing but 503 while it lasted, nobody died, and all went on in time."""
+        return not self.wrong and self.reckoned.passed
+
+    @property
+    def slow(self) -> list[str]:
+        """What came back too late."""
+        return [f"back after {took:.1f} s, {BACK_S:.0f} s are allowed" for took in self.back_s if took > BACK_S]
+
+    def table(self) -> str:
+        """Print form."""
+        rows = [("episodes", ", ".join(f"{count} × {kind}" for kind, count in sorted(self.episodes.items()))),
+                ("answers to writers", ", ".join(f"{count} × {code}" for code, count in sorted(self.answered.items()))),
+                ("in service again after, median, slowest",
+                 f"{sorted(self.back_s)[len(self.back_s) // 2]:.1f} s, {max(self.back_s):.1f} s")]
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table(),
+                          *(f"  ! {sentence}" for sentence in self.wrong + self.slow)])
+
+
+class Trouble:
+    """A house with a crew whose disk is made to refuse, and to take writes again."""
+
+    def __init__(self, house: House, seed: int, pace: Pace) -> None:
+        self._house = house
+        self._crew = Crew(house, seed, pace)
+        self._wrong: list[str] = []
+        self._back_s: list[float] = []
+        self._episodes: Counter[str] = Counter()
+        self._crew.start()
+        self._in_service("begin")
+
+    def episode(self, kind: str, parts: tuple[Part, ...], make: Callable[[str], None], lasts_s: float) -> None:
+        """Have the disk be so for a while, and see what is said meanwhile, and how soon all goes on."""
+        before = self._crew.answered.copy()
+        make(kind)
+        began = time.monotonic()
+        time.sleep(lasts_s)
+        if kind == "full" and "gateway" in parts:
+            ready = httpx2.get(self._house.url + "/readyz", timeout=WAIT_S)
+            if (ready.status_code, ready.json().get("ledger")) != (503, "refuses"):
+                self._wrong.append(f"/readyz said {ready.status_code} {ready.text} while the disk was full")
+            while self._crew.answered[503] == before[503] and time.monotonic() - began < WAIT_S:
+                time.sleep(0.05)
+            if self._crew.answered[503] == before[503]:
+                self._wrong.append(f"no writer was answered 503 while the disk was full: {self._crew.answered}")
+        make("fine")
+        self._back_s.append(self._in_service(f"back-{self._episodes.total()}"))
+        self._episodes[f"{kind}, {' and '.join(parts)}"] += 1
+        self._wrong += [f"the {part} died of it\n{self._house.log(part)}" for part, process
+                        in self._house.processes.items() if process.poll() is not None]
+
+    def _in_service(self, name: str) -> float:
+        """Run a new command to its end; returns the seconds that it took, at the least until `/readyz` agreed."""
+        began = time.monotonic()
+        command_id = ""
+        body = {"type": "execute", "target": {"agent_id": "speaker", "workspace": str(self._house.workspace)},
+                "payload": {"messages": [{"role": "user", "content": [
+                    {"contentType": "text", "value": f"{name} 1 0"}]}]}, "close_session": True}
+        while time.monotonic() - began < WAIT_S:
+            with contextlib.suppress(httpx2.TransportError, KeyError):
+                if not command_id:
+                    answer = self._house.post("/v1/commands", body, f"proof-full-{name}-the-key")
+                    if answer.status_code == 202:
+                        command_id = answer.json()["id"]
+                        self._crew.written[0].write(f"{name} {command_id} {answer.json()['target']['session_id']}")
+                elif (self._house.get(f"/v1/commands/{command_id}")["state"] in TERMINAL
+                      and httpx2.get(self._house.url + "/readyz").status_code == 200):
+                    return time.monotonic() - began
+            time.sleep(0.02)
+        self._wrong.append(f"{name} did not end within {WAIT_S:.0f} s")
+        return WAIT_S
+
+    def reckon(self) -> Findings:
+        """Let everybody end, and compare."""
+        self._crew.stop()
+        self._crew.settle(SETTLE_TIMEOUT_S)
+        other = {code for code in self._crew.answered if code >= 500} - {503}
+        self._wrong += [f"a writer was answered {code}" for code in other]
+        return Findings(self._episodes, self._crew.answered, self._back_s, self._wrong, reckon(self._crew))
+
+
+def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings:
+    """Episodes on a disk that refuses, of each kind in turn."""
+    draw = random.Random(seed)
+    swift = Swift()
+    house = House(place, CONFIG, swift)
+    for part in ("gateway", "runner"):
+        house.entry[part] = ["proof.starved", str(draw.randrange(2**32))]
+    try:
+        house.up()
+        trouble = Trouble(house, seed, pace)
+        for number in range(episodes):
+            kind, parts = KINDS[number % len(KINDS)]
+
+            def make(how: str, parts: tuple[Part, ...] = parts) -> None:
+                for part in parts:
+                    told(place, part).write_text(how)
+                    house.processes[part].send_signal(LOOK)
+                house.until(lambda: not any(told(place, part).exists() for part in parts))
+
+            trouble.episode(kind, parts, make, draw.uniform(*LASTS_S))
+        return trouble.reckon()
+    finally:
+        house.down()
+        swift.close()
+
+
+def fill_really(place: Path, seed: int, episodes: int) -> Findings:
+    """The same with the state directory on a file system of SMALL_FS that is filled; in name spaces of our own."""
+    draw = random.Random(seed)
+    state = place / "state"
+    state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_FS},mode=700", "none", str(state)], check=True)
+    swift = Swift()
+    house = House(place, CONFIG, swift)
+    filler = state / "filler"
+
+    def make(how: str) -> None:
+        if how == "fine":
+            filler.unlink()
+            return
+        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"\0" * FILL_BYTES) == FILL_BYTES:
+                pass
+
+    try:
+        house.up()
+        trouble = Trouble(house, seed, PACE)
+        for _ in range(episodes):
+            trouble.episode("full", ("gateway", "runner"), make, draw.uniform(*LASTS_S))
+        return trouble.reckon()
+    finally:
+        house.down()
+        swift.close()
+
+
+def _report(seen: Findings) -> bool:
+    passed = seen.passed and not seen.slow
+    print(seen.table())
+    print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
+    print("passed" if passed else "FAILED")
+    return passed
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` counts episodes."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r14-") as place:
+        passed = _report(refuse(Path(place), seed, rounds or EPISODES))
+    spaces = ["unshare", "-Urm"]
+    try:
+        subprocess.run([*spaces, "true"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        print("-- no name spaces here: the run on a file system of limited size is left out")
+        return passed
+    print(f"-- on a file system of {SMALL_FS}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="interlock-r14-") as place:
+        done = subprocess.run([*spaces, sys.executable, "-m", "proof.disk_full", place, str(seed), str(REALLY_FULL)],
+                              check=False, cwd=REPOSITORY)
+    return passed and done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(0 if _report(fill_really(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))) else 1)
