@@ -1,0 +1,69 @@
+"""The tables of the config file that say how large a conversation may grow and what is done then (section 5 of the
+sessions), with the names that OpenClaw has for them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from interlock.config.chats import ChatSection
+from interlock.session.windows import LEAST_WINDOW, MOST_WINDOW
+
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_WINDOW)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Chars = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
+MAX_PROMPT_CHARS = 16_000
+PROMPT = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PROMPT_CHARS)]
+
+
+class BeforeCompactSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
+    """`compaction.beforeCompact`: who is asked before each compaction (Z-6), and the secret that signs the question."""
+
+    url: str
+    secret_file: str | None = None
+    secret_env: str | None = None
+    timeout_ms: Annotated[int, msgspec.Meta(ge=100, le=120_000)] = 30_000
+    required: bool = False
+    """Whether a hook that does not answer cancels the compaction."""
+
+    def __post_init__(self) -> None:
+        if (self.secret_file is None) == (self.secret_env is None):
+            raise ValueError("secretFile: name the file that holds the secret, or the variable with secretEnv")
+
+
+class CompactionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
+    """`[compaction]` (Z-1, Z-2, Z-6)."""
+
+    enabled: bool = True
+    reserve_tokens: Tokens = 16_384
+    keep_recent_tokens: Tokens = 20_000
+    windows: dict[str, int] = {}
+    before_compact: BeforeCompactSection | None = None
+
+    def __post_init__(self) -> None:
+        for model, window in self.windows.items():
+            if not LEAST_WINDOW <= window <= MOST_WINDOW:
+                raise ValueError(f"windows: {window} is no window of {model!r}; from {LEAST_WINDOW} tokens on")
+
+
+class MemoryFlushSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
+    """`agents.defaults.compaction.memoryFlush` (Z-5)."""
+
+    enabled: bool = True
+    soft_threshold_tokens: Tokens = 4_000
+    prompt: PROMPT | None = None
+    system_prompt: PROMPT | None = None
+
+
+class AgentCompactionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
+    """`agents.defaults.compaction` (Z-2)."""
+
+    reserve_tokens_floor: Tokens = 20_000
+    memory_flush: MemoryFlushSection = MemoryFlushSection()
+
+
+class DefaultsSection(ChatSection, frozen=True, kw_only=True):
+    """`[agents.defaults]`: what holds for every agent whose context the gateway owns."""
+
+    compaction: AgentCompactionSection = AgentCompactionSection()
