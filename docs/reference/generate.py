@@ -232,6 +232,23 @@ MEANING = {
     "redact.name": "for people; stands in the text where no replacement is given",
     "redact.regex": "RE2's syntax: no look-around and no back-references, and never slow",
     "redact.replacement": "`\\1` is the first group; none: `(redacted: NAME)`",
+    "compaction.enabled": "whether conversations are compacted by themselves; `interlock sessions compact` always is",
+    "compaction.reserveTokens": "room in the window for the next prompt and answer; at most a quarter of the window",
+    "compaction.keepRecentTokens": "the end of the conversation that is never summarised; at most half of what fits",
+    "compaction.windows": "`{\"provider/model\" = TOKENS}`: context windows, where the catalog or the agent is wrong",
+    "compaction.beforeCompact": "a hook that may cancel a compaction or supply its summary; see below",
+    "before.url": "where a signed POST goes before each compaction; https, or a network of `outgoing.allow`",
+    "before.secretFile": "file that holds the secret, `whsec_…`; below the state directory unless it is absolute",
+    "before.secretEnv": "or the variable of the gateway's environment that holds it",
+    "before.timeoutMs": "how long the hook may take",
+    "before.required": "whether a hook that does not answer cancels the compaction; else it goes on without",
+    "agents.defaults.compaction": "see the two tables below",
+    "floor.reserveTokensFloor": "raises `compaction.reserveTokens` to this; 0 disables it",
+    "floor.memoryFlush": "the silent turn before a compaction; see below",
+    "flush.enabled": "whether the agent is asked to write down what must last before its conversation is compacted",
+    "flush.softThresholdTokens": "so many tokens before the compaction",
+    "flush.prompt": "what it is told; `{date}` is the day. A hint at `NO_REPLY` is added where it has none",
+    "flush.systemPrompt": "what its instructions say in addition, for this turn",
     "session.dmScope": "how far direct messages are kept apart: all in the agent's main session, or one for each peer",
     "session.identityLinks": "people by name, each with their `channel:peer`: one session for all of them",
     "session.reset": "when a key begins a new session; see below",
@@ -363,18 +380,25 @@ def config_page() -> str:
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
         "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
-        "`[[budgets]]`, `[limits]`, `[session]`, `[[bindings]]`, `[hooks]`, `[cron]`, `[oidc]`, `[rates]`,",
+        "`[[budgets]]`, `[limits]`, `[session]`, `[compaction]`, `[agents.defaults]`, `[[bindings]]`, `[hooks]`,",
+        "`[cron]`, `[oidc]`, `[rates]`,",
         "`[redaction]`, `[webhooks]`, the TLS certificate and `[outgoing]` for what asks then again:",
         "`kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew. A file with an error changes",
         "nothing, and the gateway's log says what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram",
-                            "hooks", "cron"):
+                            "hooks", "cron", "defaults"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
     from interlock.command.budget import Budget
     from interlock.command.policy import Rule
     from interlock.config.chats import SendPolicySection
+    from interlock.config.contexts import (
+        AgentCompactionSection,
+        BeforeCompactSection,
+        DefaultsSection,
+        MemoryFlushSection,
+    )
     from interlock.session.resetting import ResetRule
     from interlock.session.routing import Binding
 
@@ -401,6 +425,11 @@ def config_page() -> str:
         "The same keys stand in `session.resetByType.thread`, `.group` and `.direct`, and in "
         "`session.resetByChannel.CHANNEL`."), *_keys("reset", ResetRule), "",
               "## session.sendPolicy", "", *_keys("send", SendPolicySection), "",
+              "## compaction.beforeCompact", "", *paragraph(
+        "[What it is asked and may answer](../how-to/compaction.md)."), *_keys("before", BeforeCompactSection), "",
+              "## [agents.defaults]", "", *_keys("agents.defaults", DefaultsSection), "",
+              "## [agents.defaults.compaction]", "", *_keys("floor", AgentCompactionSection), "",
+              "## [agents.defaults.compaction.memoryFlush]", "", *_keys("flush", MemoryFlushSection), "",
               "## [hooks.NAME]", "", *paragraph(
         "What another program may say at `POST /v1/hooks/NAME`. [How to use them](../how-to/sessions.md)."),
               *_keys("hooks", config.HookSection), "", "## [cron.ID]", "", *paragraph(

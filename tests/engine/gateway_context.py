@@ -15,6 +15,7 @@ from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.resources import Target
 from interlock.session.compaction_plan import CompactionSettings, Flush
+from interlock.session.context import Context
 
 SETTINGS = CompactionSettings(reserve_tokens=500, reserve_tokens_floor=0, keep_recent_tokens=300,
                               memory_flush=Flush(enabled=False))
@@ -26,7 +27,8 @@ class Room(Table):
     """A table with such an agent; its windows are small."""
 
     def __init__(self, settings: CompactionSettings = SETTINGS, window: int = WINDOW, **fields: Any) -> None:
-        super().__init__(transcripts=MemoryTranscripts(), context_owner="gateway", **fields)
+        fields.setdefault("transcripts", MemoryTranscripts())
+        super().__init__(context_owner="gateway", **fields)
         self.limits = Limits(timeout_ms=60_000, compaction=CompactionRules(settings, {"m": window}))
         self.begin()
         self.session_id = ""
@@ -105,13 +107,17 @@ class Room(Table):
         await self.settled()
 
     # --- what is there ---
-    async def messages(self) -> list[dict[str, Any]]:
+    async def context(self) -> Context:
         """What the transcript puts before a model."""
         desk = self.engine.transcripts
         record = await self.ledger.session(self.session_id)
         assert desk is not None
         assert record is not None
-        return (await desk.context(record)).messages
+        return await desk.context(record)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """Its messages."""
+        return (await self.context()).messages
 
     async def entries(self, kind: str) -> list[dict[str, Any]]:
         desk = self.engine.transcripts

@@ -8,12 +8,14 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from interlock.app.chats import host_zone
-from interlock.channels.compaction_hook import Hook
+from interlock.channels.compaction_hook import Hook, HttpCompactionHook
 from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError
 from interlock.config.contexts import BeforeCompactSection
 from interlock.engine.bridge.context_state import CompactionRules
+from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outgoing import Outgoing, UrlRefused
+from interlock.protocol.identifiers import uuid4
 from interlock.session.compaction_plan import CompactionSettings, Flush
 
 PLACE = "[compaction.beforeCompact]"
@@ -33,15 +35,19 @@ def compaction_rules(config: Config) -> CompactionRules:
         section.windows, ZoneInfo(zone) if zone is not None else host_zone())
 
 
-def open_compaction_hook(config: Config, state: Path, outgoing: Outgoing, environ: Mapping[str, str] = os.environ
-                         ) -> Hook | None:
-    """Read the hook's secret and check its URL; None where none is configured. Raises ConfigError."""
+def compaction_hook(
+    config: Config, state: Path, outgoing: Outgoing, clock: Clock, entropy: Entropy,
+    environ: Mapping[str, str] = os.environ,
+) -> HttpCompactionHook | None:
+    """The hook that is asked before each compaction; None where none is configured. Raises ConfigError where its secret
+    cannot be read or its URL leads where nothing goes."""
     section = config.compaction.before_compact
     if section is None:
         return None
     try:
         outgoing.check(section.url)
-        return Hook(section.url, _secret(section, state, environ), section.timeout_ms / 1000, section.required)
+        hook = Hook(section.url, _secret(section, state, environ), section.timeout_ms / 1000, section.required)
+        return HttpCompactionHook(hook, outgoing, clock, lambda: uuid4(entropy(16)))
     except OSError as error:
         raise ConfigError([f"{PLACE}: secretFile {error.filename} cannot be read: {error.strerror}. Make one with: "
                            "interlock webhooks secret"]) from None

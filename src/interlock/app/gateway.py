@@ -16,6 +16,7 @@ import structlog
 from interlock import __version__
 from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
+from interlock.app.compaction import compaction_hook, compaction_rules
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
@@ -157,6 +158,8 @@ class _Gateway:
         outgoing = HttpOutgoing(config.outgoing.allow)
         issuers = self._issuers(config, outgoing)
         ways = open_ways(config.webhooks, state, outgoing)
+        if self._engine.compactor is not None:
+            self._engine.compactor.hook = compaction_hook(config, state, outgoing, clock, entropy)
         if self._engine.transcripts is not None:
             self._engine.transcripts.redact = Redaction(config.redaction.rules).text
         self._notifier = Notifier(ledger, clock, ways.channels, Redaction(config.redaction.rules).text)
@@ -249,6 +252,9 @@ class _Gateway:
                 outgoing = HttpOutgoing(config.outgoing.allow)
                 ways, issuers = open_ways(config.webhooks, self._state, outgoing), self._issuers(config, outgoing)
                 hooks = open_hooks(config, self._state)
+                asked = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
+                if self._engine.compactor is not None:
+                    self._engine.compactor.hook = asked
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused) as error:
@@ -287,6 +293,7 @@ def _limits(config: Config) -> Limits:
         pause_ttl_ms=config.limits.pause_ttl_ms,
         buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
         webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
+        compaction=compaction_rules(config),
     )
 
 

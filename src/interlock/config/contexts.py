@@ -38,7 +38,7 @@ class CompactionSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
     enabled: bool = True
     reserve_tokens: Tokens = 16_384
     keep_recent_tokens: Tokens = 20_000
-    windows: dict[str, int] = {}
+    windows: dict[str, int] = msgspec.field(default_factory=dict)
     before_compact: BeforeCompactSection | None = None
 
     def __post_init__(self) -> None:

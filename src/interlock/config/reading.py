@@ -11,12 +11,15 @@ from typing import Any, cast, get_args, get_origin
 
 import msgspec
 
+from interlock.config.contexts import DefaultsSection
 from interlock.config.sections import Config
 from interlock.protocol.identifiers import AGENT_ID
 
 _NAMED = {"agents": "no agent id", "oidc": "no name for an issuer", "webhooks": "no name for a webhook",
           "hooks": "no name for a hook", "cron": "no id for a cron job"}
 """Tables whose members people name."""
+DEFAULTS = "defaults"
+"""`[agents.defaults]` says what holds for all agents, and is none itself."""
 
 
 class ConfigError(Exception):
@@ -45,7 +48,13 @@ def parse(text: str, file: str) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([_toml_sentence(file, str(error))]) from None
     reader = _Reader(file, text)
+    agents = data.get("agents")
+    defaults = cast("dict[str, Any]", agents).pop(DEFAULTS, None) if isinstance(agents, dict) else None
     config = reader.struct(Config, data, ())
+    if defaults is not None:
+        section = reader.struct(DefaultsSection, defaults, ("agents", DEFAULTS))
+        config = msgspec.structs.replace(config, defaults=section) if config is not None and section is not None \
+            else config
     for table, what in _NAMED.items() if config else ():
         for name in getattr(config, table):
             if AGENT_ID.fullmatch(name) is None:

@@ -11,6 +11,7 @@ from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
+from interlock.config.contexts import CompactionSection, DefaultsSection
 from interlock.config.telegram import TelegramSection
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import limits
@@ -227,6 +228,9 @@ class Config(Section, frozen=True, kw_only=True):
     telegram: TelegramSection | None = None
     budgets: list[Budget] = []
     agents: dict[str, AgentSpec] = {}
+    defaults: DefaultsSection = msgspec.field(default=DefaultsSection(), name="agents.defaults")
+    """Stands in the file as `[agents.defaults]`: `defaults` is no agent's id."""
+    compaction: CompactionSection = CompactionSection()
     session: SessionSection = SessionSection()
     bindings: list[Binding] = []
     hooks: dict[str, HookSection] = {}

@@ -25,6 +25,9 @@ def show(config: Config) -> str:
     oidc = cast("dict[str, dict[str, Any]]", data.pop("oidc"))
     bindings = cast("list[dict[str, Any]]", data.pop("bindings"))
     system = {table: cast("dict[str, dict[str, Any]]", data.pop(table)) for table in ("hooks", "cron")}
+    hook = cast("dict[str, Any] | None", data["compaction"]["beforeCompact"])
+    if hook is not None:
+        hook["url"] = _host_alone(str(hook["url"]))
     for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
         if section is None:
             continue
@@ -43,14 +46,18 @@ def show(config: Config) -> str:
     for name, issuer in oidc.items():
         lines += ["", f"[oidc.{name}]", *_entries(issuer)]
     for name, webhook in webhooks.items():
-        # What follows the host may itself be a secret: many receivers put their token there.
-        webhook["url"] = re.sub(r"(https?://[^/]*).*", r"\1/(redacted)", str(webhook["url"]))
+        webhook["url"] = _host_alone(str(webhook["url"]))
         lines += ["", f"[webhooks.{name}]", *_entries(webhook)]
     for name, agent in agents.items():
         env = cast("dict[str, str]", agent["env"])
         agent["env"] = {key: "(redacted)" if _SECRET.search(key) else value for key, value in env.items()}
         lines += ["", f"[agents.{name}]", *_entries(agent)]
     return "\n".join(lines[1:]) + "\n"
+
+
+def _host_alone(url: str) -> str:
+    """What follows the host may itself be a secret: many receivers put their token there."""
+    return re.sub(r"(https?://[^/]*).*", r"\1/(redacted)", url)
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,111 @@
+"""What the config says of contexts, as the engine takes it (Z-1, Z-2, Z-5, Z-6)."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from engine.conversation import ManualClock, counting_entropy
+from interlock.app.compaction import compaction_hook, compaction_rules
+from interlock.backends.outgoing.http import HttpOutgoing
+from interlock.channels.compaction_hook import HttpCompactionHook
+from interlock.config import Config, ConfigError, parse, show
+from interlock.session.compaction_plan import CompactionSettings
+
+SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+FILE = """
+[compaction]
+enabled = false
+reserveTokens = 30000
+keepRecentTokens = 7000
+windows = {"acme/large" = 64000}
+
+[compaction.beforeCompact]
+url = "https://hooks.example/very/private"
+secretEnv = "COMPACT_SECRET"
+required = true
+
+[session]
+timeZone = "Asia/Seoul"
+
+[agents.defaults.compaction]
+reserveTokensFloor = 0
+
+[agents.defaults.compaction.memoryFlush]
+enabled = false
+softThresholdTokens = 100
+prompt = "Write."
+
+[agents.helper]
+adapter = "exec"
+command = "cat"
+"""
+
+
+@pytest.mark.req("Z-2", "Z-5")
+def test_a_file_that_says_nothing_is_the_defaults() -> None:
+    rules = compaction_rules(Config())
+    assert rules.settings == CompactionSettings()
+    assert dict(rules.windows) == {}
+
+
+@pytest.mark.req("Z-1", "Z-2", "Z-5")
+def test_every_key_arrives_by_its_own_name() -> None:
+    config = parse(FILE, "f")
+    assert list(config.agents) == ["helper"]
+    rules = compaction_rules(config)
+    settings, flush = rules.settings, rules.settings.memory_flush
+    assert (settings.enabled, settings.reserve_tokens, settings.keep_recent_tokens, settings.reserve_tokens_floor) == (
+        False, 30_000, 7_000, 0)
+    assert (flush.enabled, flush.soft_threshold_tokens, flush.prompt, flush.system_prompt) == (
+        False, 100, "Write.", None)
+    assert (dict(rules.windows), rules.zone) == ({"acme/large": 64_000}, ZoneInfo("Asia/Seoul"))
+
+
+@pytest.mark.req("G-1")
+def test_what_is_shown_is_read_again_and_keeps_the_hooks_path_to_itself() -> None:
+    shown = show(parse(FILE, "f"))
+    assert "private" not in shown
+    again = parse(shown.replace("https://hooks.example/(redacted)", "https://hooks.example/very/private"), "f")
+    assert again == parse(FILE, "f")
+
+
+@pytest.mark.req("G-1")
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("[compaction]\nreserveToken = 1", 'did you mean "reserveTokens"?'),
+    ("[compaction]\nreserveTokens = -1", '"reserveTokens" in [compaction]'),
+    ('[compaction]\nwindows = {"m" = 12}', "12 is no window of 'm'"),
+    ("[agents.defaults.compaction]\nreserveTokensFlor = 0", 'did you mean "reserveTokensFloor"?'),
+    ("[agents.defaults]\ncompact = 1", '[agents.defaults] has no key "compact"'),
+    ("[agents.defaults.compaction.memoryFlush]\nprompt = ''", '"prompt" in'),
+    ("agents.defaults = 3", "is a table"),
+    ('[compaction.beforeCompact]\nurl = "https://h.example"', "secretFile"),
+])
+def test_a_mistake_is_one_sentence_with_its_place(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(text, "f")
+    assert len(refused.value.sentences) == 1
+    assert sentence in refused.value.sentences[0]
+
+
+@pytest.mark.req("Z-6")
+def test_the_hook_is_opened_with_its_secret_or_refused_in_one_sentence(tmp_path: Path) -> None:
+    outgoing, clock, entropy = HttpOutgoing([]), ManualClock(), counting_entropy()
+
+    def opened(text: str, environ: dict[str, str]) -> HttpCompactionHook | None:
+        return compaction_hook(parse(text, "f"), tmp_path, outgoing, clock, entropy, environ)
+
+    assert opened("", {}) is None
+    assert opened(FILE, {"COMPACT_SECRET": SECRET}) is not None
+    for text, environ, sentence in (
+        (FILE, {}, "no variable COMPACT_SECRET"), (FILE, {"COMPACT_SECRET": "short"}, "is not `whsec_`"),
+        (FILE.replace("secretEnv = \"COMPACT_SECRET\"", 'secretFile = "gone"'), {}, "cannot be read"),
+        (FILE.replace("https://", "http://"), {"COMPACT_SECRET": SECRET}, "https"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            opened(text, environ)
+        assert sentence in refused.value.sentences[0]
+        assert refused.value.sentences[0].startswith("[compaction.beforeCompact]: ")

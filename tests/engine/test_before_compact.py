@@ -1,0 +1,97 @@
+"""The hook that may cancel a compaction or supply its summary, in a session (Z-6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.conversation import OWNER, remember
+from engine.gateway_context import LONG, Room
+from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
+from interlock.protocol import payloads as p
+from interlock.protocol.problems import Problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-6")]
+
+
+class Asked(CompactionHook):
+    """Answers what it is told to, and remembers what it was asked."""
+
+    def __init__(self, answer: Cancel | Supply | None) -> None:
+        self.answer = answer
+        self.told: list[BeforeCompact] = []
+
+    async def before_compact(self, about: BeforeCompact) -> Cancel | Supply | None:
+        self.told.append(about)
+        return self.answer
+
+
+def room(answer: Cancel | Supply | None, **fields: int) -> tuple[Room, Asked]:
+    made, hook = Room(**fields), Asked(answer)  # type: ignore[arg-type]
+    assert made.engine.compactor is not None
+    made.engine.compactor.hook = hook
+    return made, hook
+
+
+async def test_one_that_says_nothing_is_told_all_and_lets_it_go_on() -> None:
+    table, hook = room(None)
+    await table.talk(9)
+    (about,) = hook.told
+    plan = table.asked_for().payload.plan
+    assert (about.cause, about.first_kept, about.entries) == ("threshold", plan["first_kept"], plan["entries"])
+    assert about.messages is not None
+    assert [message["entry_id"] for message in about.messages] == plan["entry_ids"]
+    assert about.messages[0]["content"] == "question 0"
+
+
+async def test_one_that_cancels_leaves_the_conversation_and_is_asked_again_after_the_next_turn() -> None:
+    table, hook = room(Cancel("an audit runs"))
+    await table.talk(9)
+    assert table.requests() == 0
+    assert await table.entries("compaction") == []
+    before = len(hook.told)
+    await table.talk(1, "short")
+    assert len(hook.told) == before + 1
+    with pytest.raises(Problem, match="an audit runs"):
+        await table.engine.compact(OWNER, table.session_id, None, remember)
+
+
+async def test_its_summary_takes_the_agents_place_and_nobody_is_asked_for_one() -> None:
+    table, _ = room(Supply("as the hook has it"))
+    await table.talk(9)
+    assert table.requests() == 0
+    (compaction, *_) = await table.entries("compaction")
+    assert (compaction["summary"], compaction["fromHook"], compaction["details"]["by"]) == (
+        "as the hook has it", True, "hook")
+    assert (await table.entry()).compaction_count == 1
+
+
+@pytest.mark.parametrize("summary", ["", " \n", LONG * 50])
+async def test_its_summary_is_held_to_the_same_rules(summary: str) -> None:
+    table, _ = room(Supply(summary))
+    await table.talk(9)
+    assert await table.entries("compaction") == []
+    assert "hook's answer was not taken" in (await table.notices("CompactionFailed"))[0]
+    assert (await table.entry()).compaction_count == 0
+
+
+async def test_somebody_who_asks_gets_the_hooks_summary_too() -> None:
+    table, hook = room(Supply("by hook"))
+    await table.talk(4)
+    asked = await table.engine.compact(OWNER, table.session_id, "the names", remember)
+    assert asked.message_id == ""
+    assert hook.told[-1].instructions == "the names"
+    assert [one["summary"] for one in await table.entries("compaction")] == ["by hook"]
+
+
+async def test_in_mid_turn_the_agent_that_waits_is_given_it() -> None:
+    table, _ = room(Supply("by hook"), window=100_000)
+    await table.talk(6)
+    await table.ask("and this")
+    await table.begin_turn()
+    await table.say(table.session_id, "agent.error", p.AgentError(
+        severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{table.turns}"))
+    await table.settled()
+    assert table.asked_for().payload.plan["summary"] == "by hook"
+    await table.report("by hook")
+    (compaction,) = await table.entries("compaction")
+    assert compaction["details"]["by"] == "hook"
