@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.builtin_stage import builtin
 from agents.misbehaving import flood_chunk
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
@@ -14,6 +15,7 @@ from interlock.protocol.frames import encode
 from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.surroundings import Graces
+from model_server import ModelServer
 from runner.stage import misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio
@@ -32,33 +34,57 @@ for name in word:
     if verb == "hang": time.sleep(600)
 """
 DPS = Path(__file__).parent / "dps_words.py"
-ADAPTERS: dict[str, AgentSpec] = {
+PROCESSES: dict[str, AgentSpec] = {
     "acp": misbehaving(), "exec": program(EXEC),
     "claude": AgentSpec(adapter="claude", command=str(Path(__file__).with_name("odd_claude.py"))),
     "dps": AgentSpec(adapter="dps", command=sys.executable, args=["-I", "-S", str(DPS)]),
 }
 
 
-@pytest.fixture(params=sorted(ADAPTERS))
+@pytest.fixture(params=sorted([*PROCESSES, "builtin"]))
 def adapter(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(params=sorted(PROCESSES))
+def process(request: pytest.FixtureRequest) -> str:
+    """An adapter whose agent is a process that can fail."""
+    return request.param
+
+
+@pytest.fixture
+def agents(request: pytest.FixtureRequest, adapter: str) -> dict[str, AgentSpec]:
+    """All of them; the model that the builtin one asks runs only where it is the one that is looked at."""
+    if adapter != "builtin":
+        return PROCESSES
+    server: ModelServer = request.getfixturevalue("model_server")
+    return {**PROCESSES, "builtin": builtin(server)}
+
+
+def words(adapter: str, said: str) -> str:
+    """What the agents of this suite understand, in the words that the model server does."""
+    if adapter != "builtin":
+        return said
+    return " ".join(f"[[{word.replace('text:', 'say:')}]]" for word in said.split())
+
+
 @pytest.mark.req("T-3", "A-7")
-async def test_turns_follow_each_other(adapter: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS) as scene:
+async def test_turns_follow_each_other(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
+    async with stage(tmp_path, agents) as scene:
         await scene.open(adapter)
         for word in ("one", "two", "three"):
-            assert (await scene.turn(f"text:{word}")).payload.stop_reason == "end_turn"
+            assert (await scene.turn(words(adapter, f"text:{word}"))).payload.stop_reason == "end_turn"
         assert scene.text() == "onetwothree"
         assert scene.machine.phase == "idle"
 
 
 @pytest.mark.req("E-5", "D-3")
-async def test_a_flood_arrives_whole_and_in_bounded_frames(adapter: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS) as scene:
+async def test_a_flood_arrives_whole_and_in_bounded_frames(
+    adapter: str, agents: dict[str, AgentSpec], tmp_path: Path
+) -> None:
+    async with stage(tmp_path, agents) as scene:
         await scene.open(adapter)
-        await scene.turn(f"flood:{4 * MIB}")
+        await scene.turn(words(adapter, f"flood:{4 * MIB}"))
         assert scene.text() == "".join(flood_chunk(i) for i in range(4 * MIB // 8192))
         done = scene.all("agent.text.done")
         assert len(done) > 16
@@ -67,11 +93,11 @@ async def test_a_flood_arrives_whole_and_in_bounded_frames(adapter: str, tmp_pat
 
 
 @pytest.mark.req("A-2", "A-8")
-@pytest.mark.parametrize(("words", "code"), [("text:so exit:3", "PROCESS_EXIT"), ("text:so kill:9", "SIGNAL_EXIT")])
-async def test_a_process_that_fails_is_told_of(adapter: str, words: str, code: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS) as scene:
-        await scene.open(adapter)
-        assert (await scene.turn(words)).payload.stop_reason == "error"
+@pytest.mark.parametrize(("said", "code"), [("text:so exit:3", "PROCESS_EXIT"), ("text:so kill:9", "SIGNAL_EXIT")])
+async def test_a_process_that_fails_is_told_of(process: str, said: str, code: str, tmp_path: Path) -> None:
+    async with stage(tmp_path, PROCESSES) as scene:
+        await scene.open(process)
+        assert (await scene.turn(said)).payload.stop_reason == "error"
         error = scene.all("agent.error")[0].payload
         assert (error.error_code, error.severity) == (code, "fatal")
         assert scene.text() == "so"
@@ -80,10 +106,10 @@ async def test_a_process_that_fails_is_told_of(adapter: str, words: str, code: s
 
 
 @pytest.mark.req("A-4", "T-3")
-async def test_a_cancel_ends_what_ignores_it(adapter: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS, graces=QUICK) as scene:
+async def test_a_cancel_ends_what_ignores_it(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
+    async with stage(tmp_path, agents, graces=QUICK) as scene:
         await scene.open(adapter)
-        await scene.prompt("text:so hang")
+        await scene.prompt(words(adapter, "text:so hang"))
         await scene.next("agent.text.delta")
         await scene.cancel()
         assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
@@ -92,10 +118,10 @@ async def test_a_cancel_ends_what_ignores_it(adapter: str, tmp_path: Path) -> No
 
 
 @pytest.mark.req("A-4", "T-5")
-async def test_a_close_in_mid_turn_cancels_first(adapter: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS, graces=QUICK) as scene:
+async def test_a_close_in_mid_turn_cancels_first(adapter: str, agents: dict[str, AgentSpec], tmp_path: Path) -> None:
+    async with stage(tmp_path, agents, graces=QUICK) as scene:
         await scene.open(adapter)
-        await scene.prompt("text:so hang")
+        await scene.prompt(words(adapter, "text:so hang"))
         await scene.next("agent.text.delta")
         await scene.send("control.session.close", p.SessionClose(reason="enough"))
         assert (await scene.next("session.closed")).payload.reason == "enough"
@@ -106,16 +132,18 @@ async def test_a_close_in_mid_turn_cancels_first(adapter: str, tmp_path: Path) -
 
 
 @pytest.mark.req("T-3")
-async def test_a_prompt_that_outlives_its_timeout_is_cancelled(adapter: str, tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS, graces=QUICK._replace(backstop_s=0)) as scene:
+async def test_a_prompt_that_outlives_its_timeout_is_cancelled(
+    adapter: str, agents: dict[str, AgentSpec], tmp_path: Path
+) -> None:
+    async with stage(tmp_path, agents, graces=QUICK._replace(backstop_s=0)) as scene:
         await scene.open(adapter)
-        await scene.prompt("hang", timeout_ms=50)
+        await scene.prompt(words(adapter, "hang"), timeout_ms=50)
         assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
 
 
 @pytest.mark.req("E-5", "A-8")
 async def test_what_only_acp_agents_do(tmp_path: Path) -> None:
-    async with stage(tmp_path, ADAPTERS) as scene:
+    async with stage(tmp_path, PROCESSES) as scene:
         await scene.open("acp")
         await scene.turn(f"tool-output:{MIB}")
         result = scene.all("tool.invoke.result")[0].payload
