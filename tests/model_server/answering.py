@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .conversation import Asked
 from .pieces import compact
 from .shell_tool import shell_call
-from .steering import AFTER_TOOL, GREETING, NO_TOOL, Script, chunk_texts, read_script, words_as_chunks
+from .steering import AFTER_TOOL, FLUSH, GREETING, NO_TOOL, SILENT, Script, chunk_texts, read_script, words_as_chunks
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 20
@@ -32,6 +32,8 @@ class Answer:
     thinking: str | None = None
     hangs: bool = False
     cut: bool = False
+    tokens: int = INPUT_TOKENS
+    """Of input, as the answer reports them."""
 
     @property
     def text(self) -> str:
@@ -57,9 +59,16 @@ class Failure:
 
 def answer(asked: Asked, before: int = 0) -> Answer | Failure:
     """Decide what a request is answered with; `before` so many others had the same prompt."""
+    given = _answer(asked, before)
+    return replace(given, tokens=asked.tokens) if isinstance(given, Answer) and asked.tokens is not None else given
+
+
+def _answer(asked: Asked, before: int) -> Answer | Failure:
     if asked.side:
         # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
         return Answer((SIDE_ANSWER,))
+    if (flush := FLUSH.search(asked.prompt)) is not None:
+        return _flushing(asked, flush[1])
     script = read_script(asked.prompt)
     if script.overflow:
         return Failure(400, overflow=True)
@@ -83,6 +92,12 @@ def answer(asked: Asked, before: int = 0) -> Answer | Failure:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
                   delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut)
+
+
+def _flushing(asked: Asked, path: str) -> Answer:
+    if asked.results or all(tool.name != "write" for tool in asked.tools):
+        return Answer((SILENT,))
+    return Answer((), (ToolCall("write", compact({"path": path, "content": "what must last\n"})),))
 
 
 def _state(asked: Asked) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
 
 _ERROR_TYPES = {
@@ -26,12 +26,12 @@ def whole(given: Answer, model: str) -> dict[str, Any]:
         {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": json.loads(call.arguments)}
         for call in given.calls
     ]
-    return {**_message(model), "content": content, **_stop(given), "usage": _usage(OUTPUT_TOKENS)}
+    return {**_message(model), "content": content, **_stop(given), "usage": _usage(given, OUTPUT_TOKENS)}
 
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
     """The answer as server-sent events; a piece for each chunk that a delay precedes."""
-    message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(1)}
+    message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(given, 1)}
     head = _event("message_start", message=message) + _event("ping")
     index = 0
     if given.thinking is not None:
@@ -88,9 +88,9 @@ def _stop(given: Answer) -> dict[str, Any]:
     return {"stop_reason": "tool_use" if given.calls else "end_turn", "stop_sequence": None}
 
 
-def _usage(output: int) -> dict[str, int]:
+def _usage(given: Answer, output: int) -> dict[str, int]:
     return {
-        "input_tokens": INPUT_TOKENS,
+        "input_tokens": given.tokens,
         "output_tokens": output,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,

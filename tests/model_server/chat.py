@@ -6,14 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
 
-USAGE = {
-    "prompt_tokens": INPUT_TOKENS,
-    "completion_tokens": OUTPUT_TOKENS,
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-}
 _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
 
 
@@ -23,7 +18,7 @@ def whole(given: Answer, model: str) -> dict[str, Any]:
     if given.calls:
         message["tool_calls"] = [_call(call) for call in given.calls]
     choice = {"index": 0, "message": message, "finish_reason": _finish(given)}
-    return {**_frame(model, "chat.completion"), "choices": [choice], "usage": USAGE}
+    return {**_frame(model, "chat.completion"), "choices": [choice], "usage": _usage(given)}
 
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
@@ -41,7 +36,7 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
     for index, call in enumerate(given.calls):
         piece = event({"tool_calls": [{"index": index, **_call(call)}]})
         yield Piece(piece, after_delay=bool(given.chunks) and index == 0)
-    usage = sse({**frame, "choices": [], "usage": USAGE})
+    usage = sse({**frame, "choices": [], "usage": _usage(given)})
     yield Piece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
 
 
@@ -54,6 +49,11 @@ def failure(given: Failure) -> dict[str, Any]:
         text, code = f"The prompt asked for failure {given.status}.", _ERROR_CODES.get(given.status)
         kind = "server_error" if given.status >= 500 else "invalid_request_error"
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
+
+
+def _usage(given: Answer) -> dict[str, int]:
+    total = given.tokens + OUTPUT_TOKENS
+    return {"prompt_tokens": given.tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": total}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

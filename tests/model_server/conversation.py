@@ -18,6 +18,7 @@ Json = dict[str, Any]
 _NOTES = re.compile(
     r"<(system-reminder|info-msg|environment_context|user_instructions|turn-context)\b[^>]*>.*?</\1>", re.DOTALL
 )
+_TOKENS = re.compile(r"\[\[tokens:(\d+)\]\]")
 # Words in the instructions of requests that agents send on the side; each was seen in a real agent's request.
 _SIDE = re.compile(
     r"generate (a )?(short|concise|brief|succinct)[^.\n]{0,40}title"
@@ -52,6 +53,8 @@ class Asked:
     """Characters of the whole request."""
     told: int = 0
     """Messages of the person before this prompt."""
+    tokens: int | None = None
+    """What the conversation says last that is to be reported as tokens of input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ..
         own = _NOTES.sub("", one.text).strip()
         if own:
             prompt, results, told = own, 0, told + 1
+    whole = json.dumps(body)
+    tokens = _TOKENS.findall(whole)
     return Asked(
         prompt=prompt,
         results=results,
@@ -124,7 +129,8 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ..
         side=bool(_SIDE.search(system) or _SIDE.search(prompt)) and not _offers_work(tools, prompt),
         system=system,
         effort=_effort(body),
-        size=len(json.dumps(body)),
+        size=len(whole),
+        tokens=int(tokens[-1]) if tokens else None,
         told=max(told, 0),
     )
 

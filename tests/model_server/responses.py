@@ -6,22 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .answering import INPUT_TOKENS, OUTPUT_TOKENS, Answer, ToolCall
+from .answering import OUTPUT_TOKENS, Answer, ToolCall
 from .pieces import Piece, fresh_id, sse
-
-USAGE: dict[str, Any] = {
-    "input_tokens": INPUT_TOKENS,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens": OUTPUT_TOKENS,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-}
 
 
 def whole(given: Answer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     items = [item for item in (_message(given), *map(_call, given.calls)) if item is not None]
-    return {**_response(model), "status": "completed", "output": items, "usage": USAGE}
+    return {**_response(model), "status": "completed", "output": items, "usage": _usage(given)}
 
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
@@ -35,8 +27,18 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
     for at, call in enumerate(calls, first):
         yield Piece(_call_events(events, call, at), after_delay=message is not None and at == first)
     items = [item for item in (message, *calls) if item is not None]
-    done = {**response, "status": "completed", "output": items, "usage": USAGE}
+    done = {**response, "status": "completed", "output": items, "usage": _usage(given)}
     yield Piece(events("response.completed", response=done))
+
+
+def _usage(given: Answer) -> dict[str, Any]:
+    return {
+        "input_tokens": given.tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": OUTPUT_TOKENS,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": given.tokens + OUTPUT_TOKENS,
+    }
 
 
 class _Numbered:

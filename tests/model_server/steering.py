@@ -19,8 +19,12 @@
 | `[[cut]]`         | says what it has to say, and then the connection is closed in the middle                    |
 | `[[flaky:STATUS:N]]`| fails with that status N times, and may be asked again                                    |
 | `[[room:CHARS]]`  | does not fit the context while the request has more characters than that                    |
+| `[[tokens:N]]`    | reports N tokens of input instead of a hundred, as long as the word is in the conversation  |
 | `[[state]]`       | says what the request was set to: model, effort, and words of the instructions              |
 | `[[overflow]]`    | answers that the prompt does not fit the context, in the provider's words                   |
+
+A prompt that asks for a memory flush is obeyed: the file that it names is written, where a `write` tool is on offer,
+and the answer is `NO_REPLY`.
 
 Only the last paragraph of a prompt steers: an agent may send a cancelled prompt again, in front of the next one and a
 blank line between them. A blank line inside a word is part of the word.
@@ -56,6 +60,10 @@ _FLAKY = re.compile(r"\[\[flaky:([45]\d\d):(\d+)\]\]")
 _ROOM = re.compile(r"\[\[room:(\d+)\]\]")
 FLOOD_CHUNK = 8_192
 _OVERFLOW = "[[overflow]]"
+
+
+FLUSH = re.compile(r"memory flush.*?`(memory/[\w-]+\.md)`", re.DOTALL)
+SILENT = "NO_REPLY"
 
 
 @dataclass(frozen=True, slots=True)
