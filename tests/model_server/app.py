@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import anthropic, chat, responses
+from . import anthropic, chat, gemini, responses
 from .answering import INPUT_TOKENS, Answer, Failure, answer
-from .conversation import Asked, read_anthropic, read_chat, read_responses
+from .conversation import Asked, read_anthropic, read_chat, read_gemini, read_responses
 from .pieces import Piece
 from .recording import Kind, Provider, Recorded, Recording
 
@@ -39,6 +39,8 @@ _FORMS = {
     "/v1/responses": _Form(Provider.RESPONSES, read_responses, responses.whole, responses.stream, chat.failure),
 }
 
+_GEMINI = _Form(Provider.GEMINI, read_gemini, gemini.whole, gemini.stream, gemini.failure)
+
 
 def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     """The application; `closing` cuts delays short, so that a stop does not wait for a slow answer."""
@@ -46,6 +48,8 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     def endpoint(form: _Form) -> Callable[[Request], Any]:
         async def serve(request: Request) -> Response:
             body = json.loads(await request.body())
+            if form is _GEMINI:  # It says in the path what the others say in the body.
+                body = {**body, "model": request.path_params["model"], "stream": "stream" in request.url.path}
             asked = form.read(body)
             kind = Kind.SIDE if asked.side else Kind.TURN
             before = sum(one.asked.prompt == asked.prompt for one in recording.all())
@@ -58,6 +62,8 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
         return JSONResponse([asdict(one) for one in recording.all()])
 
     routes = [Route(path, endpoint(form), methods=["POST"]) for path, form in _FORMS.items()]
+    routes += [Route("/v1beta/models/{model}:" + verb, endpoint(_GEMINI), methods=["POST"])
+               for verb in ("generateContent", "streamGenerateContent")]
     routes += [
         Route("/v1/messages/count_tokens", _count_tokens, methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),

@@ -94,6 +94,16 @@ def read_responses(body: Json) -> Asked:
     return _asked(body, str(body.get("instructions") or ""), said, tools)
 
 
+def read_gemini(body: Json) -> Asked:
+    """Read a body of `:generateContent`; the model and whether it streams stand in its path, and are put beside it."""
+    declared = [one for tool in _objects(body.get("tools")) for one in _objects(tool.get("functionDeclarations"))]
+    tools = tuple(Tool(one["name"], one.get("parametersJsonSchema") or one.get("parameters") or {}) for one in declared)
+    system = "\n".join(_text(body[name].get("parts")) for name in ("systemInstruction",) if name in body)
+    said = [_Said(_text(one.get("parts")), sum("functionResponse" in part for part in _objects(one.get("parts"))))
+            for one in _objects(body.get("contents")) if one.get("role") != "model"]
+    return _asked(body, system, said, tools)
+
+
 def _anthropic_said(body: Json) -> Iterator[_Said]:
     for message in _objects(body.get("messages")):
         if message.get("role") != "user":

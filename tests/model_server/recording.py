@@ -20,6 +20,7 @@ class Provider(StrEnum):
     ANTHROPIC = "anthropic"
     CHAT = "chat"
     RESPONSES = "responses"
+    GEMINI = "gemini"
 
 
 class Kind(StrEnum):

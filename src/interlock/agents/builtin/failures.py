@@ -70,6 +70,8 @@ def _what(error: Exception, choice: Choice) -> str:
             return f"failed{status}: {said}"
         case ModelRequestTimeout():
             return "did not answer in time."
+        case TimeoutError():
+            return "stopped in the middle of its answer."
         case ModelConnectionError():
             return f"cannot be reached at {choice.base_url or choice.provider}: {said}"
         case ModelAPIError():

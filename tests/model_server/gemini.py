@@ -1,0 +1,65 @@
+"""The Gemini form of an answer (`/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
+from .pieces import Piece, fresh_id, sse
+
+_STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
+             500: "INTERNAL", 503: "UNAVAILABLE"}  # fmt: skip
+
+
+def whole(given: Answer, model: str) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    parts = [{"text": given.text}] if given.chunks else []
+    return _response(given, model, [*parts, *map(_call, given.calls)], "STOP")
+
+
+def stream(given: Answer, model: str) -> Iterator[Piece]:
+    """The answer as server-sent events, each with what is new; the id is that of the whole answer."""
+    name = fresh_id("gemini")
+    if given.thinking is not None:
+        thought = {"text": given.thinking, "thought": True, "thoughtSignature": "c2lnbmVk"}
+        yield Piece(sse(_response(given, model, [thought], name=name)))
+    for number, chunk in enumerate(given.chunks):
+        yield Piece(sse(_response(given, model, [{"text": chunk}], name=name)), after_delay=number > 0)
+    for number, call in enumerate(given.calls):
+        piece = sse(_response(given, model, [_call(call)], name=name))
+        yield Piece(piece, after_delay=bool(given.chunks) and number == 0)
+    yield Piece(sse(_response(given, model, [], "STOP", name)))
+
+
+def failure(given: Failure) -> dict[str, Any]:
+    """The error body of a failure."""
+    text = f"The prompt asked for failure {given.status}."
+    if given.overflow:
+        text = "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576)."
+    status = _STATUSES.get(given.status, "INVALID_ARGUMENT")
+    return {"error": {"code": given.status, "message": text, "status": status}}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"functionCall": {"name": call.name, "args": _arguments(call)}, "thoughtSignature": "c2lnbmVk"}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """An object, always: this form cannot say anything else."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        given = None
+    return given if isinstance(given, dict) else {"input": call.arguments}
+
+
+def _response(given: Answer, model: str, parts: list[dict[str, Any]], finish: str | None = None,
+              name: str = "gemini") -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    usage = {"promptTokenCount": given.tokens, "candidatesTokenCount": OUTPUT_TOKENS,
+             "totalTokenCount": given.tokens + OUTPUT_TOKENS}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model, "responseId": name}
