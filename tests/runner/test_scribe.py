@@ -97,3 +97,15 @@ async def test_a_subagents_frames_tell_through_whom_they_came() -> None:
         ("request", "t4", {}),
         ("result", "t1", {}),
     ]
+
+
+@pytest.mark.req("Z-5")
+async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    await scribe.text("aloud")
+    journal.state.turn.silent = True
+    await scribe.text(", then not")
+    await scribe.finish("done")
+    assert [frame.metadata for frame in kept.frames if frame.type == "agent.text.delta"] == [{}, {"silent": True}]

@@ -108,7 +108,8 @@ def _close_piece(journal: Journal, turn: TurnState, calls: dict[str, ToolCall], 
         return []
     kind = "thinking" if piece.block.startswith(PREFIXES["thinking"]) else "text"
     payload = p.TextDone(turn_id=turn.turn_id, block_id=piece.block, text=piece.text)
-    frame = journal.frame(f"agent.{kind}.done", payload, {"partial": True})
+    frame = journal.frame(f"agent.{kind}.done", payload, {
+        "partial": True, **({"silent": True} if turn.silent else {})})
     return [frame, CloseBlock(journal.session_id, piece.block)]
 
 

@@ -78,12 +78,16 @@ class TurnScribe:
                 payload = p.TextDelta(
                     turn_id=self._turn.turn_id, block_id=step.block_id, offset=step.offset, text=step.text
                 )
-                frame = self._journal.frame(f"agent.{step.kind}.delta", payload, _continues(step))
+                frame = self._journal.frame(f"agent.{step.kind}.delta", payload, self._marks(step))
                 await self._journal.delta(frame, step.block_id, step.offset, step.text)
+
+    def _marks(self, step: Delta | Done) -> dict[str, Any]:
+        return {**({"continues": step.continues} if step.continues else {}),
+                **({"silent": True} if self._turn.silent else {})}
 
     def _done(self, done: Done) -> tuple[Frame, CloseBlock]:
         payload = p.TextDone(turn_id=self._turn.turn_id, block_id=done.block_id, text=done.text)
-        frame = self._journal.frame(f"agent.{done.kind}.done", payload, _continues(done))
+        frame = self._journal.frame(f"agent.{done.kind}.done", payload, self._marks(done))
         return frame, CloseBlock(self._journal.session_id, done.block_id)
 
     async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
@@ -286,7 +290,3 @@ def merge_usage(older: TurnUsage, newer: TurnUsage) -> TurnUsage:
     """Field by field, the newer figure where there is one."""
     told = {name: figure for name, figure in newer._asdict().items() if figure is not None}
     return older._replace(**told)
-
-
-def _continues(step: Delta | Done) -> dict[str, Any] | None:
-    return {"continues": step.continues} if step.continues else None

@@ -221,7 +221,8 @@ class RunnerSession:
     def _begin_turn(self, agent: Agent, prompt: Prompt, mode: str | None) -> tuple[Turn, list[Frame]]:
         """The turn, and the frames that start it."""
         journal, state = self.journal, self.state
-        opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms)
+        opened = state.turn = TurnState(prompt.turn_id, prompt.prompt_id, journal.now_ms,
+                                        silent=prompt.settings.silent)
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
                                  single_process=self._features.single_turn_process)

@@ -24,6 +24,8 @@ class TurnState(msgspec.Struct):
     """What of the turn's cost stands in the running total already."""
     usage_owed: bool = False
     """The turn has ended and its usage has not been written."""
+    silent: bool = False
+    """Its prompt asked for silence: its text says so of itself, and is not delivered (Z-5)."""
 
 
 class Upload(msgspec.Struct):

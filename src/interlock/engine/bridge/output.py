@@ -10,7 +10,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB
 from interlock.protocol.resources import Notice, Output, TokenCount, ToolCall
-from interlock.session.silence import judge
+from interlock.session.silence import SILENT, judge
 
 MAX_RESULT_BYTES = 256 * KIB
 """Text kept in a result; the rest stays in the session's frames, and the result says so."""
@@ -46,7 +46,8 @@ class TurnFold:
         payload = frame.payload
         match payload:
             case p.TextDone() if frame.type == "agent.text.done":
-                self._text(payload.text, continues=bool(frame.metadata.get("continues")))
+                self._text(payload.text, continues=bool(frame.metadata.get("continues")),
+                           silent=frame.metadata.get(SILENT) is True)
             case p.ToolRequest():
                 self.tools_run += 1
                 self._running[payload.invocation_id] = payload.tool_name
@@ -62,9 +63,9 @@ class TurnFold:
             case _:
                 pass
 
-    def _text(self, text: str, *, continues: bool) -> None:
+    def _text(self, text: str, *, continues: bool, silent: bool) -> None:
         if not continues:
-            self._silent = judge(text, ended=True) == "silent"
+            self._silent = silent or judge(text, ended=True) == "silent"
         if self._silent or not text or not self._room(len(text)):
             return
         self._add_part({"contentType": "text", "value": text})
