@@ -15,7 +15,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, printable, result, say
 from interlock.cli.trouble import Trouble
-from interlock.protocol.resources import Compaction
+from interlock.protocol.resources import Compaction, Notice
 
 PATIENCE_S = 360.0
 """An agent may take five minutes; then it is left to its work."""
@@ -29,7 +29,7 @@ def compact(
     json: Annotated[bool, Parameter(help="Print the agent's report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
-    """Have a session's agent compact its context, and wait until it has.
+    """Have a session's conversation compacted, and wait until it is: its older part becomes a summary.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ async def _compact(named: str, instructions: str | None, where: Where, *, json: 
         body = {"instructions": instructions} if instructions else {}
         asked = decoded(await link.send(path, body), Compaction, path)
         say("the agent compacts its context …", "dim")
-        report = await _answer_to(link, asked)
+        report, sentence = await _answer_to(link, asked)
     if json:
-        print_json(msgspec.json.encode(report))
+        print_json(msgspec.json.encode({**report, "message": sentence}))
         return Exit.DONE
-    result(f"compacted: {report.get('previous_token_count')} tokens before, {report.get('current_token_count')} now")
+    result(printable(sentence))
     if report.get("summary"):
         result(printable(str(report["summary"])))
     return Exit.DONE
@@ -67,6 +67,7 @@ class _Frame(msgspec.Struct):
 class _Event(msgspec.Struct):
     kind: str
     frame: _Frame | None = None
+    notice: Notice | None = None
 
 
 class _Page(msgspec.Struct):
@@ -76,20 +77,24 @@ class _Page(msgspec.Struct):
     next_cursor: str
 
 
-async def _answer_to(link: GatewayLink, asked: Compaction) -> dict[str, Any]:
-    """Read on until the request is answered. Raises Trouble where it failed, or is not answered."""
-    until, cursor = time.monotonic() + PATIENCE_S, asked.cursor
+async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
+    """Read on until it is settled: the agent's report, {} where a hook wrote the summary, and what the gateway says of
+    it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
+    until, cursor, report = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any]()
     while time.monotonic() < until:
         page = await link.read(f"/v1/sessions/{asked.session_id}/frames", _Page, {"since": cursor, "wait": POLL_S})
         cursor = page.next_cursor
-        for frame in (event.frame for event in page.events if event.kind == "C" and event.frame is not None):
-            if frame.type == "session.closed":
+        for event in page.events:
+            if event.notice is not None and event.notice.code == "Compacted" and (report or not asked.message_id):
+                return report, event.notice.message
+            if event.notice is not None and event.notice.code == "CompactionFailed":
+                raise Trouble("COMPACTION_FAILED", event.notice.message)
+            frame = event.frame if event.kind == "C" else None
+            if frame is not None and frame.type == "session.closed":
                 raise Trouble("AgentExited", f"The session was closed: {frame.payload.get('reason')}.",
                               f"Look at it with: interlock sessions {asked.session_id}")
-            if frame.metadata.get("in_reply_to") != asked.message_id:
-                continue
-            if frame.type == "session.compacted":
-                return frame.payload
-            raise Trouble(str(frame.payload.get("error_code")), str(frame.payload.get("message")))
+            if frame is not None and frame.type == "session.compacted" \
+                    and frame.metadata.get("in_reply_to") == asked.message_id:
+                report = frame.payload
     raise Trouble("Timeout", f"The agent has not answered within {PATIENCE_S:.0f} s; it may still.",
                   f"Look at it with: interlock sessions {asked.session_id}")
