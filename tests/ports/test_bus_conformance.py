@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
 
 from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.backends.bus_nats.bus import open_bus
+from interlock.backends.bus_nats.places import read_places
 from interlock.ports import bus as port
 from interlock.ports.bus import AnswerFailed, Bus, BusError, BusTimeout, NobodyThere
 
@@ -16,14 +19,18 @@ pytestmark = pytest.mark.anyio
 Join = Callable[[], Awaitable[Bus]]
 
 
-@pytest.fixture(params=["local"])
-async def join(request: pytest.FixtureRequest) -> AsyncIterator[Join]:
+@pytest.fixture(params=["local", "nats"])
+def place(request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue("nats_server") if request.param == "nats" else request.param
+
+
+@pytest.fixture
+async def join(place: str) -> AsyncIterator[Join]:
     """Take a place more on the bus of this test."""
-    assert request.param == "local"
-    hub = Hub()
+    hub, prefix = Hub(), f"test-{secrets.token_hex(8)}"
     async with AsyncExitStack() as ends:
         async def another() -> Bus:
-            bus = LocalBus(hub)
+            bus: Bus = LocalBus(hub) if place == "local" else await open_bus(read_places(place), prefix)
             ends.push_async_callback(bus.close)
             return bus
 

@@ -1,0 +1,168 @@
+"""The link to NATS: it is made again for ever, and every subscription with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+
+from interlock.backends.bus_nats.places import Places
+
+RECONNECT_WAIT_S = 0.25
+CONNECT_TIMEOUT_S = 2
+PING_INTERVAL_S = 2
+"""A server that has not answered two pings is gone: the link is made anew, maybe to another."""
+FLUSH_TIMEOUT_S = 5
+WAITING_BYTES = 64 * 1024 * 1024
+"""Notes that wait for one reader, in bytes; beyond it the newest are let go and a gap is told."""
+WAITING_NOTES = 65_536
+
+log = structlog.get_logger("interlock.bus")
+
+
+class Message(Protocol):
+    """What has come."""
+
+    subject: str
+    reply: str
+    data: bytes
+    headers: dict[str, str] | None
+
+
+Heard = Callable[[Message], Awaitable[None]]
+
+
+class Ear:
+    """A subscription that outlives links. `queue` names those of whom one hears each message."""
+
+    def __init__(self, subject: str, heard: Heard, queue: str = "") -> None:
+        self.subject = subject
+        self.heard = heard
+        self.queue = queue
+        self.at_server: Any = None
+
+
+class Link:
+    """A client that is replaced when it gives up. `gap` is called after each time that something may have passed by;
+    `missed` when a reader let something go."""
+
+    def __init__(self, places: Places, name: str, gap: Callable[[], None], missed: Callable[[], None]) -> None:
+        self._places = places
+        self._name = name
+        self._gap = gap
+        self._missed = missed
+        self._client: Client | None = None
+        self._ears = set[Ear]()
+        self._gave_up = asyncio.Event()
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+        self._told = False
+
+    async def open(self) -> None:
+        """Connect; where no server is there now, go on trying, and return."""
+        first = asyncio.Event()
+        self._task = asyncio.create_task(self._keep(first), name="bus")
+        await first.wait()
+
+    @property
+    def client(self) -> Client | None:
+        """The client, where messages go out now."""
+        client = self._client
+        return client if client is not None and client.is_connected else None
+
+    async def add(self, ear: Ear) -> None:
+        """Hear from now on; when the link is away, from when it is back."""
+        self._ears.add(ear)
+        client = self.client
+        if client is not None:
+            with suppress(nats.errors.Error, OSError):  # A link that breaks now is made again, with this ear.
+                await self._listen(client, ear)
+                await client.flush(FLUSH_TIMEOUT_S)
+
+    async def drop(self, ear: Ear) -> None:
+        """Hear no more."""
+        self._ears.discard(ear)
+        client, ear.at_server, sub = self.client, None, ear.at_server
+        if client is not None and sub is not None:
+            with suppress(nats.errors.Error, OSError):
+                await sub.unsubscribe()
+                await client.flush(FLUSH_TIMEOUT_S)
+
+    async def close(self) -> None:
+        """End the link. May be called again."""
+        self._closed = True
+        self._gave_up.set()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+        if self._client is not None:
+            with suppress(nats.errors.Error, OSError):
+                await self._client.close()
+            self._client = None
+
+    async def _keep(self, first: asyncio.Event) -> None:
+        while not self._closed:
+            self._gave_up.clear()
+            client = Client()
+            try:
+                await self._connect(client)
+            except (nats.errors.Error, OSError, TimeoutError) as error:
+                self._warn(error)
+                with suppress(nats.errors.Error, OSError):
+                    await client.close()
+                first.set()
+                await asyncio.sleep(RECONNECT_WAIT_S)
+                continue
+            again, self._client = self._client is not None or first.is_set(), client
+            self._told = False
+            first.set()
+            if again:
+                self._gap()
+            await self._gave_up.wait()
+
+    async def _connect(self, client: Client) -> None:
+        async def closed() -> None:
+            self._gave_up.set()
+
+        async def disconnected() -> None:
+            if not self._closed:
+                log.warning("bus_is_away", servers=self._places.shown())
+
+        async def reconnected() -> None:
+            log.info("bus_is_back", servers=self._places.shown())
+            self._gap()
+
+        async def failed(error: Exception) -> None:
+            if isinstance(error, nats.errors.SlowConsumerError):
+                self._missed()
+            else:
+                self._warn(error)
+
+        # Few attempts here, so that this task says what is wrong; after the first success the library goes on for ever.
+        await client.connect(
+            **self._places.options(), name=self._name, allow_reconnect=False, connect_timeout=CONNECT_TIMEOUT_S,
+            reconnect_time_wait=cast("int", RECONNECT_WAIT_S), max_reconnect_attempts=1,
+            ping_interval=PING_INTERVAL_S, error_cb=failed, closed_cb=closed, disconnected_cb=disconnected,
+            reconnected_cb=reconnected)
+        client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
+        for ear in [*self._ears]:
+            await self._listen(client, ear)
+        await client.flush(FLUSH_TIMEOUT_S)
+
+    async def _listen(self, client: Client, ear: Ear) -> None:
+        subscribe = cast("Callable[..., Awaitable[Any]]", getattr(client, "subscribe"))  # noqa: B009 - half its types
+        ear.at_server = await subscribe(ear.subject, ear.queue, cb=ear.heard, pending_msgs_limit=WAITING_NOTES,
+                                        pending_bytes_limit=WAITING_BYTES)
+
+    def _warn(self, error: Exception) -> None:
+        """Say what is wrong once, until it is well again."""
+        if not self._told and not self._closed:
+            self._told = True
+            reason = str(error) or type(error).__name__
+            log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=reason)

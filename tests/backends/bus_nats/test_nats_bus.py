@@ -1,0 +1,173 @@
+"""What only the bus on NATS has: servers that go and come back, and addresses that people write."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app.own_servers import OwnServer, free_port, start_nats
+from interlock.backends.bus_nats import link as link_module
+from interlock.backends.bus_nats.bus import NatsBus, open_bus
+from interlock.backends.bus_nats.parcels import PART_BYTES
+from interlock.backends.bus_nats.places import read_places
+from interlock.ports.bus import BusError, NobodyThere
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "RECONNECT_WAIT_S", 0.02)
+
+
+class Server:
+    """A server of a test's own, which goes and comes back at the same address."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.url = f"nats://127.0.0.1:{self.port}"
+        self._directory = directory
+        self._running: OwnServer | None = None
+
+    async def start(self) -> None:
+        self._running = await asyncio.to_thread(start_nats, self._directory, port=self.port)
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            await asyncio.to_thread(self._running.stop, signal.SIGKILL)
+            self._running = None
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    own = Server(tmp_path)
+    yield own
+    await own.stop()
+
+
+async def gap(bus: NatsBus) -> asyncio.Event:
+    told = asyncio.Event()
+    bus.on_gap(told.set)
+    return told
+
+
+async def until_away(bus: NatsBus) -> None:
+    while bus.connected():  # The kernel tells it of the broken link; the loop only has to hear it.
+        await asyncio.sleep(0)
+
+
+async def test_a_server_that_goes_and_comes_back_is_a_gap_and_nothing_more(server: Server) -> None:
+    await server.start()
+    a, b = await open_bus(read_places(server.url), "t"), await open_bus(read_places(server.url), "t")
+    heard: list[bytes] = []
+    arrived = asyncio.Event()
+
+    def told(body: bytes) -> None:
+        heard.append(body)
+        arrived.set()
+
+    async def echo(body: bytes) -> bytes:
+        return body
+
+    await b.subscribe("x", told)
+    await b.serve("ask", echo)
+    gaps = await gap(a), await gap(b)
+    await server.stop()
+    await until_away(a)
+    await until_away(b)
+    a.publish("x", b"lost")
+    with pytest.raises(NobodyThere):
+        await a.request("ask", b"", 60_000)
+    assert a.counts() == (0, 1, 0)
+    await server.start()
+    for told_of_it in gaps:
+        await asyncio.wait_for(told_of_it.wait(), 20)
+    a.publish("x", b"heard")
+    await asyncio.wait_for(arrived.wait(), 10)
+    assert heard == [b"heard"]
+    assert await a.request("ask", b"again", 5_000) == b"again"
+    assert await a.request("ask", bytes(3 * PART_BYTES), 5_000) == bytes(3 * PART_BYTES)
+    await a.close()
+    await b.close()
+
+
+async def test_a_gateway_starts_without_the_bus_and_finds_it_later(server: Server) -> None:
+    bus = await open_bus(read_places(server.url), "t")
+    heard = asyncio.Event()
+    await bus.subscribe("x.>", lambda _: heard.set())
+    assert not bus.connected()
+    bus.publish("x.1", b"")
+    assert bus.counts().dropped == 1
+    told = await gap(bus)
+    await server.start()
+    await asyncio.wait_for(told.wait(), 20)
+    assert bus.connected()
+    bus.publish("x.1", b"")
+    await asyncio.wait_for(heard.wait(), 10)
+    await bus.close()
+
+
+async def test_a_password_is_used_and_a_wrong_one_lets_nothing_through(tmp_path: Path) -> None:
+    port = free_port()
+    server = await asyncio.to_thread(start_nats, tmp_path, port=port, options=["--user", "u", "--pass", "secret"])
+    wrong = await open_bus(read_places(f"nats://u:no@127.0.0.1:{port}"), "t")
+    assert not wrong.connected()
+    right = await open_bus(read_places(f"nats://u:secret@127.0.0.1:{port}"), "t")
+    assert right.connected()
+    await wrong.close()
+    await right.close()
+    await asyncio.to_thread(server.stop, signal.SIGTERM)
+
+
+async def test_clusters_that_share_a_server_do_not_hear_each_other(nats_server: str) -> None:
+    ours, theirs = await open_bus(read_places(nats_server), "ours"), await open_bus(read_places(nats_server), "theirs")
+    heard: list[bytes] = []
+    end = asyncio.Event()
+    await ours.subscribe("x", heard.append)
+    await ours.subscribe("end", lambda _: end.set())
+    theirs.publish("x", b"theirs")
+    theirs.publish("end", b"")
+    ours.publish("x", b"ours")
+    ours.publish("end", b"")
+    await asyncio.wait_for(end.wait(), 10)
+    assert heard == [b"ours"]
+    await ours.close()
+    await theirs.close()
+
+
+async def test_a_reader_that_blocks_is_told_of_the_gap(nats_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "WAITING_NOTES", 2)
+    monkeypatch.setattr("interlock.backends.bus_nats.bus.GAP_AFTER_S", 0)
+    bus = await open_bus(read_places(nats_server), "slow")
+    told = await gap(bus)
+    await bus.subscribe("x", lambda _: None)
+    for _ in range(2_000):
+        bus.publish("x", b"1")
+    await asyncio.wait_for(told.wait(), 10)
+    assert bus.counts().missed > 0
+    await bus.close()
+
+
+@pytest.mark.parametrize("text", [
+    "", "localhost", "http://a", "nats://", "nats://a:port", "nats://a:4222,", "nats://a?password=x", "nats://a?ca=/none",
+    "nats://who:secret@a:b",
+])
+def test_what_is_no_address_is_one_sentence_without_secrets(text: str) -> None:
+    with pytest.raises(BusError) as refused:
+        read_places(text)
+    assert str(refused.value).startswith("--bus: ")
+    assert "secret" not in str(refused.value)
+
+
+def test_an_address_names_servers_and_files(tmp_path: Path) -> None:
+    creds = tmp_path / "me.creds"
+    creds.write_text("")
+    places = read_places(f"nats://u:p@a:4222, tls://b?credentials={creds}")
+    assert places.servers == ["nats://u:p@a:4222", "tls://b"]
+    assert places.tls is not None
+    assert places.credentials == str(creds)
+    assert places.shown() == "nats://a:4222,tls://b:4222"
