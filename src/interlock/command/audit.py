@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from interlock.command.audit_tree import leaf
-from interlock.command.canonical import NotCanonical, canonical
+from interlock.command.canonical import MAX_INTEGER, NotCanonical, canonical, is_plain
 from interlock.command.note import Checkpoint
 from interlock.protocol.records import AuditDraft, AuditRecord
 
@@ -23,6 +24,8 @@ FIRST_PREV = "0" * 64
 SALT_BYTES = 32
 PERSONAL = frozenset({"comment", "reason", "ip", "user_agent", "device_name"})
 """Names of personal values that a record may commit to (U-4)."""
+_WHO = {"id", "role"}
+_encoder = msgspec.json.Encoder(order="sorted")
 MAX_REDACTED = 500
 """So many records at most does one `redact` record name."""
 
@@ -87,31 +90,52 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
     """
     if draft.action not in ACTIONS:
         raise AuditRefused(f"The audit log knows no action {draft.action!r} (U-1).")
-    if draft.who.keys() != {"id", "role"}:
+    if draft.who.keys() != _WHO:
         raise AuditRefused("An audit record's `who` has exactly an id and a role.")
-    if not draft.personal.keys() <= PERSONAL:
-        raise AuditRefused(f"The audit log knows no such personal values: {sorted(draft.personal.keys() - PERSONAL)}.")
-    try:
+    personal: dict[str, tuple[str, str]] = {}
+    salted: dict[str, bytes] = {}
+    committed: dict[str, str] | None = None
+    if draft.personal:
+        if not draft.personal.keys() <= PERSONAL:
+            unknown = sorted(draft.personal.keys() - PERSONAL)
+            raise AuditRefused(f"The audit log knows no such personal values: {unknown}.")
         salted = dict(zip(draft.personal, salts, strict=True))
-        committed = {name: commitment(salted[name], name, value) for name, value in draft.personal.items()}
-        body = canonical({
-            "id": record_id(seq),
-            "tenant_id": draft.tenant_id,
-            "seq": seq,
-            "prev": prev_hash,
-            "at": draft.at,
-            "who": draft.who,
-            "action": draft.action,
-            "command_id": draft.command_id,
-            "session_id": draft.session_id,
-            "approval_id": draft.approval_id,
-            "meta": draft.meta,
-            "personal": committed or None,
-        })
+        personal = {name: (salted[name].hex(), value) for name, value in draft.personal.items()}
+    try:
+        if personal:
+            committed = {name: commitment(salted[name], name, value) for name, value in draft.personal.items()}
+        body = _body(draft, seq, prev_hash, committed)
     except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error
-    personal = {name: (salted[name].hex(), value) for name, value in draft.personal.items()}
     return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body, personal=personal)
+
+
+class _Body(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """A record's members by their names, which are written sorted."""
+
+    action: str
+    approval_id: str | None = None
+    at: str
+    command_id: str | None = None
+    id: str
+    meta: dict[str, Any]
+    personal: dict[str, str] | None = None
+    prev: str
+    seq: int
+    session_id: str | None = None
+    tenant_id: str
+    who: dict[str, str]
+
+
+def _body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, str] | None) -> bytes:
+    """Write the one form of a record. Raises NotCanonical, UnicodeEncodeError."""
+    body = _Body(action=draft.action, approval_id=draft.approval_id, at=draft.at, command_id=draft.command_id,
+                 id=record_id(seq), meta=draft.meta, personal=committed, prev=prev_hash, seq=seq,
+                 session_id=draft.session_id, tenant_id=draft.tenant_id, who=draft.who)
+    # All else has plain types by its making; what meta holds is soon seen to be plain, or its place is named.
+    if seq <= MAX_INTEGER and is_plain(draft.meta, 1) and is_plain(draft.who, 1):
+        return _encoder.encode(body)
+    return canonical(msgspec.structs.asdict(body))
 
 
 def record_id(seq: int) -> str:
