@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import audit, ledger, posting
+from benchmarks import audit, fanning, growth, ledger, posting
 from benchmarks.control_report import Line, Scale
 
 Section = Callable[[Scale], list[Line]]
@@ -16,10 +16,12 @@ Section = Callable[[Scale], list[Line]]
 SECTIONS: dict[str, Section] = {
     "3": ledger.transactions,
     "4": posting.posts,
+    "5": fanning.fan_out,
     "6": ledger.replay,
     "8": audit.speed,
     "11-audit": audit.growth,
-    "11-commands": ledger.commands,
+    "11-commands": growth.commands,
+    "11-sessions": growth.sessions,
 }
 
 

@@ -21,10 +21,12 @@ from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Policy, Rule
 from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
+from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rest.desk import Facts, Front
@@ -68,9 +70,10 @@ async def bare(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _api(ledger: Ledger, key: str) -> ASGIApp:
+async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIApp:
+    """Make the gateway's own API over a ledger, with one key and one runner that takes everything."""
     clock = SystemClock()
-    engine = Engine(ledger, Viewers(ledger), clock, secrets.token_bytes, Policy(RULES), Limits())
+    engine = Engine(ledger, viewers or Viewers(ledger), clock, secrets.token_bytes, Policy(RULES), Limits())
     metrics = Metrics()
     engine.lanes.watchers.append(metrics.watch)
     await ledger.commit(Batch([
@@ -88,7 +91,8 @@ async def _api(ledger: Ledger, key: str) -> ASGIApp:
         heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),
         access=make_access(ledger, clock, secrets.token_bytes, None, RATES),
         webhooks=Webhooks(ledger, clock, secrets.token_bytes, {}), metrics=metrics,
-        retention=Retention(ledger, None, clock),
+        retention=Retention(ledger, None, clock), hooks=Hooks({}, ledger, engine.chats, clock, secrets.token_bytes),
+        crons=Crons(ledger, engine.chats, clock),
     )
     tune_collector()
     return build_app(front, Config().gateway, bare)
@@ -104,7 +108,7 @@ async def _run(kind: str, state: Path) -> None:
     app: ASGIApp = bare
     if kind != "bare":
         ledger: Ledger = MemoryLedger() if kind == "memory" else await open_ledger(state / LEDGER_NAME, SystemClock())
-        app = await _api(ledger, key)
+        app = await api(ledger, key)
     await serve(app, "127.0.0.1", 0, on_stop=lambda: None,
                 ready=lambda port: print(f"http://127.0.0.1:{port}", flush=True))
 

@@ -102,7 +102,9 @@ LIVE_COMMANDS = "SELECT body FROM command WHERE session_id = ? AND ended_ms IS N
 
 def commands(filters: tuple[str, ...], *, paged: bool) -> str:
     """Select a page of a tenant's commands by these columns, newest first."""
-    where = "".join(f" AND {column} = ?" for column in filters)
+    # A session has few commands, an agent or a state any number: a `+` keeps SQLite from going by their index instead.
+    other = "+" if "session_id" in filters else ""
+    where = "".join(f" AND {'' if column == 'session_id' else other}{column} = ?" for column in filters)
     if paged:
         where += " AND place < (SELECT place FROM command WHERE id = ? AND tenant_id = ?)"
     return f"SELECT body FROM command WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"

@@ -1,0 +1,42 @@
+"""The gateway that the control plane's benchmark drives is a whole one, and its rows end with figures."""
+
+from __future__ import annotations
+
+import httpx2
+import msgspec
+import pytest
+from benchmarks.control import SECTIONS
+from benchmarks.control_report import Line, table
+from benchmarks.fanning import through_the_hub
+from benchmarks.post_process import api
+from benchmarks.posting import OPENING, existing
+
+from interlock.backends.memory.ledger import MemoryLedger
+
+KEY = "ilk_of_a_benchmark"
+
+
+@pytest.mark.anyio
+async def test_a_session_is_opened_and_given_more_to_do() -> None:
+    app = await api(MemoryLedger(), KEY)
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Idempotency-Key": "k" * 16}
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
+        opened = await http.post("/v1/commands", content=OPENING, headers=headers)
+        assert (opened.status_code, opened.json()["state"]) == (202, "queued")
+        more = existing(opened.json()["target"]["session_id"])
+        queued = await http.post("/v1/commands", content=more, headers={**headers, "Idempotency-Key": "l" * 16})
+        assert (queued.status_code, queued.json()["state"]) == (202, "queued")
+        assert msgspec.json.decode(more)["on_busy"] == "enqueue"
+
+
+@pytest.mark.anyio
+async def test_every_viewer_of_the_hub_is_shown_all() -> None:
+    assert await through_the_hub(frames=128) > 0
+
+
+def test_each_figure_says_whether_it_is_as_wanted() -> None:
+    assert set(SECTIONS) == {"3", "4", "5", "6", "8", "11-audit", "11-commands", "11-sessions"}
+    lines = [Line("4", "limit", 10, "/s", 1.0), Line("4", "ours", 4, "/s", 0.4, 0.3),
+             Line("11", "grown", 9, "µs", 1.6, 1.5, at_most=True)]
+    assert [line.met for line in lines] == [None, True, False]
+    assert "| 11 | grown | 9 µs | 1.60 | ≤ 1.5: not met |" in table(lines)
