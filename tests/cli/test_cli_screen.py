@@ -8,6 +8,7 @@ import pytest
 from interlock.cli.screen import Screen, summary
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Notice
+from interlock.session.entry import Verbosity, verbosity
 
 
 def delta(offset: int, text: str, block: str = "b1") -> tuple[str, p.Payload]:
@@ -145,3 +146,27 @@ def test_a_tools_input_on_one_line() -> None:
     assert summary(b'{"path":"a"}', "Read a") == "Read a"
     assert summary(b'{"path":"a"}', None) == '{"path":"a"}'
     assert summary(b"\xff", None) == "\ufffd"
+
+
+@pytest.mark.req("I-4", "V-1")
+@pytest.mark.parametrize(("detail", "err"), [
+    ("off", ""), ("on", "▸ Bash: ls\n"), ("full", "hm\n▸ Bash: ls\nfile.py\n"),
+])
+def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
+    capsys: pytest.CaptureFixture[str], detail: Verbosity, err: str
+) -> None:
+    asked = p.ToolRequest(turn_id="t", invocation_id="i", tool_name="Bash", input=msgspec.Raw(b'{"command": "ls"}'))
+    screen = Screen("claude", detail=detail)
+    show(screen, ("agent.thinking.done", p.TextDone(turn_id="t", block_id="k", text="hm")),
+         ("tool.invoke.request", asked), told(0, "file.py\n"), result("file.py\n"), done("There is one."),
+         ("session.compacted", p.Compacted(summary="", previous_token_count=9, current_token_count=1,
+                                           preserved_elements={}, trigger="auto")))
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("There is one.\n", err)
+    assert screen.compactions == 1
+    # What failed is shown at every level, with its words where they were not shown before.
+    show(screen, ("tool.invoke.request", asked), told(0, "no such file"), result("no such file", "error"))
+    failed = capsys.readouterr().err
+    assert "✗ Bash failed" in failed
+    assert "no such file" in failed
+    assert [verbosity(word, "on") for word in (None, "FULL", "off", "loud", 7)] == ["on", "full", "off", "on", "on"]

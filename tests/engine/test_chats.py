@@ -217,6 +217,78 @@ async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_
     assert not (await room.system("tick", origin="cron")).denied
 
 
+@pytest.mark.req("V-1")
+async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> None:
+    room = Room()
+    before = await room.hear("/status")
+    assert (before.session_id, before.command_id) == ("", None)
+    assert before.reply == "agent shell\nsession agent:shell:main · not begun: your first message begins it"
+    first = await room.hear("hello")
+    clocks = entries.clocks_of(await room.row(first.session_id))
+    await room.hear("and this")
+    room.clock.advance(3 * HOUR)
+    shell = await room.engine.lanes.lane(first.session_id)
+    assert shell is not None
+    shell.lane.state.model, shell.lane.state.cost_usd = "opus", 0.5
+    shell.lane.state.input_tokens, shell.lane.state.output_tokens = 12_345, 67
+    shell.lane.state.context_tokens, shell.lane.state.context.window_told = 45_000, 200_000
+    told = await room.hear("  /STATUS ")
+    assert (told.command_id, told.session_id, told.reset) == (None, first.session_id, None)
+    assert told.reply == (
+        "agent shell · model opus · running\n"
+        "tokens 12,345 in, 67 out · $0.5000\n"
+        "context 45,000 of 200,000 (22 %) · compactions 0\n"
+        f"session agent:shell:main · {first.session_id} · begun 3 h ago\n"
+        "queue 1 running, 1 waiting its turn")
+    assert entries.clocks_of(await room.row(first.session_id)).interacted_ms == clocks.interacted_ms
+    assert b"STATUS" not in b"".join(one.line for one in await room.ledger.transcript_pending(first.session_id))
+    # Also where a reset is due: asking how it stands begins nothing.
+    room.clock.advance(48 * HOUR)
+    assert (await room.hear("/status")).session_id == first.session_id
+    # What is more than the word is for the agent.
+    assert (await room.hear("/status of the build")).command_id is not None
+
+
+@pytest.mark.req("V-1")
+async def test_stop_ends_what_runs_and_what_waits_and_the_session_goes_on() -> None:
+    room = Room()
+    assert (await room.hear("/stop")).reply == "Nothing runs, and nothing waits."
+    first, second = await room.hear("one"), await room.hear("two")
+    told = await room.hear("/stop")
+    assert (told.reply, told.command_id) == ("Stopping 2 commands.", None)
+    assert await room.state(second.command_id) == "canceled"
+    assert await room.state(first.command_id) == "canceling"
+    assert room.wire.last("control.turn.cancel").type == "control.turn.cancel"
+    assert (await room.hear("/stop")).reply == "Nothing runs, and nothing waits."
+    after = await room.hear("three")
+    assert after.session_id == first.session_id
+    asked = Room(Policy([Rule(name="ask", effect="ask", door="command")]))
+    waiting = await asked.hear("one")
+    assert (await asked.hear("/status")).reply is not None
+    assert "1 waiting for a yes" in str((await asked.hear("/status")).reply)
+    assert (await asked.hear("/stop")).reply == "Stopping 1 command."
+    assert await asked.state(waiting.command_id) == "canceled"
+
+
+@pytest.mark.req("V-1", "R-4")
+async def test_words_are_answered_by_silence_where_that_is_the_policy() -> None:
+    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
+    for _ in range(2):
+        told = await room.hear("/status")
+        assert (told.reply, told.denied) == (None, True)
+        await room.hear("psst")
+
+
+@pytest.mark.req("R-4", "R-2")
+async def test_a_message_may_name_its_session_itself() -> None:
+    room = Room(naming=Naming("per-peer"), default_agent="shell")
+    for named, key in (("Main", "agent:shell:main"), ("agent:SHELL:work", "agent:shell:work")):
+        message = Message(ANN, "ann", "hello", [], None, {}, named)
+        assert (await room.engine.chats.arrive(OWNER, message, room.remember)).session_key == key
+    with pytest.raises(Problem, match="/session_key: a session key has"):
+        await room.engine.chats.arrive(OWNER, Message(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
+
+
 @pytest.mark.req("I-4")
 async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honour_is_said_once() -> None:
     room = Room()

@@ -16,7 +16,7 @@ from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
 from interlock.cli.trouble import usage
-from interlock.cli.values import ago, between, until
+from interlock.cli.values import ago, between, count, until
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
@@ -70,13 +70,17 @@ def sessions(
     = None,
     /,
     *,
+    active: Annotated[int | None, Parameter(name="--active", help="Only those in which something happened in the last "
+                                            "MIN minutes.")] = None,
     limit: Limit = SHOWN_BY_DEFAULT,
     json: Json = False,
     where: Here = NOWHERE,
 ) -> int:
     """List sessions, or show one."""
     _check_limit(limit)
-    return asyncio.run(_sessions(id_, limit, where, json=json))
+    if active is not None and active < 1:
+        raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
+    return asyncio.run(_sessions(id_, active, limit, where, json=json))
 
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
@@ -128,14 +132,17 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
     return Exit.DONE
 
 
-async def _sessions(id_: str | None, limit: int, where: Where, *, json: bool) -> int:
+async def _sessions(id_: str | None, active: int | None, limit: int, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         if id_ is not None:
             return await _show(link, f"/v1/sessions/{(await naming.session(link, id_)).session_id}", json=json)
-        raw = await link.pages("/v1/sessions", None, limit)
+        raw = await link.pages("/v1/sessions", {"active": str(active)} if active is not None else None, limit)
     if json:
         return _document("sessions", raw)
     found = [msgspec.json.decode(one, type=Session) for one in raw]
+    if not found and active is not None:
+        say(f"no session was active in the last {count(active, 'minute')}", "dim")
+        return Exit.DONE
     if not found:
         say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
         return Exit.DONE
@@ -151,6 +158,7 @@ class _Status(msgspec.Struct):
 
     version: str = ""
     state_dir: str = ""
+    store_path: str = ""
     role: str = ""
     commands: dict[str, int] = {}
     approvals_pending: int = 0
@@ -163,6 +171,7 @@ class _Status(msgspec.Struct):
 async def _status(where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.get("/v1/status")
+        newest = await link.list("/v1/sessions", Session, most=1)
         address = link.address
     if json:
         print_json(raw)
@@ -174,6 +183,9 @@ async def _status(where: Where, *, json: bool) -> int:
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     result(f"commands         {working or 'none at work'}")
     result(f"sessions         {_many(now.sessions)}")
+    for one in newest:
+        tokens = f"{one.total_tokens:,} tokens" + (f", context {one.context_tokens:,}" if one.context_tokens else "")
+        result(f"last session     {one_line(one.session_key)} · {one.session_id} · {_standing(one)} · {tokens}")
     for one in now.drains:
         result(f"drain            {drained(one)}")
     for node in now.runners:
@@ -182,7 +194,10 @@ async def _status(where: Where, *, json: bool) -> int:
                f"{one_line(', '.join(node.roots), 300)}")
     if not now.runners:
         result("runner           none is paired; start one with: interlock up")
-    result(f"gateway          {address.url} · version {now.version} · {now.state_dir} · your role is {now.role}")
+    result(f"gateway          {address.url} · version {now.version} · your role is {now.role}")
+    if now.state_dir:
+        result(f"state directory  {now.state_dir}")
+        result(f"store            {now.store_path}")
     return Exit.DONE
 
 

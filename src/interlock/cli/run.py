@@ -29,6 +29,7 @@ from interlock.cli.values import milliseconds
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import MAX_BODY_BYTES, MIB
 from interlock.protocol.resources import Command, Node, OnBusy, Session, WorkspaceAccess
+from interlock.session.entry import verbosity
 from interlock.session.keys import BadKey, canonical_key
 
 MAX_WORDS_BYTES = 4 * MIB
@@ -166,9 +167,11 @@ class Running:
         quiet = self._json or self._jsonl
         async with terminal_answers() as answers:
             asker = Asker(link, self._how, answers)
-            screen = Screen(command.target.agent_id or "", quiet=quiet)
+            detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "full")
+            screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
             ended = await follower.follow()
+            await tell_compactions(link, command, screen)
         if self._json:
             print_json(msgspec.json.encode(ended))
         close_line(ended, shown=not quiet)
@@ -181,6 +184,21 @@ class Running:
             sys.stdout.write(command.id + "\n")
         say(f"follow it with: interlock attach {command.id}", "dim")
         return Exit.DONE
+
+
+async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:
+    """What the command's session carries (I-4); {} where it cannot be read: the work matters more than its looks."""
+    try:
+        return (await link.read(f"/v1/sessions/{command.target.session_id}", Session)).entry
+    except Trouble:
+        return {}
+
+
+async def tell_compactions(link: GatewayLink, command: Command, screen: Screen) -> None:
+    """Say that the conversation was compacted while it was followed, and how often it has been (V-1)."""
+    if screen.compactions:
+        counted = (await entry_of(link, command)).get("compactionCount", screen.compactions)
+        screen.remark(f"🧹 Auto-compaction complete ({counted} so far)")
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:

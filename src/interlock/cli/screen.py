@@ -17,6 +17,7 @@ from interlock.cli.terminal import is_terminal, one_line, printable, styled, wri
 from interlock.cli.values import count
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Notice
+from interlock.session.entry import Verbosity
 
 SHELL = "shell"
 """The agent whose tools' output is the result itself, and whose words are remarks on it."""
@@ -55,10 +56,14 @@ class Block:
 
 
 class Screen:
-    """Shows one session's frames. `agent_id` decides what is result and what is remark."""
+    """Shows one session's frames. `agent_id` decides what is result and what is remark, `detail` what of the agent's
+    thoughts and tools is shown (the session's `verboseLevel`, I-4); what failed always is."""
 
-    def __init__(self, agent_id: str, *, quiet: bool = False) -> None:
+    def __init__(self, agent_id: str, *, quiet: bool = False, detail: Verbosity = "full") -> None:
         self._is_shell = agent_id == SHELL
+        self._detail: Verbosity = detail
+        self.compactions = 0
+        """How often the conversation was compacted while it was shown."""
         self._quiet = quiet
         self._blocks: dict[str, Block] = {}
         self._tools: dict[str, str] = {}
@@ -71,6 +76,7 @@ class Screen:
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
+            p.Compacted: self._compacted,
         }
 
     # --- what was shown ---
@@ -129,6 +135,8 @@ class Screen:
 
     def _text(self, frame_type: str, text: str) -> None:
         thinking = frame_type.startswith("agent.thinking")
+        if thinking and self._detail != "full":
+            return
         self._write(sys.stderr if thinking or self._is_shell else sys.stdout, text, dim=thinking or self._is_shell)
 
     def _write(self, stream: TextIO, text: str, *, dim: bool = False) -> None:
@@ -145,7 +153,8 @@ class Screen:
     # --- tools ---
     def _tool_request(self, asked: p.ToolRequest) -> None:
         self._tools[asked.invocation_id] = asked.tool_name
-        self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan")
+        if self._detail != "off":
+            self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan")
 
     def _tool_stream(self, told: p.ToolStream) -> None:
         block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", Block())
@@ -157,7 +166,7 @@ class Screen:
     def _tool_text(self, channel: str, text: str) -> None:
         if self._is_shell:
             self._write(sys.stdout if channel == "stdout" else sys.stderr, text)
-        else:
+        elif self._detail == "full":
             self._write(sys.stderr, text, dim=True)
 
     def _tool_result(self, result: p.ToolResult) -> None:
@@ -173,7 +182,8 @@ class Screen:
             cut = result.truncated
             self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "yellow")
         if result.status != "ok":
-            shown = streamed is not None or earlier > 0  # Here, or by the terminal that left off.
+            # Here, or by the terminal that left off; where outputs are not shown, the failure's is.
+            shown = (streamed is not None or earlier > 0) and (self._is_shell or self._detail == "full")
             said = one_line(result.output) if isinstance(result.output, str) and not shown else ""
             why = f": {said}" if said else ""
             self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red")
@@ -183,6 +193,9 @@ class Screen:
     def _forget(self, invocation_id: str) -> int:
         names = [name for name in self._blocks if name.startswith(invocation_id + "/")]
         return sum(self._blocks.pop(name).shown for name in names)
+
+    def _compacted(self, _report: p.Compacted) -> None:
+        self.compactions += 1
 
     # --- mishaps ---
     def _agent_error(self, error: p.AgentError) -> None:

@@ -31,6 +31,8 @@ DAILY_VERBS: tuple[Verb, ...] = (
           "git diff | interlock run claude review this", 'interlock run goose "go on" --continue',
           'interlock run claude "what is wrong here?" --image shot.png',
           'interlock run claude "how would you do it?" --mode plan')),
+    Verb("chat", "interlock.cli.chat:chat", "Talk with an agent, line by line.",
+         ("interlock chat claude", "interlock chat --session main", 'echo "what is new?" | interlock chat claude')),
     Verb("attach", "interlock.cli.attach:attach", "Follow a command again, from where this terminal left off.",
          ("interlock attach", "interlock attach cmd_01K9 --from-start")),
     Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",

@@ -12,11 +12,13 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from interlock.engine.bridge import archiving, entries
+from interlock.engine.bridge.canceling import stop_all
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.prompts import prompt_content
 from interlock.engine.bridge.submitting import SentBy
+from interlock.engine.bridge.telling import lane_status
 from interlock.engine.bridge.verbs import Verb
 from interlock.engine.lane_shell import LaneShell
 from interlock.engine.lanes import Lanes
@@ -29,6 +31,8 @@ from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import CommandBody, Target
+from interlock.session.chat_words import Word, no_status, read_word, status_text, stopped_text
+from interlock.session.keys import BadKey, agent_of, canonical_key
 from interlock.session.resetting import Asked, ResetRules, due, read_reset, reset_for
 from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
 from interlock.session.sending import SendRules, may_send
@@ -61,6 +65,8 @@ class Message(NamedTuple):
     idempotency_key: str | None
     described: dict[str, str]
     """Fields of the entry that the channel knows: subject, room, space, displayName."""
+    session_key: str | None = None
+    """The session itself, where it is not the chat that names it."""
 
 
 class SystemMessage(NamedTuple):
@@ -93,16 +99,13 @@ class Chats:
 
     async def arrive(self, principal: Principal, message: Message, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
-        settings = self.settings
-        agent_id = agent_for(message.chat, settings.bindings, settings.default_agent)
-        try:
-            key = chat_key(message.chat, agent_id, settings.naming)
-        except BadChat as bad:
-            field, sentence = bad.args
-            raise Problem("InvalidPayload", f"/{field}: {sentence}", errors=(Place(f"/{field}", sentence),)) from None
+        agent_id, key = self._named(message)
+        word = read_word(message.text) if not message.attachments else None
         async with self._turn(principal.tenant_id, key) as hold:
             current = await self._current(principal.tenant_id, key)
-            asked = read_reset(message.text, settings.models)
+            if word is not None:
+                return await self._answer(principal, message, agent_id, key, word, remember, hold)
+            asked = read_reset(message.text, self.settings.models)
             cause = self._cause(current, message.chat, asked)
             if current is not None and cause == "asked":
                 await self._ask_policy(principal, current.session_id)
@@ -174,7 +177,47 @@ class Chats:
         assert shell is not None, "it is the current session of its key"
         await shell.call(lambda lane: self._permit(lane, Verb("reset", principal, {}), lambda: None))
 
+    # --- words for the gateway (V-1) ---
+    async def _answer(
+        self, principal: Principal, message: Message, agent_id: str, key: str, word: Word, remember: Remember,
+        hold: Hold | None,
+    ) -> Received:
+        """Answer a word that is not for the agent: it begins no session, moves no clock, and is not in a transcript."""
+        record = await self._ledger.session_by_key(principal.tenant_id, key)
+        if record is None:
+            silent = not may_send(self.settings.sending, None, message.chat, key)
+            text = no_status(agent_id, key) if word == "status" else stopped_text(0)
+            return Received(session_id="", session_key=key, reply=None if silent else text, denied=silent)
+
+        def decide(lane: Lane) -> Received:
+            told = Received(session_id=lane.state.session_id, session_key=key)
+            silent = not may_send(self.settings.sending, lane.state.entry.send_policy, message.chat, key)
+            if word == "stop":
+                reply = stopped_text(stop_all(lane, who_is(principal)))
+            else:
+                reply = status_text(lane_status(lane))
+            told = msgspec.structs.replace(told, reply=None if silent else reply, denied=silent)
+            lane.out.writes.append(PutIdempotency(remember(told)))
+            return told
+
+        return await (await self._shell(Route(record.session_id, None), hold)).call(decide)
+
     # --- which session ---
+    def _named(self, message: Message) -> tuple[str, str]:
+        """The agent that answers a message, and the key of its session (R-1, R-3). Raises Problem."""
+        settings = self.settings
+        if message.session_key is not None:
+            try:
+                key = canonical_key(message.session_key, settings.default_agent)
+            except BadKey as bad:
+                raise _malformed("session_key", str(bad)) from None
+            return agent_of(key), key
+        agent_id = agent_for(message.chat, settings.bindings, settings.default_agent)
+        try:
+            return agent_id, chat_key(message.chat, agent_id, settings.naming)
+        except BadChat as bad:
+            raise _malformed(*bad.args) from None
+
     def _cause(self, current: LaneState | None, chat: Chat, asked: Asked | None) -> ResetCause | None:
         """Why the message begins a new session; None where it goes on in the one there is, or begins the first."""
         if current is None or _archived(current):
@@ -275,6 +318,10 @@ class _Begin(NamedTuple):
     @property
     def model(self) -> str | None:
         return self.asked.model if self.asked is not None else None
+
+
+def _malformed(field: str, sentence: str) -> Problem:
+    return Problem("InvalidPayload", f"/{field}: {sentence}", errors=(Place(f"/{field}", sentence),))
 
 
 def _archived(state: LaneState) -> bool:

@@ -47,6 +47,8 @@ class InboundBody(Body, frozen=True, kw_only=True):
     attachments: Annotated[list[Attachment], msgspec.Meta(max_length=MAX_CONTENT_PARTS)] = (
         msgspec.field(default_factory=list[Attachment]))
     message_id: Id | None = None
+    session_key: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] | None = None
+    """Names the session itself, where the chat does not."""
     subject: Words | None = None
     room: Words | None = None
     space: Words | None = None
@@ -59,7 +61,7 @@ class InboundBody(Body, frozen=True, kw_only=True):
             return None
         place = (self.peer or self.sender) if self.chat_type == "direct" else self.group_id
         named = [self.channel.lower(), self.account_id, self.chat_type, place, self.thread_id, self.topic_id,
-                 self.message_id]
+                 self.message_id, *([self.session_key] if self.session_key is not None else [])]
         return "in:" + hashlib.sha256(msgspec.json.encode(named)).hexdigest()
 
 
@@ -67,8 +69,11 @@ class Received(Resource, frozen=True, kw_only=True):
     """What became of a message: its session and its command. None runs for `/new` alone, or where `denied`."""
 
     session_id: str
+    """Empty where a word like `/status` came before the first message."""
     session_key: str
     command_id: str | None = None
+    reply: str | None = None
+    """What the gateway itself answers, to `/status` and `/stop`; nothing else answers then."""
     reset: ResetCause | None = None
     """Why a new session began: the daily hour, idleness, or a person's word."""
     denied: bool = False

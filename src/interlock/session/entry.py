@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -12,6 +12,9 @@ MAX_UNKNOWN_FIELDS = 100
 MAX_UNKNOWN_BYTES = 16_384
 
 SendPolicy = Literal["allow", "deny"]
+Verbosity = Literal["off", "on", "full"]
+"""What a surface shows beside the agent's words: nothing but what failed, each tool call, or its output and thoughts
+too."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -106,6 +109,12 @@ def with_unknown(entry: Entry, fields: Mapping[str, Any]) -> Entry:
     if len(merged) > MAX_UNKNOWN_FIELDS or size > MAX_UNKNOWN_BYTES:
         raise BadField(named, f"more than is kept of fields that are not known: {MAX_UNKNOWN_BYTES} bytes")
     return msgspec.structs.replace(entry, unknown=merged)
+
+
+def verbosity(level: object, usual: Verbosity) -> Verbosity:
+    """Read `verboseLevel`; a word that no surface knows, or none, is what is usual there."""
+    word = level.lower() if isinstance(level, str) else ""
+    return cast("Verbosity", word) if word in get_args(Verbosity) else usual
 
 
 def is_known(name: str) -> bool:

@@ -128,6 +128,9 @@ class Bridge:
             return
         body = said.body(me.username or str(me.id), attachments)
         received = await person.chats.receive(body)
+        if received.reply is not None:
+            await self._say(said.spot, received.reply, said.message_id)
+            return
         if received.command_id is not None:
             self._conversation(received.session_id).expect(received.command_id, said.spot, said.message_id)
         elif not received.denied:

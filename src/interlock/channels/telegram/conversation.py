@@ -17,12 +17,13 @@ import structlog
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
 from interlock.channels.telegram.hearing import Spot
 from interlock.channels.telegram.places import Awaited, Told
-from interlock.channels.telegram.speaking import ending, notices, pieces
+from interlock.channels.telegram.speaking import ending, notices, pieces, tool_line
 from interlock.protocol.answers import FrameEvent
 from interlock.protocol.limits import PAGE_MAX
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.following import Told as Heard
 from interlock.sdk.problems import CursorExpired, InterlockError
+from interlock.session.entry import Verbosity, verbosity
 
 TYPING_S = 4.0
 """The Bot API shows typing for five seconds."""
@@ -86,6 +87,7 @@ class Conversation:
         self._following: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._typed_at = 0.0
+        self._detail: Verbosity = "off"
 
     def expect(self, command_id: str, spot: Spot, message_id: int) -> None:
         """Have a command's replies told at a spot; that it is awaited is durable when this returns. Raises OSError."""
@@ -192,19 +194,46 @@ class Conversation:
                 for awaited in self._place.commands.values():
                     if prompt_id and awaited.prompt_id == prompt_id:
                         awaited.turn_id = str(payload.get("turn_id"))
+                        await self._look_how()
             case "agent.text.done":
                 awaited = self._of_turn(payload)
                 text = str(payload.get("text", ""))
                 if awaited is not None and text.strip():
                     await self._say(awaited, text)
                     return True
-            case "agent.text.delta" | "tool.invoke.request":
+            case "agent.text.delta":
                 awaited = self._of_turn(payload)
                 if awaited is not None:
                     await self._type(awaited)
+            case "tool.invoke.request":
+                awaited = self._of_turn(payload)
+                if awaited is not None and self._detail != "off":
+                    await self._say(awaited, tool_line(payload))
+                    return True
+                if awaited is not None:
+                    await self._type(awaited)
+            case "session.compacted":
+                return await self._tell_compacted()
             case _:
                 pass
         return False
+
+    async def _look_how(self) -> None:
+        """How much the session's `verboseLevel` wants told (I-4)."""
+        with suppress(InterlockError):
+            session = await self._gateway.sessions.get(self._session_id)
+            self._detail = verbosity(session.entry.get("verboseLevel"), "off")
+
+    async def _tell_compacted(self) -> bool:
+        """Say that the conversation was compacted, and how often it has been, where that is wanted (V-1)."""
+        if self._detail == "off" or not self._place.commands:
+            return False
+        counted = 0
+        with suppress(InterlockError):
+            counted = int((await self._gateway.sessions.get(self._session_id)).entry.get("compactionCount", 0))
+        await self._say(next(iter(self._place.commands.values())),
+                        "🧹 Auto-compaction complete" + (f" ({counted} so far)" if counted else ""))
+        return True
 
     def _of_turn(self, payload: dict[str, Any]) -> Awaited | None:
         turn_id = payload.get("turn_id")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
 
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import Approval, Command, Decision, Notice
@@ -12,6 +12,8 @@ MAX_UNITS = 4_096
 """The Bot API takes so many UTF-16 units a message."""
 MAX_INPUT_CHARS = 1_500
 """A question shows so much of the input; the whole is behind its digest."""
+TOOL_CHARS = 200
+"""A tool call's line shows so much of it."""
 DIGEST_SHOWN = 16
 """So much of the digest is in a button: a press on what has changed since is refused (P-2)."""
 SAID_ONCE = frozenset({"ToolsNotGated"})
@@ -45,6 +47,14 @@ def pieces(text: str, limit: int = MAX_UNITS) -> list[str]:
         out.append(rest[:cut].rstrip("\n "))
         rest = rest[cut:].lstrip("\n ")
     return [piece for piece in (*out, rest) if piece.strip()]
+
+
+def tool_line(request: Mapping[str, Any]) -> str:
+    """A tool call in one line, for who wants to see what is done."""
+    asked = request.get("input")
+    command = cast("dict[str, Any]", asked).get("command") if isinstance(asked, dict) else None
+    said = " ".join(str(command or request.get("title") or "").split())
+    return f"▸ {request.get('tool_name', 'tool')}" + (f": {said[:TOOL_CHARS]}" if said else "")
 
 
 def units(text: str) -> int:

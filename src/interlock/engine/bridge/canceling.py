@@ -58,9 +58,16 @@ def interrupt(lane: Lane) -> None:
 def close_session(lane: Lane, who: dict[str, str], reason: str) -> None:
     """Close a session's agent. What runs in it is canceled first, and so is what waits: a command that nobody expects
     any more must not open the agent again. Raises Problem."""
-    check_controlled(lane)
-    for record in [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]:
-        cancel_command(lane, record, who["id"], "cancel")
-    if lane.active is not None:
-        cancel_command(lane, lane.active, who["id"], "cancel")
+    stop_all(lane, who)
     close_agent(lane, who, reason)
+
+
+def stop_all(lane: Lane, who: dict[str, str]) -> int:
+    """Stop what runs and what waits; how many that were. What waits goes first: it must not begin. Raises Problem."""
+    check_controlled(lane)
+    stopped = [*queued(lane), *(r for r in lane.commands.values() if r.command.state == "pending_approval")]
+    if lane.active is not None and lane.active.command.state != "canceling":
+        stopped.append(lane.active)
+    for record in stopped:
+        cancel_command(lane, record, who["id"], "cancel")
+    return len(stopped)

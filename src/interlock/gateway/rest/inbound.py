@@ -37,7 +37,7 @@ def _message(body: InboundBody) -> Message:
                 body.parent_peer, body.guild_id, body.team_id)
     described = {"subject": body.subject, "room": body.room, "space": body.space, "displayName": body.display_name}
     return Message(chat, body.sender, body.text, [_part(one) for one in body.attachments], body.idempotency_key,
-                   {name: text for name, text in described.items() if text})
+                   {name: text for name, text in described.items() if text}, body.session_key)
 
 
 def _part(attachment: Attachment) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission
 from interlock.gateway.rest.audit_proofs import MAX_SIZE
 from interlock.gateway.rest.cursors import CURSOR_CHARS
-from interlock.gateway.rest.sessions import VIEWS
+from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS
 from interlock.protocol.identifiers import AGENT_ID
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX, WAIT_MAX_S
 from interlock.protocol.resources import ApprovalState, CommandState, CommandType, Decision, DeliveryState
@@ -37,6 +37,7 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 PARAMETERS: dict[str, Parameter] = {
     "limit": Parameter(_whole(1, PAGE_MAX, PAGE_DEFAULT), "How many one page has at most."),
+    "active": Parameter(_whole(1, ACTIVE_MAX), "Only what changed in so many minutes."),
     "cursor": Parameter(_CURSOR, "`next_cursor` of the page before, as it was given."),
     "since": Parameter(_CURSOR, "A cursor, exclusive; left out, it begins at the start. `Last-Event-ID` beats it."),
     "wait": Parameter(_whole(0, WAIT_MAX_S, 0), "Seconds that a poll waits for something to come."),

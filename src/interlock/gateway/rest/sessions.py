@@ -26,16 +26,23 @@ from interlock.protocol.resources import Compaction, Session
 LINES_AN_EVENT = 4
 """`id`, `event`, `data` of one line, and the empty one."""
 LIST = "list/sessions"
+MINUTE_MS = 60_000
+ACTIVE_MAX = 525_600
+"""Minutes that `active` may look back: a year."""
 VIEWS = ("delivered", "raw")
 
 
 async def listing(call: Call) -> ASGIApp:
-    """GET /sessions: newest activity first."""
+    """GET /sessions: newest activity first; with `active` those of the last minutes alone."""
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+    minutes = call.number("active", 0, 1, ACTIVE_MAX)
     text = call.query("cursor")
     before = _place(text) if text else None
     desk = call.front.desk
     records = await desk.ledger.sessions(call.principal.tenant_id, limit + 1, before)
+    if minutes:
+        since_ms = call.front.clock.now_ms() - minutes * MINUTE_MS
+        records = [record for record in records if record.updated_ms >= since_ms]
     has_more = len(records) > limit
     shown = records[:limit]
     following = cursors.cursor(LIST, f"{shown[-1].updated_ms}/{shown[-1].session_id}") if has_more else None
@@ -206,7 +213,8 @@ async def find_session(call: Call) -> SessionRecord:
 _STREAMED = ("application/json", streams.SSE)
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit"), answers=SessionPage),
+    Operation("GET", "/sessions", "listSessions", listing, READERS, ("cursor", "limit", "active"),
+              answers=SessionPage),
     Operation("GET", "/sessions/{session_id}", "getSession", show, READERS, answers=Session),
     Operation("POST", "/sessions/{session_id}/close", "closeSession", close, OPERATORS, body=CloseBody,
               body_optional=True, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),

@@ -29,9 +29,9 @@ _frame = msgspec.json.Decoder(FrameEvent)
 _feed = msgspec.json.Decoder(FeedEvent)
 
 
-def listing(*, cursor: str | None = None, limit: int | None = None) -> Ask[SessionPage]:
-    """A page of sessions, newest activity first."""
-    return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit)
+def listing(*, cursor: str | None = None, limit: int | None = None, active: int | None = None) -> Ask[SessionPage]:
+    """A page of sessions, newest activity first; with `active` those of the last so many minutes."""
+    return get("/v1/sessions", SessionPage, cursor=cursor, limit=limit, active=active)
 
 
 def show(session_id: str) -> Ask[Session]:

@@ -1,0 +1,74 @@
+"""Words that a person says to the gateway and not to the agent: `/status`, `/stop`; and what they are answered (V-1).
+
+`/new` and `/reset` are read by `resetting`: what stands behind them goes to the agent.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, cast
+
+Word = Literal["status", "stop"]
+_WORDS = {"/status": "status", "/stop": "stop"}
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def read_word(message: str) -> Word | None:
+    """Read a word that is the whole message; None where it is none, and goes to the agent."""
+    return cast("Word | None", _WORDS.get(message.strip().lower()))
+
+
+class Status(NamedTuple):
+    """What `/status` tells of a session. Tokens are of the whole session, times in milliseconds; None is not known."""
+
+    agent_id: str
+    model: str
+    state: str
+    session_key: str
+    session_id: str
+    age_ms: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    context_tokens: int | None
+    context_window: int | None
+    compactions: int
+    running: int
+    waiting: int
+    asking: int
+
+
+def status_text(now: Status) -> str:
+    """Write it as a chat shows it, one thing a line."""
+    queue = [f"{number} {what}" for number, what in (
+        (now.running, "running"), (now.asking, "waiting for a yes"), (now.waiting, "waiting its turn")) if number]
+    return "\n".join((
+        f"agent {now.agent_id} · model {now.model or 'its own choice'} · {now.state.replace('_', ' ')}",
+        f"tokens {now.input_tokens:,} in, {now.output_tokens:,} out · ${now.cost_usd:.4f}",
+        _context(now),
+        f"session {now.session_key} · {now.session_id} · begun {_span(now.age_ms)} ago",
+        f"queue {', '.join(queue) or 'empty'}",
+    ))
+
+
+def no_status(agent_id: str, session_key: str) -> str:
+    """What `/status` tells before the first message."""
+    return f"agent {agent_id}\nsession {session_key} · not begun: your first message begins it"
+
+
+def stopped_text(count: int) -> str:
+    """What `/stop` tells."""
+    if not count:
+        return "Nothing runs, and nothing waits."
+    return f"Stopping {count} {'command' if count == 1 else 'commands'}."
+
+
+def _context(now: Status) -> str:
+    used = "not told by the agent" if now.context_tokens is None else f"{now.context_tokens:,}"
+    if now.context_tokens is not None and now.context_window:
+        used += f" of {now.context_window:,} ({100 * now.context_tokens / now.context_window:.0f} %)"
+    return f"context {used} · compactions {now.compactions}"
+
+
+def _span(ms: int) -> str:
+    seconds = max(0, ms) // 1000
+    return next((f"{seconds // size} {unit}" for size, unit in _SPANS if seconds >= size), f"{seconds} s")

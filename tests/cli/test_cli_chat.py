@@ -1,0 +1,93 @@
+"""What is typed in a chat: answers go to who asks, all else is a message (V-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from cli.scripted import Script, answer, link_to, problem
+from interlock.cli import chat
+from interlock.cli.asking import Answers
+from interlock.cli.chat import Lines
+from interlock.cli.exit_status import Exit
+from interlock.cli.trouble import Trouble
+
+pytestmark = pytest.mark.anyio
+
+
+class Typed(Answers):
+    """A person's lines, as they come."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self.queue: asyncio.Queue[str | None] = asyncio.Queue()
+        for line in lines:
+            self.queue.put_nowait(line)
+
+    async def line(self) -> str | None:
+        return await self.queue.get()
+
+
+@pytest.mark.req("V-1")
+async def test_a_line_answers_who_asks_and_is_a_message_else() -> None:
+    typed = Typed("hello")
+    lines = Lines(typed)
+    reading = asyncio.create_task(lines.read())
+    assert await lines.said.get() == "hello"
+    asking = asyncio.create_task(lines.line())
+    await asyncio.sleep(0)
+    typed.queue.put_nowait("y")
+    assert await asking == "y"
+    # A question that is taken back leaves the next line to be a message.
+    taken_back = asyncio.create_task(lines.line())
+    await asyncio.sleep(0)
+    taken_back.cancel()
+    await asyncio.gather(taken_back, return_exceptions=True)
+    typed.queue.put_nowait("more")
+    assert await lines.said.get() == "more"
+    last = asyncio.create_task(lines.line())
+    await asyncio.sleep(0)
+    typed.queue.put_nowait(None)
+    assert await last is None
+    assert await lines.said.get() is None
+    await reading
+    assert await lines.line() is None
+
+
+async def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str | None],
+               *answers: Callable[[httpx2.Request], httpx2.Response]) -> tuple[int, Script]:
+    script = Script({"POST /v1/inbound": list(answers)})
+    monkeypatch.setattr(chat, "PipedLines", lambda: Typed(*lines))
+    monkeypatch.setattr(chat, "GatewayLink", lambda _where: link_to(script, tmp_path))
+    done = await asyncio.wait_for(chat._Talk(chat.Where(state=tmp_path), "agent:shell:main", "ask").run(), 10)
+    return done, script
+
+
+@pytest.mark.req("V-1")
+async def test_words_for_the_gateway_are_answered_and_nothing_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: dict[str, Any] = {"session_id": "S1", "session_key": "agent:shell:main"}
+    done, script = await talk(tmp_path, monkeypatch, ["", "/status", "/new", "psst", None],
+                              answer({**told, "reply": "agent shell\x1b[2J"}, 202),
+                              answer({**told, "session_id": "S2", "reset": "asked"}, 202),
+                              answer({**told, "denied": True}, 202))
+    said = capsys.readouterr()
+    assert done == Exit.DONE
+    assert [httpx2.Request("POST", "http://x", content=one.content).read() and one.headers["idempotency-key"][:4]
+            for one in script.asked] == ["cli-"] * 3
+    assert "agent shell" in said.out
+    assert "\x1b" not in said.out
+    assert "a new session begins: S2" in said.err
+    assert "sendPolicy keeps silent here" in said.err
+
+
+@pytest.mark.req("V-1")
+async def test_piped_in_a_refusal_ends_it_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Trouble, match="no runner") as trouble:
+        await talk(tmp_path, monkeypatch, ["hello", None], problem(409, "Conflict", "no runner offers it"))
+    assert trouble.value.status == Exit.CONFLICT
