@@ -31,6 +31,7 @@ PROOFS = {
     "R10": "proof.resume",
     "R11": "proof.fan_out",
     "R12": "proof.link_chaos",
+    "R13": "proof.soak",
     "R14": "proof.disk_full",
     "R15": "proof.orphans",
     "T1": "proof.transcripts",
@@ -46,7 +47,8 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=sorted(PROOFS), metavar="NAME",
                         help=f"one or more of: {', '.join(sorted(PROOFS))}")
     parser.add_argument("--seed", type=int, default=None, help="repeat a run; printed by each run")
-    parser.add_argument("--rounds", type=int, default=None, help="how often; each proof has its own full count")
+    parser.add_argument("--rounds", "--minutes", type=int, default=None, dest="rounds",
+                        help="how often, or for R13 how many minutes; each proof has its own full count")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True

@@ -15,6 +15,8 @@ from interlock.protocol.identifiers import command_stream
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
 
 A_BATCH = 500
+FILLED = b'"cmd_filled'
+"""Begins the name of every command that was filled in, as a record of the log has it."""
 A_SESSION = 100
 """Commands of one session."""
 

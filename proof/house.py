@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,8 +47,7 @@ class House:
         self.entry: dict[Part, list[str]] = {}
         """Which module a part begins in, and what stands before its arguments; `proof.part` where nothing is said."""
         self._swift = swift
-        # A connection for each request: one that is kept would be found broken behind each kill.
-        self._http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
+        self._http = _asking(keep=0)
         self.state.mkdir(mode=0o700, exist_ok=True)
         self.workspace.mkdir()
         (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
@@ -129,6 +129,22 @@ class House:
         """POST as the owner under an idempotency key."""
         return self._http.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body)
 
+    def stay(self) -> None:
+        """Keep connections from here on: nobody is killed any more, and there is much to ask."""
+        self._http = _asking(keep=1)
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """GET what comes as lines, as the owner, however much it is. Raises KeyError for a refusal."""
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            link.request("GET", path, headers=self.headers)
+            answer = link.getresponse()
+            if answer.status != 200:
+                raise KeyError(answer.read().decode())
+            yield from answer
+        finally:
+            link.close()
+
     def pages(self, path: str, item: str, **params: Any) -> list[Any]:
         """Read every page of a stream."""
         found: list[Any] = []
@@ -149,6 +165,8 @@ class House:
 
     def down(self) -> None:
         """End both, the runner first."""
+        self._http.close()
+        self._http = _asking(keep=0)
         for part in ("runner", "gateway"):
             process = self.processes.pop(part, None)
             if process is None or process.poll() is not None:
@@ -170,6 +188,11 @@ class House:
                     if any(map(within.fullmatch, (entry / "environ").read_bytes().split(b"\0"))):
                         found.append(int(entry.name))
         return found
+
+
+def _asking(keep: int) -> httpx2.Client:
+    # A connection for each request while parts are killed: one that is kept would be found broken behind each.
+    return httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=keep), timeout=30)
 
 
 def _free_port() -> int:

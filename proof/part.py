@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 from interlock import config
-from interlock.app.gateway import run_gateway
-from interlock.app.runner import Dialled, run_runner
 
 
 def main() -> None:
@@ -21,8 +19,12 @@ def main() -> None:
     if part == "gateway":
         import uvloop
 
+        from interlock.app.gateway import run_gateway
+
         uvloop.run(run_gateway(state, settings, local_runner_token=token))
     elif part == "runner":
+        from interlock.app.runner import Dialled, run_runner
+
         asyncio.run(run_runner(state, settings, [Dialled(url, token.read_text().strip())], roots=[root]))
     else:
         from interlock.gateway.audit_state import verify_ledger_file

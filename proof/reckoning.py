@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from proof.crew import TERMINAL, Crew
+from proof.filling import FILLED
 from proof.kill import history_texts
 from proof.speaker import file_of
 
@@ -69,6 +70,7 @@ class _Reckoner:
     def run(self) -> Reckoning:
         """Read and compare everything."""
         house, names = self._house, self._crew.commands()
+        house.stay()
         ran = Counter((house.workspace / "ran.txt").read_text().split()) if names else Counter()
         given = Counter(command_id for _, command_id, _ in names)
         self._doubled += [f"{name} ran {count} times" for name, count in ran.items() if count > 1]
@@ -113,8 +115,8 @@ class _Reckoner:
     def _audited(self, command_ids: list[str], approvals: dict[str, Any]) -> None:
         """Each transition has exactly one record: what the status stream told, and what each approval is."""
         recorded: dict[str, list[str]] = defaultdict(list)
-        for item in self._house.pages("/v1/audit", "items"):
-            record = item["record"]
+        for line in self._house.lines("/v1/audit/export"):
+            record = json.loads(line).get("record", {}) if FILLED not in line else {}
             if "to" in (record.get("meta") or {}):
                 recorded[record.get("approval_id") or record.get("command_id") or ""].append(record["meta"]["to"])
         for command_id in command_ids:

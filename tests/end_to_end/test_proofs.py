@@ -19,6 +19,8 @@ from proof.link_chaos import Storm as Chaotic
 from proof.orphans import orphans
 from proof.power_cut import cut_power
 from proof.resume import resume
+from proof.sigterm import GONE_S, stop_and_resume
+from proof.soak import Look, held, wrong
 from proof.timers import timers
 
 from agents.third_party import ThirdParty
@@ -29,6 +31,7 @@ MANY_KILLS = 3
 POWER_CUTS = 3
 FAILPOINTS = 2
 FULL_DISKS = 1
+STREAMS = 20
 RESUMED_EVENTS = 30
 CROWD = 60
 HOLD_S = 2.0
@@ -104,6 +107,25 @@ def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(tmp_path: P
     print(seen.table())
     assert seen.passed
     assert seen.answered[503] > 0
+
+
+@pytest.mark.req("S-1", "S-3", "G-3")
+def test_streams_that_were_open_at_a_sigterm_go_on_where_they_were(tmp_path: Path) -> None:
+    seen = stop_and_resume(tmp_path, STREAMS, sessions=2)
+
+    assert seen.wrong == []
+    assert seen.ended == STREAMS
+    assert seen.gone_s < GONE_S
+
+
+def test_growth_is_found_and_what_only_comes_and_goes_is_not() -> None:
+    steady = [Look(at_s, 100_000_000 + at_s % 7 * 1_000_000, 40 + at_s % 5) for at_s in range(600)]
+    assert wrong("gateway", held(steady)) == []
+    growing = [Look(at_s, rss + at_s * 25_000, descriptors + at_s // 10) for at_s, rss, descriptors in steady]
+    assert held(growing).mb_a_minute == pytest.approx(1.5, abs=0.1)
+    assert len(wrong("gateway", held(growing))) == 2
+    cold = [look._replace(rss_bytes=look.rss_bytes - 50_000_000) if look.at_s < 60 else look for look in steady]
+    assert wrong("gateway", held(cold)) == []
 
 
 @pytest.mark.req("S-1", "S-2", "S-4")

@@ -177,3 +177,31 @@ async def test_a_session_is_opened_with_the_access_asked_for_and_keeps_it() -> N
     table.begin()  # A gateway that was killed and started again still knows.
     problem = await refused(table, "Conflict", session_key="reader", workspace_access="rw")
     assert "has workspace_access ro, not rw" in problem.detail
+
+
+@pytest.mark.req("L-4", "R-2")
+async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_runner_are_attached() -> None:
+    table = Table()
+    record = msgspec.structs.replace(table.record, runner_id="late")
+    told = msgspec.structs.replace(table.hello, runner_id="late")
+    late = table.engine.presence.arrive(record, told, 0)
+    late.arrives()
+    asking = asyncio.ensure_future(table.execute(target=Target(agent_id="shell", runner_id="late")))
+    at_once = await table.execute(target=Target(agent_id="shell"))
+    assert at_once.target.runner_id == "local"
+    assert not asking.done()
+    late.link = Wire()
+    late.arrived()
+    assert (await asking).target.runner_id == "late"
+
+
+@pytest.mark.req("R-2")
+async def test_a_runner_that_goes_while_it_arrives_is_waited_for_no_longer() -> None:
+    table = Table()
+    late = table.engine.presence.arrive(msgspec.structs.replace(table.record, runner_id="late"),
+                                        msgspec.structs.replace(table.hello, runner_id="late"), 0)
+    late.arrives()
+    asking = asyncio.ensure_future(refused(table, "Conflict", agent_id="shell", runner_id="late"))
+    await asyncio.sleep(0)
+    late.arrived()
+    assert "not online" in str(await asking)

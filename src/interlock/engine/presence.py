@@ -5,7 +5,9 @@ Only memory: a runner says it again at each attach, and what other gateways know
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -15,6 +17,9 @@ from interlock.protocol.clock import iso
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Node
+
+ARRIVAL_S = 5.0
+"""A command for a runner whose lanes are being attached waits for it so long."""
 
 
 class Present:
@@ -30,6 +35,22 @@ class Present:
         self.instance_id = ""
         """The gateway that it is attached to, where that is another one."""
         self.link_id = ""
+        self._arriving: asyncio.Event | None = None
+
+    def arrives(self) -> None:
+        """The runner is welcomed and its lanes are being attached: who wants it waits for that, up to ARRIVAL_S."""
+        self._arriving = asyncio.Event()
+
+    def arrived(self) -> None:
+        """That is over: it can be given work, or its link is gone."""
+        if self._arriving is not None:
+            self._arriving.set()
+            self._arriving = None
+
+    @property
+    def arriving(self) -> asyncio.Event | None:
+        """Set at the end of an arrival that is under way; None where none is."""
+        return self._arriving
 
     @property
     def attached(self) -> bool:
@@ -128,6 +149,18 @@ class Presence:
         """The link of a runner that is attached."""
         present = self._present.get(runner_id)
         return present.link if present is not None else None
+
+    async def settled(self, agent_id: str, tenant_id: str, runner_id: str | None) -> None:
+        """Return once a runner that is wanted for an agent is attached, or none is about to be: a runner knows from its
+        welcome that it is attached, and a command that comes on its heels must find it."""
+        if any(runner_id in (None, present.record.runner_id) for present in self.offering(agent_id, tenant_id)):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL_S):
+                for present in list(self._present.values()):
+                    wanted = runner_id in (None, present.record.runner_id) and present.record.tenant_id == tenant_id
+                    if wanted and present.arriving is not None and present.offer(agent_id) is not None:
+                        await present.arriving.wait()
 
     def online(self) -> int:
         """How many runners are attached here."""

@@ -70,15 +70,21 @@ class Router:
         if named_key is not None and agent_of(named_key) != agent_id:
             raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
-        await self.look()
+        await self._choose_from(principal, agent_id, target)
         fresh = self.begin(principal, target, agent_id, named_key)
         return Route(fresh.session_id, fresh)
 
     async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
         """A new session under a key, whatever was there before."""
-        await self.look()
-        begun = self.begin(principal, Target(agent_id=agent_id, session_key=key, workspace=workspace), agent_id, key)
+        target = Target(agent_id=agent_id, session_key=key, workspace=workspace)
+        await self._choose_from(principal, agent_id, target)
+        begun = self.begin(principal, target, agent_id, key)
         return Route(begun.session_id, begun)
+
+    async def _choose_from(self, principal: Principal, agent_id: str, target: Target) -> None:
+        """Have every runner known that could be chosen."""
+        await self.look()
+        await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
 
     def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
               ) -> LaneState:

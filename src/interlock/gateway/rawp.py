@@ -162,11 +162,13 @@ class RawpEndpoint:
         self._tokens[runner.runner_id] = runner.token_sha256
         present = self._engine.presence.arrive(runner, hello, clock.now_ms())
         present.link_id = uuid4(self._entropy(16))
+        present.arrives()
         inflow = Inflow(self._gaps)
         try:
             if self.neighbours is not None:
                 await self.neighbours.attach(present)
             await self._welcome(hello, present, inflow, outflow)
+            present.arrived()
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             # A token that was revoked or changed since it was looked at must not slip through (L-3).
             current = await self._engine.ledger.runner_by_token(runner.token_sha256)
@@ -181,6 +183,7 @@ class RawpEndpoint:
             if (ended := await outflow.shut_out_in(taking)) is not None:
                 raise Closing(*ended)
         finally:
+            present.arrived()
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id], self._tokens[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())

@@ -51,7 +51,7 @@ HEARTBEAT_INTERVAL_MS = 15_000
 RECONNECT_MIN_MS = 250
 RECONNECT_MAX_MS = 30_000
 """Reconnect: exponential between these, full jitter, for ever (L-5)."""
-RECONNECT_LOOPBACK_MAX_MS = 1_000
+RECONNECT_LOOPBACK_MAX_MS = 300
 """On loopback nobody else waits for the same gateway, so the ceiling is low and a person does not wait (decision 7)."""
 ACK_FRAMES = 64
 ACK_DELAY_MS = 50
