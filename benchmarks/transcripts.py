@@ -26,12 +26,16 @@ from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.indexed import Indexed, index_path
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
+from interlock.session.compaction_plan import CompactionSettings, plan
+from interlock.session.compaction_plan import Path as Walk
+from interlock.session.tree import read_tree
 
 ENTRIES = 100_000
 TEXT_BYTES = 330
 COMPACTED_AT = 95_000
 """In the file with a compaction: what it keeps begins here."""
 ROUNDS = 3
+WINDOW_TOKENS = 200_000
 APPENDS = 300
 PATIENCE_S = 120
 AT = "2026-01-01T00:00:00.000Z"
@@ -53,7 +57,9 @@ def run(seconds: float) -> dict[str, Any]:
         for path in (plain, compacted):
             first = [_alone("first", path) for _ in range(ROUNDS)]
             again = [_alone("again", path) for _ in range(ROUNDS)]
-            report[path.stem] = {"first": _middle(first), "again": _middle(again), "pi": _pi(path)}
+            plans = [_alone("plan", path) for _ in range(ROUNDS)]
+            report[path.stem] = {"first": _middle(first), "again": _middle(again), "pi": _pi(path),
+                                 "plan": _middle(plans)}
         report["append"] = appends(Path(name), max(20, min(APPENDS, round(seconds * 15))))
         report["sessions"] = session_rows.measured(Path(name))
         return report
@@ -90,11 +96,12 @@ def _middle(figures: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _alone(which: str, path: Path) -> dict[str, float]:
-    """Open a file in a process of its own; `first` without an index, `again` with the one that is there."""
+    """Open a file in a process of its own; `first` without an index, `again` with the one that is there; or `plan` a
+    compaction of it."""
     if which == "first":
         index_path(path).unlink(missing_ok=True)
-    done = subprocess.run([sys.executable, "-m", "benchmarks.transcripts", str(path)], capture_output=True, check=True,
-                          timeout=PATIENCE_S, cwd=ROOT)
+    command = [sys.executable, "-m", "benchmarks.transcripts", str(path), which]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S, cwd=ROOT)
     return json.loads(done.stdout)
 
 
@@ -111,6 +118,16 @@ def opened(path: Path) -> dict[str, float]:
     return {"open_s": after - before, "context_s": built - after, "index_s": time.perf_counter() - built,
             "memory_bytes": memory, "memory_indexed_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "messages": len(found.raw), "from_index": file.from_index}
+
+
+def planned(path: Path) -> dict[str, float]:
+    """Plan a compaction of a file (Z-3): {read_s, plan_s, entries}. The whole of an uncompacted one is looked through,
+    for what it has and which files it touched; of a compacted one what has come since."""
+    before = time.perf_counter()
+    tree = read_tree(path.read_bytes().split(b"\n"))
+    after = time.perf_counter()
+    made = plan(Walk.of_tree(tree), CompactionSettings(), WINDOW_TOKENS)
+    return {"read_s": after - before, "plan_s": time.perf_counter() - after, "entries": len(made.entry_ids)}
 
 
 def _pi(path: Path) -> dict[str, float] | str:
@@ -176,6 +193,10 @@ def table(report: dict[str, Any]) -> str:
             lines.append(f"{name + ', ' + label:34}{found['open_s'] * 1e3:>7.1f} ms{found['context_s'] * 1e3:>7.1f} ms"
                          f"{found['memory_bytes'] / 1e6:>7.0f} MB")
     lines.append(f"making the index: {report['plain']['first']['index_s'] * 1e3:.0f} ms, once, after the answer")
+    for name in ("plain", "compacted"):
+        found = report[name]["plan"]
+        lines.append(f"planning a compaction, {name}: {found['plan_s'] * 1e3:.0f} ms, {found['entries']:.0f} entries "
+                     f"summed up; the file was read in {found['read_s'] * 1e3:.0f} ms; on a thread of its own")
     append = report["append"]
     lines.append(f"append: {append['ours_per_s']:.0f}/s durable; bare with fdatasync {append['synced_per_s']:.0f}/s, "
                  f"without {append['unsynced_per_s']:.0f}/s")
@@ -184,4 +205,4 @@ def table(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(opened(Path(sys.argv[1]))))
+    print(json.dumps((planned if sys.argv[2] == "plan" else opened)(Path(sys.argv[1]))))

@@ -6,7 +6,7 @@ the path to the leaf alone: whoever has the same path, settings and figures make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -16,8 +16,11 @@ from interlock.session.tokens import Calibration, context_tokens, entry_tokens
 from interlock.session.tree import Tree
 
 WINDOW_SHARE = 4
-"""Neither the reserve nor the room before it for a memory flush takes more than this part of the window: a window
-smaller than the reserve would be compacted at every turn (Z-2)."""
+"""The reserve takes no more than this part of the window: a window smaller than it would be compacted at every turn
+(Z-2)."""
+SOFT_SHARE = 8
+"""The room before a compaction in which memory is flushed takes no more than this part of the window, for the same
+reason: what a compaction keeps would lie in it."""
 KEEP_SHARE = 2
 """What is kept takes at most this part of what fits before a compaction, or the next turn would compact again."""
 MAX_SUMMARY_SHARE = 0.8
@@ -63,7 +66,7 @@ def thresholds(settings: CompactionSettings, window: int) -> Thresholds:
     """The one place where both thresholds come from, so that a flush always stands before its compaction (Z-5)."""
     reserve = reserve_tokens(settings, window)
     compaction = max(window, 0) - reserve
-    soft = min(max(settings.memory_flush.soft_threshold_tokens, 0), max(window, 0) // WINDOW_SHARE)
+    soft = min(max(settings.memory_flush.soft_threshold_tokens, 0), max(window, 0) // SOFT_SHARE)
     keep = min(max(settings.keep_recent_tokens, 0), compaction // KEEP_SHARE)
     return Thresholds(compaction, compaction - soft, keep, int(reserve * MAX_SUMMARY_SHARE))
 
@@ -133,16 +136,15 @@ def plan(
                                f"{keep} are always kept")
     head_at = _turn_start(path, begin.at, cut.at)
     summarised = [at for at in range(begin.at, cut.at) if path.types[at] in CONTRIBUTING]
-    entries = [path.entry(at) for at in summarised if path.types[at] == "message"]
-    files = files_of(entries, begin.files)
-    gone = calibration.tokens(sum(entry_tokens(path.entry(at)) for at in summarised) + begin.summary_tokens)
-    before = tokens_before if tokens_before is not None else \
-        calibration.tokens(_estimate(path, begin.at)) + begin.summary_tokens
+    gone = _Gone(path, summarised)
+    files = files_of(gone.read(), begin.files)
+    gone_tokens = calibration.tokens(gone.tokens + begin.summary_tokens)
+    before = tokens_before if tokens_before is not None else gone_tokens + cut.tokens
     return Plan(
         entry_ids=[path.ids[at] for at in summarised], first_kept=path.ids[cut.at],
         turn_head=[path.ids[at] for at in summarised if at >= head_at], previous_summary=begin.summary,
         read_files=files.read, modified_files=files.modified, tokens_before=before, tokens_kept=cut.tokens,
-        tokens_summarised=gone,
+        tokens_summarised=gone_tokens,
         max_summary_tokens=limits.summary,
     )
 
@@ -174,6 +176,23 @@ class _Cut(NamedTuple):
 
     at: int | None
     tokens: int
+
+
+class _Gone:
+    """What is summarised, read once and never held: 100,000 entries are counted on the way past."""
+
+    def __init__(self, path: Path, places: Sequence[int]) -> None:
+        self._path = path
+        self._places = places
+        self.tokens = 0
+        """Estimated tokens of what was read so far."""
+
+    def read(self) -> Iterator[Mapping[str, Any]]:
+        """Each entry in order."""
+        for at in self._places:
+            entry = self._path.entry(at)
+            self.tokens += entry_tokens(entry)
+            yield entry
 
 
 def _begin(path: Path) -> _Begin:
