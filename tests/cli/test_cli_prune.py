@@ -65,7 +65,8 @@ def test_json_is_the_gateways_own_document(asked: Any, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(("span", "sentence"), [
     ("5m", "no span of time"), ("", "no span of time"), ("d", "no span of time"), ("-1d", "no span of time"),
-    ("999999d", "no span of time"), ("٣d", "no span of time"), ("0h", "younger than an hour")])
+    ("999999d", "no span of time"), ("٣d", "no span of time"), ("0h", "younger than an hour"),
+    ("99999w", "Nothing is as old")])
 def test_what_is_no_span_is_said_before_anything_is_asked(asked: Any, span: str, sentence: str) -> None:
     with pytest.raises(Trouble, match=sentence) as trouble:
         asked(older_than=span)

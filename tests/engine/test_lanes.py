@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.conversation import Table
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS
 from interlock.engine.jobs import Job, RecentIds
@@ -252,3 +253,30 @@ async def test_message_ids_are_remembered_over_a_restart() -> None:
     table.begin()
     assert (await table.lane(session_id)).recent.seen("m1")
     assert not (await table.lane(session_id)).recent.seen("m2")
+
+
+@pytest.mark.req("C-4")
+async def test_who_holds_a_lane_that_was_forgotten_meanwhile_is_answered_by_the_one_in_its_place() -> None:
+    table = Table(Policy([Rule(name="ask", effect="ask", type="execute")]))
+    command = await table.execute()
+    session_id = command.target.session_id
+    held = await table.lane(session_id)
+    await table.cancel(command.id)  # It never opened its agent, so nothing lives here any more.
+    async with asyncio.timeout(5):
+        await held._task  # The shell has ended by itself; whoever was away for a while holds it still.
+        assert held.over
+        assert await held.call(lambda lane: lane.state.session_id) == session_id
+        await held.attach(table.wire, lambda _lane: None)
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_that_broke_passes_on_what_comes_to_it_later() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    held = await table.lane(session_id)
+    table.disk.full = True
+    with pytest.raises(Problem):
+        await held.call(lambda lane: lane.append("notice", b"{}"))
+    table.disk.full = False
+    async with asyncio.timeout(5):
+        assert await held.call(lambda lane: lane.state.session_id) == session_id

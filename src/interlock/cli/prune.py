@@ -13,7 +13,7 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, print_table, say
 from interlock.cli.trouble import usage
 from interlock.protocol.answers import Pruned
-from interlock.protocol.limits import PRUNE_MIN_MS
+from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 
 UNITS_MS = {"h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
 
@@ -37,6 +37,8 @@ def span_ms(text: str) -> int:
     span = int(number) * UNITS_MS[unit]
     if span < PRUNE_MIN_MS:
         raise usage("What is younger than an hour is not forgotten.", "Write 1h or more.")
+    if span > PRUNE_MAX_MS:
+        raise usage(f"Nothing is as old as {text}.", "Write 12h, 30d or 8w.")
     return span
 
 

@@ -49,6 +49,8 @@ class House(Protocol):
 
     def watch(self, lane: Lane) -> None: ...
 
+    async def lane(self, session_id: str) -> LaneShell | None: ...
+
     def forget(self, shell: LaneShell) -> None: ...
 
     def wake(self, session_id: str, delay_s: float) -> None: ...
@@ -70,6 +72,8 @@ class LaneShell:
         """Under what a session of a key began: its first commit is refused once another gateway opens that key."""
         self.told = lane.state.n
         """Number of the last event of the session's stream that was told, or was there when the lane was read."""
+        self.over = False
+        """Nothing that is handed over is decided any more: it was forgotten, and another takes its place."""
         self._lanes = self.lanes = lanes
         self.inbox = Inbox()
         self.push = self.inbox.push
@@ -80,15 +84,27 @@ class LaneShell:
 
     async def call(self, decide: Callable[[Lane], Any]) -> Any:
         """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
+        if self.over:
+            return await (await self._successor()).call(decide)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.push(Job(decide, reply))
         return await reply
 
     async def attach(self, link: RunnerLink, decide: Callable[[Lane], Any]) -> None:
         """Decide that the runner is here, then send it what it has not confirmed, in order."""
+        if self.over:
+            await (await self._successor()).attach(link, decide)
+            return
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.push(Job(decide, reply, link))
         await reply
+
+    async def _successor(self) -> LaneShell:
+        """The shell that the session has now: whoever held this one was away for a while, and it was forgotten."""
+        shell = await self._lanes.lane(self.lane.state.session_id)
+        if shell is None or shell is self:
+            raise Problem("Unavailable", "the session's lane has ended", headers={"Retry-After": "1"})
+        return shell
 
     @property
     def idle(self) -> bool:
@@ -103,6 +119,7 @@ class LaneShell:
         while True:
             if not self.inbox:
                 if self.idle:
+                    self.over = True
                     self._lanes.forget(self)
                     return
                 await self.inbox.wait()
@@ -227,7 +244,7 @@ class LaneShell:
 
     def _break(self, group: Sequence[Job | Run], sentence: str) -> None:
         """The decision did not become durable: forget the lane as it is in memory, and let everyone ask again."""
-        self.broken = True
+        self.broken = self.over = True
         self._lanes.forget(self)
         self._refuse([*group, *self.inbox.take_all()], sentence)
         if self._timer is not None:

@@ -244,14 +244,14 @@ class TranscriptDesk:
     async def repair(self, principal: Principal, record: SessionRecord,
                      remember: Callable[[Repaired], IdempotencyRecord]) -> Repaired:
         """Put a whole file in the place of a damaged one, which is kept (X-4). A sound one stays as it is."""
-        shell = await self._lanes.lane(record.session_id)
-        assert shell is not None, "the session is there, and sessions are never removed"
 
         def note(lane: Lane) -> None:
             _check_still(lane)
             lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair"})
 
         await self._settle(record)
+        shell = await self._lanes.lane(record.session_id)
+        assert shell is not None, "the session is there, and sessions are never removed"
         await shell.call(note)
         header = Header(version=VERSION, id=record.session_id, timestamp=iso(record.created_ms), cwd=record.workspace)
         reports: list[Report] = []

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.protocol.limits import PRUNE_MIN_MS
+from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 from interlock.protocol.resources import Body
 
 DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
@@ -118,7 +118,7 @@ class RevokeKeyBody(Body, frozen=True, kw_only=True):
 class PruneBody(Body, frozen=True, kw_only=True):
     """`POST /v1/prune` (G-5)."""
 
-    older_than_ms: Annotated[int, msgspec.Meta(ge=PRUNE_MIN_MS, le=2**48)]
+    older_than_ms: Annotated[int, msgspec.Meta(ge=PRUNE_MIN_MS, le=PRUNE_MAX_MS)]
     dry_run: bool = False
     idempotency_key: str | None = None
 

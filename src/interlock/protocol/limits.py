@@ -117,6 +117,8 @@ DAY_MS = 24 * 60 * 60 * 1000
 RETENTION_DAYS = 30
 """Frames, events and files of a session are kept so long after its last turn."""
 PRUNE_MIN_MS = 60 * 60 * 1000
+PRUNE_MAX_MS = 50 * 365 * 24 * 60 * 60 * 1000
+"""Further back there is nothing that could be forgotten."""
 """Nothing younger is forgotten, whatever is asked for."""
 
 # --- audit (U-3) ---

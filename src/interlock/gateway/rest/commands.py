@@ -27,8 +27,8 @@ from interlock.protocol.records import CommandRecord, IdempotencyRecord
 from interlock.protocol.resources import Command, CommandApproval, CommandBody, CommandState, CommandType
 
 LIST = "list/commands"
-PREFER = ("Prefer", {"type": "string", "pattern": r"^wait=[0-9]{1,9}$"},
-          f"`wait=N`: answer once it has ended, or with 504 after N seconds, {WAIT_MAX_S} at most.")
+PREFER = ("Prefer", {"type": "string"}, f"`wait=N`: answer once it has ended, or with 504 after N seconds, "
+          f"{WAIT_MAX_S} at most. Other wishes are passed over (RFC 7240).")
 
 
 async def find(call: Call) -> CommandRecord:

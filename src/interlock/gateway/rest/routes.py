@@ -104,6 +104,8 @@ class Table:
         fits = [(found, operation) for pattern, operation in self._rows if (found := pattern.fullmatch(path))]
         if not fits:
             raise Problem("NotFound", f"There is no such path: {path}")
+        # A path that is written out is no name in another one: `/sessions/import` is nobody's session.
+        fits = [(found, operation) for found, operation in fits if operation.path == path] or fits
         for found, operation in fits:
             if operation.method == method or (method == "HEAD" and operation.method == "GET"):
                 return Found(operation, found.groupdict())
