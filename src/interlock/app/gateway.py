@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,17 +22,16 @@ from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
 from interlock.app.session_views import SessionViews
-from interlock.app.steady import STEADY_NAME, SteadyClock
+from interlock.app.stores import Stores, open_stores
 from interlock.app.webhooks import Ways, open_ways
-from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.outgoing.http import HttpOutgoing
-from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import checkpoint_line
 from interlock.command.policy import Policy
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError
 from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.notifier import Notifier
@@ -44,10 +44,12 @@ from interlock.gateway.metrics import Metrics
 from interlock.gateway.oidc.tokens import OidcIssuers
 from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_policy, note_settings
+from interlock.gateway.sharing import share
 from interlock.gateway.signing import load_or_make_key
 from interlock.gateway.tracing import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
@@ -86,15 +88,16 @@ async def run_gateway(
     try:
         key = load_or_make_key(state)
         clock = SystemClock()
-        ledger = await open_ledger(state / LEDGER_NAME, clock)
+        stores = await open_stores(state, config.cluster, clock)
+        ledger = stores.ledger
         try:
             gateway_id = await ledger.gateway_id()
             signer = CheckpointSigner(ledger, key, gateway_id, open_sink(state, config.audit, clock))
             await note_settings(ledger, clock, OWNER_TENANT, key.public_key(), config.policy.rules)
-            gateway = _Gateway(state, config, ledger, signer, gateway_id)
+            gateway = _Gateway(state, config, stores, signer, gateway_id)
             await gateway.run(ready, local_runner_token, reload, stopping)
         finally:
-            await ledger.close()
+            await stores.close()
     finally:
         lock.release()
 
@@ -123,25 +126,24 @@ class _Gateway:
     """The parts of one gateway, joined, from its start to its end."""
 
     def __init__(
-        self, state: Path, config: Config, ledger: SqliteLedger, signer: CheckpointSigner, gateway_id: str
+        self, state: Path, config: Config, stores: Stores, signer: CheckpointSigner, gateway_id: str
     ) -> None:
-        clock, entropy = SystemClock(), secrets.token_bytes
+        clock, entropy, ledger = SystemClock(), secrets.token_bytes, stores.ledger
         self._state = state
         self._config = config
         self._ledger = ledger
         self._signer = signer
         self._clock = clock
         self._viewers = Viewers(ledger)
-        self._transcripts = JsonlTranscripts(state, clock)
-        steady = SteadyClock(state / STEADY_NAME)
-        self._engine = Engine(ledger, self._viewers, steady, entropy, Policy(config.policy.rules), _limits(config),
-                              self._transcripts, open_objects(state, config.objects, entropy), clock)
+        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, Policy(config.policy.rules),
+                              _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock)
         self._engine.chats.settings = chat_settings(config)
         self._crons = Crons(ledger, self._engine.chats, clock)
         self._crons.configure(cron_jobs(config))
         self._hooks = Hooks(open_hooks(config, state), ledger, self._engine.chats, clock, entropy)
-        self._views = SessionViews(state, self._engine, clock)
-        self._engine.lanes.watchers.append(self._views.watch)
+        self._views = SessionViews(state, self._engine, clock) if stores.others is None else None
+        if self._views is not None:
+            self._engine.lanes.watchers.append(self._views.watch)
         self._retention = Retention(ledger, self._engine.objects, clock)
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
@@ -154,7 +156,7 @@ class _Gateway:
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
-                      store_path=str(state / LEDGER_NAME))
+                      store_path=stores.shown)
         outgoing = HttpOutgoing(config.outgoing.allow)
         issuers = self._issuers(config, outgoing)
         ways = open_ways(config.webhooks, state, outgoing)
@@ -171,6 +173,15 @@ class _Gateway:
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
                             webhooks=self._webhooks, metrics=metrics, retention=self._retention,
                             hooks=self._hooks, crons=self._crons)
+        self._cluster = None if stores.others is None else Cluster(
+            stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", os.uname().nodename)
+        if self._cluster is not None:
+            self._front = self._front._replace(ask=self._cluster.ask)
+        self._rest = RestApp(self._front)
+        if self._cluster is not None:
+            share(self._cluster, self._engine, self._rawp, self._front, self._rest)
+            self._notifier.leads = partial(self._cluster.leads, "notifier")
+            self._signer.leads = partial(self._cluster.leads, "checkpoints")
 
     async def run(
         self,
@@ -180,10 +191,14 @@ class _Gateway:
         stopping: asyncio.Event,
     ) -> None:
         """Serve until `stopping`, then end in order: links and streams, lanes, transcripts, the audit head."""
-        await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes)
+        await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes,
+                               shared=self._cluster is not None)
         if local_runner_token is not None:
             await _pair_own(self._pairings, local_runner_token)
         self._reload_on_hangup(reload)
+        if self._cluster is not None:
+            await self._cluster.start()
+            self._cluster.run()
         stopped = asyncio.Event()
         signing = asyncio.create_task(self._signer.run(stopped))
         pruning = asyncio.create_task(self._retention.daily(self._config.retention.days * DAY_MS))
@@ -191,20 +206,23 @@ class _Gateway:
             await self._engine.start()
             tune_collector()
             self._notifier.start()
-            self._views.start()
+            if self._views is not None:
+                self._views.start()
             self._crons.start()
             await self._listen(ready, stopping)
         finally:
             await self._crons.stop()
             await self._notifier.stop()
-            await self._views.stop()
+            if self._views is not None:
+                await self._views.stop()
             await self._engine.stop()
             if self._tracing is not None:
                 await asyncio.to_thread(self._tracing.end)
-            await self._transcripts.close()
             pruning.cancel()
             stopped.set()
             await asyncio.gather(signing, pruning, return_exceptions=True)
+            if self._cluster is not None:
+                await self._cluster.stop()
             (self._state / ANNOUNCEMENT).unlink(missing_ok=True)
 
     async def _listen(self, ready: Callable[[str], None], stopping: asyncio.Event) -> None:
@@ -215,7 +233,7 @@ class _Gateway:
             _announce(self._state, url, section.tls_cert)
             ready(url)
 
-        await serve(build_app(self._front, section, self._rawp), section.host, section.port,
+        await serve(build_app(self._front, section, self._rawp, self._rest), section.host, section.port,
                     on_stop=self._end_streams, ready=announce, stopping=stopping, tls=self._tls,
                     public=may_be_public(section))
 

@@ -41,6 +41,10 @@ def gateway(
     tls_key: Annotated[Path | None, Parameter(help="PEM file with the certificate's key.")] = None,
     behind_proxy: Annotated[bool, Parameter(help="A TLS proxy stands in front, at an address of the config's "
                                                  "trusted_proxies.")] = False,
+    store: Annotated[str | None, Parameter(help="PostgreSQL database that several gateways share, postgresql://… (else "
+                                                "the config's, else a file of the state).")] = None,
+    bus: Annotated[str | None, Parameter(help="NATS servers that they share, nats://…, with commas between them.")]
+    = None,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -48,7 +52,7 @@ def gateway(
     from interlock import log
     from interlock.app.gateway import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
-    from interlock.config import FILE_NAME, Config, load
+    from interlock.config import FILE_NAME, ClusterSection, Config, load
     from interlock.gateway.server import BindRefused
     from interlock.gateway.signing import KeyUnusable
     from interlock.log import configure
@@ -65,12 +69,13 @@ def gateway(
     def over(config: Config) -> Config:
         """The config under what was said on the command line."""
         section = msgspec.structs.replace(config.gateway, **{key: one for key, one in asked.items() if one is not None})
-        return msgspec.structs.replace(config, gateway=section)
+        shared = {"store": store or config.cluster.store, "bus": bus or config.cluster.bus}
+        return msgspec.structs.replace(config, gateway=section, cluster=ClusterSection(**shared))
 
     try:
         config = over(config)
     except ValueError as error:
-        raise usage(f"{error}.", "Give --tls-cert and --tls-key together.") from None
+        raise usage(f"{error}.", "Give --tls-cert and --tls-key together, and --bus with --store.") from None
     token = state / RUNNER_TOKEN_FILE
     log.configure(rules=config.redaction.rules)
     if with_parent:

@@ -12,6 +12,7 @@ from interlock.config.reading import ConfigError, check, key_lines, load, parse
 from interlock.config.sections import (
     DEFAULT_PORT,
     AuditSection,
+    ClusterSection,
     Config,
     GatewaySection,
     LimitsSection,
@@ -36,6 +37,7 @@ __all__ = [
     "FILE_NAME",
     "AgentSpec",
     "AuditSection",
+    "ClusterSection",
     "Config",
     "ConfigError",
     "CronSection",

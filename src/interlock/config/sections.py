@@ -175,6 +175,23 @@ class ObjectsSection(Section, frozen=True, kw_only=True):
     s3_region: str | None = None
 
 
+class ClusterSection(Section, frozen=True, kw_only=True):
+    """`[cluster]`: the database and the bus that several gateways share, instead of a file of the state (C-4)."""
+
+    store: str | None = None
+    bus: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.store is not None and not self.store.startswith(("postgresql://", "postgres://")):
+            raise ValueError("store: the address of a PostgreSQL database begins with postgresql://")
+        servers = self.bus.split(",") if self.bus is not None else []
+        if not all(one.startswith(("nats://", "tls://")) for one in servers):
+            raise ValueError("bus: the address of a NATS server begins with nats:// or tls://; several have commas "
+                             "between them")
+        if self.bus is not None and self.store is None:
+            raise ValueError("bus: gateways that share a bus share a database: name it with store")
+
+
 class RetentionSection(Section, frozen=True, kw_only=True):
     """`[retention]`: how long frames, events and files are kept (G-5)."""
 
@@ -221,6 +238,7 @@ class Config(Section, frozen=True, kw_only=True):
     outgoing: OutgoingSection = OutgoingSection()
     audit: AuditSection = AuditSection()
     objects: ObjectsSection = ObjectsSection()
+    cluster: ClusterSection = ClusterSection()
     metrics: MetricsSection = MetricsSection()
     retention: RetentionSection = RetentionSection()
     oidc: dict[str, OidcSection] = {}

@@ -58,10 +58,12 @@ def read_owner_key(state_dir: Path) -> str | None:
     return None
 
 
-async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entropy: Entropy) -> KeyRecord:
+async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entropy: Entropy, *, shared: bool = False
+                           ) -> KeyRecord:
     """Make the owner key at the first start, and have the ledger know its hash at every start (K-2).
 
-    One key of the file is good at a time: after `owner.key` was removed or replaced the one before is revoked.
+    One key of the file is good at a time: after `owner.key` was removed or replaced the one before is revoked. Where
+    several gateways share the ledger each may have a file, and nobody's is revoked by another's start.
     """
     key = read_owner_key(state_dir)
     if key is None:
@@ -77,7 +79,7 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
             key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT, label=OWNER_FILE,
             principal=Actor(type="user", id="owner"), role="owner", created_ms=now, origin="file",
         )
-        writes += [PutKey(known), *await _revoke_earlier(ledger, known, now)]
+        writes += [PutKey(known), *([] if shared else await _revoke_earlier(ledger, known, now))]
     elif known.revoked:
         log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
     if writes:

@@ -50,6 +50,10 @@ class Leases(Protocol):
     """Guarantees: each call is one transaction of the ledger's store; of two that take one lane at the same time one
     gets it and the other is told whose it is. An epoch of a lane is never given twice. Raises LedgerError."""
 
+    async def now_ms(self) -> int:
+        """The store's own time: the one line that the deadlines of all gateways stand on."""
+        ...
+
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         """Be there for `life_ms`. An id is used once."""
         ...

@@ -19,6 +19,9 @@ class MemoryLeases(Leases):
         self._instances: dict[str, tuple[Instance, int]] = {}
         self._links: dict[str, RunnerLink] = {}
 
+    async def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         if instance.instance_id in self._instances:
             raise Taken(f"There was an instance {instance.instance_id} already.")

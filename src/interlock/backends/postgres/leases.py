@@ -75,6 +75,11 @@ class PostgresLeases(Leases):
         self._writer = writer
         self._readers = readers
 
+    async def now_ms(self) -> int:
+        found = await self._readers.row("SELECT interlock_now_ms()")
+        assert found is not None, "a function gives a row"
+        return int(found[0])
+
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         async def join(connection: Connection) -> object:
             return await connection.fetchval(JOIN, held(instance.instance_id), held(instance.address), life_ms)

@@ -49,6 +49,9 @@ class SqliteLeases(Leases):
         self._ledger = ledger
         self._clock = clock
 
+    async def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         now = self._clock.now_ms()
         await self._do(lambda store: store.execute(_JOIN, (*instance, now + life_ms)))

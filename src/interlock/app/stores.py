@@ -1,0 +1,158 @@
+"""Where a gateway keeps everything: a file of its state, or a database that several gateways share, with their bus."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from interlock.app.steady import STEADY_NAME, Sources, SteadyClock
+from interlock.backends.bus_local.bus import LocalBus
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.backends.sqlite.writer import Measured
+from interlock.config import ClusterSection, ConfigError
+from interlock.ports.bus import Bus
+from interlock.ports.clock import Clock
+from interlock.ports.leases import Leases
+from interlock.ports.ledger import Ledger, LedgerError
+from interlock.ports.transcripts import Transcripts
+
+LOOK_S = 10.0
+"""The store's time is asked for so often: a machine's own runs a little too fast or too slow."""
+TRIES = 5
+"""Of so many answers the one that came soonest is believed."""
+log = structlog.get_logger("interlock.gateway")
+
+
+class MeasuredLedger(Ledger, Protocol):
+    """A ledger that tells how its transactions do."""
+
+    def measure(self, told: Measured) -> None: ...
+
+
+class Shared(Leases, Protocol):
+    """Leases that are closed in the end."""
+
+    async def close(self) -> None: ...
+
+
+class Others(NamedTuple):
+    """What there is where several gateways share a ledger."""
+
+    leases: Shared
+    bus: Bus
+
+
+class Stores(NamedTuple):
+    """What a gateway works on. `clock` is the line of its deadlines, `shown` tells people where the ledger is."""
+
+    ledger: MeasuredLedger
+    transcripts: Transcripts
+    clock: Clock
+    shown: str
+    others: Others | None
+
+    async def close(self) -> None:
+        """Close all of them; what was acknowledged is durable."""
+        await self.transcripts.close()
+        if self.others is not None:
+            await self.others.bus.close()
+            with suppress(LedgerError):
+                await self.others.leases.close()
+        if isinstance(self.clock, LedgerClock):
+            await self.clock.stop()
+        await self.ledger.close()
+
+
+class LedgerClock:
+    """Milliseconds since the epoch as the store counts them: gateways whose clocks are a minute apart agree (C-1)."""
+
+    def __init__(self, leases: Leases, sources: Sources | None = None) -> None:
+        self._leases = leases
+        self._sources: Sources = sources or Sources()
+        self._offset_ms = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Ask for the time, and again now and then. Raises LedgerError."""
+        await self.look()
+        self._task = asyncio.create_task(self._look_on(), name="ledger clock")
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Ask for the time. Raises LedgerError."""
+        best_ms, offset_ms = 0, 0
+        for attempt in range(TRIES):
+            before = self._sources.since_boot_ms()
+            there = await self._leases.now_ms()
+            took_ms = self._sources.since_boot_ms() - before
+            if attempt == 0 or took_ms < best_ms:
+                best_ms, offset_ms = took_ms, there - before - took_ms // 2
+        self._offset_ms = offset_ms
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.look()
+            except LedgerError as error:
+                log.warning("ledger_time_not_had", error=str(error))
+
+    def now_ms(self) -> int:
+        """The line's time."""
+        return self._sources.since_boot_ms() + self._offset_ms
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back."""
+        return self._sources.since_boot_ms()
+
+
+async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stores:
+    """Open what the config names. Raises LedgerError, BusError, ConfigError, each with one sentence."""
+    if section.store is None:
+        ledger = await open_ledger(state / LEDGER_NAME, wall)
+        return Stores(ledger, JsonlTranscripts(state, wall), SteadyClock(state / STEADY_NAME),
+                      str(state / LEDGER_NAME), None)
+    return await _open_shared(section.store, section.bus, wall)
+
+
+async def _open_shared(store: str, bus: str | None, wall: Clock) -> Stores:
+    try:  # Heavy imports that a single gateway does not need.
+        from interlock.backends.postgres.database import Settings, shown
+        from interlock.backends.postgres.leases import open_leases
+        from interlock.backends.postgres.ledger import open_ledger as open_database
+        from interlock.backends.postgres.transcripts import PostgresTranscripts
+    except ModuleNotFoundError:
+        raise ConfigError(["[cluster]: store needs what speaks PostgreSQL: pip install 'interlock[cluster]'."]
+                          ) from None
+    settings = Settings(store)
+    ledger = await open_database(settings, wall, keeps_transcripts=True)
+    try:
+        leases = await open_leases(settings)
+        clock = LedgerClock(leases)
+        await clock.start()
+        others = Others(leases, await _open_bus(bus, await ledger.gateway_id()))
+    except BaseException:
+        await ledger.close()
+        raise
+    return Stores(ledger, PostgresTranscripts(ledger, wall), clock, shown(store), others)
+
+
+async def _open_bus(addresses: str | None, gateway_id: str) -> Bus:
+    if addresses is None:
+        return LocalBus()
+    try:
+        from interlock.backends.bus_nats.bus import open_bus
+        from interlock.backends.bus_nats.places import Places
+    except ModuleNotFoundError:
+        raise ConfigError(["[cluster]: bus needs what speaks NATS: pip install 'interlock[cluster]'."]) from None
+    return await open_bus(Places(addresses.split(",")), gateway_id)
