@@ -33,7 +33,7 @@ from interlock.cli.place import (
 )
 from interlock.cli.processes import checked_port, checked_roots
 from interlock.cli.terminal import printable, say, write
-from interlock.cli.trouble import Trouble
+from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
 
@@ -52,6 +52,8 @@ def up(
     root: Annotated[list[Path] | None, Parameter(help="A directory that workspaces may lie in; may be repeated "
                                                       "(default: the config's, else this one).")] = None,
     port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 takes a free one.")] = None,
+    cluster: Annotated[int | None, Parameter(help="Start so many gateways over PostgreSQL and NATS, which are started "
+                                                  "too: to try a cluster.")] = None,
     verbose: Annotated[bool, Parameter(help="Show the logs of both.")] = False,
     state: Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
     = None,
@@ -66,9 +68,20 @@ def up(
         ensure_token(directory / RUNNER_TOKEN_FILE)
         chosen = checked_port(port) if port is not None else free_port(loaded.gateway)
         aside = ["telegram"] if loaded.telegram is not None else []
-        return asyncio.run(_Up(directory, chosen, roots, loaded.runner.drain_ms, aside, verbose=verbose).run())
+        return asyncio.run(_made(cluster, directory, chosen, roots, loaded, aside, verbose=verbose).run())
     finally:
         os.close(lock)
+
+
+def _made(cluster: int | None, state: Path, port: int, roots: list[str], loaded: config.Config, aside: list[str], *,
+          verbose: bool) -> Up:
+    if cluster is None:
+        return Up(state, port, roots, loaded.runner.drain_ms, aside, verbose=verbose)
+    from interlock.cli.up_cluster import MAX_GATEWAYS, UpCluster
+
+    if not 1 <= cluster <= MAX_GATEWAYS:
+        raise usage(f"--cluster: {cluster} is not a number from 1 to {MAX_GATEWAYS}.")
+    return UpCluster(cluster, state, port, roots, loaded, aside, verbose=verbose)
 
 
 def take_lock(state: Path) -> int:
@@ -108,7 +121,7 @@ def free_port(section: config.GatewaySection) -> int:
     return section.port
 
 
-class _Up:
+class Up:
     """Both processes, from their start to their end."""
 
     def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, aside: list[str], *,
@@ -119,7 +132,7 @@ class _Up:
         self._roots = roots
         self._verbose = verbose
         logs = state / LOGS
-        self._gateway = Child("gateway", self._gateway_arguments, logs / "gateway.log")
+        self._gateways = [Child("gateway", self._gateway_arguments, logs / "gateway.log")]
         self._runner = Child("runner", self._runner_arguments, logs / "runner.log",
                              STOP_GRACE_S + drain_ms / 1000)
         self._aside = [Child(verb, partial(self._aside_arguments, verb), logs / f"{verb}.log") for verb in aside]
@@ -143,14 +156,14 @@ class _Up:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._asked_to_stop, number)
-        children = (self._gateway, self._runner, *self._aside)
+        children = (*self._gateways, self._runner, *self._aside)
         for child in children:
             prepare_log(child.log)
         shown = [asyncio.create_task(_show(child.log)) for child in children if self._verbose]
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start()):
-                keeping = [asyncio.create_task(keep_alive(child)) for child in (self._gateway, self._runner)]
+                keeping = [asyncio.create_task(keep_alive(child)) for child in (*self._gateways, self._runner)]
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(_first_failure(keeping))
         finally:
@@ -163,7 +176,7 @@ class _Up:
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
         if self._signal is not None:  # Asked twice: no more patience.
-            for child in (*self._aside, self._runner, self._gateway):
+            for child in (*self._aside, self._runner, *self._gateways):
                 child.kill()
             return
         self._signal = signal.Signals(number)
@@ -189,10 +202,7 @@ class _Up:
         began = time.monotonic()
         remark = asyncio.get_running_loop().call_later(PROGRESS_S, say, "starting …", "dim")
         try:
-            await self._gateway.start()
-            self._url = await self._announced()
-            # A gateway that is started again must be found where the first one was.
-            self._port = int(self._url.rpartition(":")[2])
+            await self._start_gateways()
             await self._runner.start()
             node = await self._online()
             for child in self._aside:
@@ -200,7 +210,7 @@ class _Up:
         finally:
             remark.cancel()
         agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents)
-        say(f"gateway  {self._url} (process {self._gateway.pid})")
+        self._say_gateways()
         say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
         for child in self._aside:
             say(f"{child.name:<8} (process {child.pid})")
@@ -209,18 +219,31 @@ class _Up:
         say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
         say("Ctrl-C ends all of them." if self._aside else "Ctrl-C ends both.", "dim")
 
+    async def _start_gateways(self) -> None:
+        """Start what gives the runner its URL."""
+        await self._gateways[0].start()
+        self._url = await self._announced(self._gateways[0], self._state)
+        # A gateway that is started again must be found where the first one was.
+        self._port = int(self._url.rpartition(":")[2])
+
+    def _say_gateways(self) -> None:
+        say(f"gateway  {self._url} (process {self._gateways[0].pid})")
+
+    async def _stop_gateways(self) -> None:
+        await self._gateways[0].stop()
+
     def _next(self) -> str:
         default = config.state_directory(None) == self._state
         return 'interlock run shell "ls -l"' + ("" if default else f" --state {self._state}")
 
-    async def _announced(self) -> str:
-        """Wait until the gateway says where it listens."""
-        async with _patience("gateway", self._gateway):
+    async def _announced(self, gateway: Child, state: Path) -> str:
+        """Wait until a gateway says where it listens."""
+        async with _patience("gateway", gateway):
             while True:
-                running = gateway_file(self._state)
-                if running is not None and running.pid == self._gateway.pid:
+                running = gateway_file(state)
+                if running is not None and running.pid == gateway.pid:
                     return running.url
-                await self._still(self._gateway)
+                await self._still(gateway)
 
     async def _online(self) -> Node:
         """Wait until the gateway counts the runner as online."""
@@ -231,7 +254,7 @@ class _Up:
                     if node.node_id == LOCAL_RUNNER and node.status != "offline":
                         return node
                 await self._still(self._runner)
-                await self._still(self._gateway)
+                await self._still(self._gateways[0])
 
     async def _still(self, child: Child) -> None:
         if not child.is_running:
@@ -242,7 +265,7 @@ class _Up:
         for child in self._aside:
             await child.stop()
         await self._runner.stop()
-        await self._gateway.stop()
+        await self._stop_gateways()
         if self._signal is not None:
             say("ended", "dim")
 

@@ -1,0 +1,131 @@
+"""`interlock up --cluster N`: PostgreSQL, NATS, gateways before them and a runner, all on this machine (C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from interlock.app.objects import OBJECTS_NAME
+from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
+from interlock.cli.balancing import Balancer
+from interlock.cli.children import Child
+from interlock.cli.place import (
+    GATEWAY_FILE,
+    LOGS,
+    OWNER_KEY_FILE,
+    RUNNER_TOKEN_FILE,
+    GatewayFile,
+    gateway_file,
+    write_private,
+)
+from interlock.cli.terminal import say
+from interlock.cli.trouble import Trouble
+from interlock.cli.up import Up
+from interlock.config import FILE_NAME, Config
+from interlock.gateway.audit_state import CHECKPOINTS_NAME
+from interlock.gateway.credentials import new_key
+from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
+
+MAX_GATEWAYS = 16
+CONNECTIONS = 200
+"""What the database takes; a gateway opens about ten."""
+DIRECTORY = "cluster"
+SHARED_FILES = (FILE_NAME, OWNER_KEY_FILE, KEY_NAME, PUBLIC_NAME, RUNNER_TOKEN_FILE)
+SHARED_DIRECTORIES = (OBJECTS_NAME, CHECKPOINTS_NAME)
+
+
+class UpCluster(Up):
+    """Everything from its start to its end. Each gateway has a directory of its own below `<state>/cluster`, with links
+    to what all of them share."""
+
+    def __init__(self, count: int, state: Path, port: int, roots: list[str], config: Config, aside: list[str], *,
+                 verbose: bool) -> None:
+        super().__init__(state, port, roots, config.runner.drain_ms, aside, verbose=verbose)
+        self._speaks_tls = config.gateway.tls_cert is not None
+        self._places = [state / DIRECTORY / f"gateway-{number}" for number in range(1, count + 1)]
+        self._ports = [free_port() for _ in self._places]
+        self._servers: list[OwnServer] = []
+        self._balancer = Balancer(self._ports, speaks_tls=self._speaks_tls)
+        self._gateways = [Child(place.name, self._arguments(place, port), state / LOGS / f"{place.name}.log")
+                          for place, port in zip(self._places, self._ports, strict=True)]
+
+    def _arguments(self, place: Path, port: int) -> Callable[[], list[str]]:
+        def arguments() -> list[str]:
+            postgres, nats = self._servers
+            return ["gateway", "--state", str(place), "--port", str(port), "--store", postgres.url, "--bus", nats.url]
+
+        return arguments
+
+    async def _start_gateways(self) -> None:
+        database = _database_directory(self._state)
+        try:
+            self._servers.append(await asyncio.to_thread(
+                start_postgres, database, options=[f"max_connections={CONNECTIONS}"]))
+            self._servers.append(await asyncio.to_thread(start_nats, self._state / DIRECTORY / "nats"))
+        except ServerMissing as missing:
+            raise Trouble("StartFailed", str(missing)) from None
+        load_or_make_key(self._state)
+        if not (self._state / OWNER_KEY_FILE).exists():
+            write_private(self._state / OWNER_KEY_FILE, new_key(secrets.token_bytes).encode() + b"\n")
+        for place in self._places:
+            self._furnish(place)
+        # The first makes the schema; the others find it.
+        await self._gateways[0].start()
+        await self._announced(self._gateways[0], self._places[0])
+        for gateway in self._gateways[1:]:
+            await gateway.start()
+        for gateway, place in zip(self._gateways[1:], self._places[1:], strict=True):
+            await self._announced(gateway, place)
+        port = await self._balancer.start(self._port)
+        first = gateway_file(self._places[0])
+        assert first is not None, "it has just been read"
+        self._url = f"{first.url.rpartition(':')[0]}:{port}"
+        write_private(self._state / GATEWAY_FILE, msgspec.json.encode(GatewayFile(self._url, os.getpid(), first.cert)))
+
+    def _furnish(self, place: Path) -> None:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (place / GATEWAY_FILE).unlink(missing_ok=True)
+        for name in SHARED_DIRECTORIES:
+            (self._state / name).mkdir(exist_ok=True, mode=0o700)
+        for name in (*SHARED_FILES, *SHARED_DIRECTORIES):
+            link = place / name
+            link.parent.mkdir(exist_ok=True, mode=0o700)
+            if (self._state / name).exists() and not link.exists():
+                link.symlink_to(self._state / name)
+
+    def _say_gateways(self) -> None:
+        processes = ", ".join(str(gateway.pid) for gateway in self._gateways)
+        say(f"gateway  {self._url} → {len(self._gateways)} gateways (processes {processes})")
+        for name, server in zip(("database", "bus"), self._servers, strict=True):
+            say(f"{name:<8} {server.url} (process {server.pid})")
+
+    async def _stop_gateways(self) -> None:
+        await self._balancer.stop()
+        await asyncio.gather(*(gateway.stop() for gateway in self._gateways))
+        for server in reversed(self._servers):
+            await asyncio.to_thread(server.stop)
+        known = gateway_file(self._state)
+        if known is not None and known.pid == os.getpid():
+            (self._state / GATEWAY_FILE).unlink(missing_ok=True)
+
+
+def _database_directory(state: Path) -> Path:
+    """Where the database lies: in the state, but for root, as whom PostgreSQL does not run; `nobody` may not look into
+    a state directory."""
+    if os.geteuid() != 0:
+        return state / DIRECTORY
+    name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
+    place = Path(tempfile.gettempdir()) / f"interlock-cluster-{name}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    if place.is_symlink() or place.stat().st_uid != 0:
+        raise Trouble("StartFailed", f"{place} is another user's.", "Remove it, or do not start it as root.")
+    place.chmod(0o755)
+    say(f"the database lies in {place}: PostgreSQL does not run as root", "dim")
+    return place
