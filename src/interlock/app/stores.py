@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from interlock.ports.leases import Leases
 from interlock.ports.ledger import Ledger, LedgerError
 from interlock.ports.transcripts import Transcripts
 
+NATS = "interlock.backends.bus_nats"
 LOOK_S = 10.0
 """The store's time is asked for so often: a machine's own runs a little too fast or too slow."""
 TRIES = 5
@@ -151,8 +153,7 @@ async def _open_bus(addresses: str | None, gateway_id: str) -> Bus:
     if addresses is None:
         return LocalBus()
     try:
-        from interlock.backends.bus_nats.bus import open_bus
-        from interlock.backends.bus_nats.places import Places
+        nats, places = import_module(f"{NATS}.bus"), import_module(f"{NATS}.places")
     except ModuleNotFoundError:
         raise ConfigError(["[cluster]: bus needs what speaks NATS: pip install 'interlock[cluster]'."]) from None
-    return await open_bus(Places(addresses.split(",")), gateway_id)
+    return await nats.open_bus(places.Places(addresses.split(",")), gateway_id)
