@@ -153,3 +153,18 @@ def test_an_unknown_array_of_tables_is_named_by_its_line() -> None:
     with pytest.raises(ConfigError) as caught:
         parse('[gateway]\nport = 1\n\n[[policy.rule]]\neffect = "ask"\n', "interlock.toml")
     assert caught.value.sentences == ['interlock.toml:4: [policy] has no key "rule"; did you mean "rules"?']
+
+
+@pytest.mark.req("G-1", "K-4")
+def test_what_gateways_share_is_named_by_addresses_and_shown_without_passwords() -> None:
+    text = ('[cluster]\nstore = "postgresql://ann:s3cret@db.example/interlock"\n'
+            'bus = "nats://bus:pass1@n1:4222,nats://n2:4222"\n')
+    shown = show(parse(text, "interlock.toml"))
+    assert 'store = "postgresql://ann:(redacted)@db.example/interlock"' in shown
+    assert 'bus = "nats://bus:(redacted)@n1:4222,nats://n2:4222"' in shown
+    for wrong, sentence in (('store = "mysql://db"', "begins with postgresql://"),
+                            ('bus = "nats://n1"', "name it with store"),
+                            ('store = "postgresql://db"\nbus = "http://n1"', "begins with nats:// or tls://")):
+        with pytest.raises(ConfigError) as caught:
+            parse(f"[cluster]\n{wrong}\n", "interlock.toml")
+        assert sentence in caught.value.sentences[0]

@@ -284,6 +284,9 @@ MEANING = {
     "objects.s3_endpoint": "the store's URL, where it is not AWS",
     "objects.s3_region": "its region; credentials are those of the environment, as for every S3 program",
     "audit.lock_days": "days for which the store refuses to delete or overwrite a checkpoint",
+    "cluster.store": "address of the PostgreSQL database that several gateways share, `postgresql://…`; a password is "
+    "better kept in libpq's password file. Without it the ledger is a file of the state directory",
+    "cluster.bus": "addresses of the NATS servers that they share, `nats://…`, with commas between them",
     "retention.days": "frames, events and files are forgotten so long after a session's last turn; transcripts and the "
     "audit log never; 0: nothing is",
     "metrics.open_to": "networks that read `/metrics` without a credential; all others need a key of the tenant "

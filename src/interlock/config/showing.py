@@ -12,6 +12,9 @@ from interlock.config.sections import Config
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
 
+_PASSWORD = re.compile(r"(//[^:/@?,]*:)[^@/?,]*@")
+"""In the address of a database or a bus: from the colon behind a user's name to the @."""
+
 
 def show(config: Config) -> str:
     """Write the effective config as TOML, values of secret-looking environment variables left out."""
@@ -28,6 +31,9 @@ def show(config: Config) -> str:
     hook = cast("dict[str, Any] | None", data["compaction"]["beforeCompact"])
     if hook is not None:
         hook["url"] = _host_alone(str(hook["url"]))
+    shared = cast("dict[str, str | None]", data["cluster"])
+    data["cluster"] = {key: None if value is None else _PASSWORD.sub(r"\1(redacted)@", value)
+                       for key, value in shared.items()}
     for name, section in cast("dict[str, dict[str, Any] | None]", data).items():
         if section is None:
             continue
