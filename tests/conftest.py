@@ -1,8 +1,13 @@
 """Fixtures that every test shares."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["agents.third_party", "servers.fixtures"]
+
+# How long an example takes says something of the machine and its neighbours, nothing of what is shown.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
     try:
         if personal:
             committed = {name: commitment(salted[name], name, value) for name, value in draft.personal.items()}
-        body = _body(draft, seq, prev_hash, committed)
+        body = seal_body(draft, seq, prev_hash, committed)
     except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error
     return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body, personal=personal)
@@ -127,7 +127,7 @@ class _Body(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     who: dict[str, str]
 
 
-def _body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, str] | None) -> bytes:
+def seal_body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, str] | None) -> bytes:
     """Write the one form of a record. Raises NotCanonical, UnicodeEncodeError."""
     body = _Body(action=draft.action, approval_id=draft.approval_id, at=draft.at, command_id=draft.command_id,
                  id=record_id(seq), meta=draft.meta, personal=committed, prev=prev_hash, seq=seq,
