@@ -150,7 +150,7 @@ def test_a_tools_input_on_one_line() -> None:
 
 @pytest.mark.req("I-4", "V-1")
 @pytest.mark.parametrize(("detail", "err"), [
-    ("off", ""), ("on", "▸ Bash: ls\n"), ("full", "hm\n▸ Bash: ls\nfile.py\n"),
+    ("off", ""), ("on", "▸ Bash: ls\n🧹 complete (2)\n"), ("full", "hm\n▸ Bash: ls\nfile.py\n🧹 complete (2)\n"),
 ])
 def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
     capsys: pytest.CaptureFixture[str], detail: Verbosity, err: str
@@ -158,12 +158,10 @@ def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
     asked = p.ToolRequest(turn_id="t", invocation_id="i", tool_name="Bash", input=msgspec.Raw(b'{"command": "ls"}'))
     screen = Screen("claude", detail=detail)
     show(screen, ("agent.thinking.done", p.TextDone(turn_id="t", block_id="k", text="hm")),
-         ("tool.invoke.request", asked), told(0, "file.py\n"), result("file.py\n"), done("There is one."),
-         ("session.compacted", p.Compacted(summary="", previous_token_count=9, current_token_count=1,
-                                           preserved_elements={}, trigger="auto")))
+         ("tool.invoke.request", asked), told(0, "file.py\n"), result("file.py\n"), done("There is one."))
+    screen.notice(Notice(code="AutoCompacted", message="🧹 complete (2)"))
     said = capsys.readouterr()
     assert (said.out, said.err) == ("There is one.\n", err)
-    assert screen.compactions == 1
     # What failed is shown at every level, with its words where they were not shown before.
     show(screen, ("tool.invoke.request", asked), told(0, "no such file"), result("no such file", "error"))
     failed = capsys.readouterr().err

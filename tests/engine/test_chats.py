@@ -18,10 +18,12 @@ from interlock.engine.bridge import archiving, entries
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, Message, SystemMessage
 from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.inbound import InboundBody, Received
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import Target
+from interlock.session.chat_words import COMPACTING
 from interlock.session.resetting import ResetRule, ResetRules
 from interlock.session.routing import Binding, Chat, Naming
 from interlock.session.sending import SendRule, SendRules
@@ -332,3 +334,21 @@ async def test_what_cannot_be_a_command_is_refused_before_anything_changes() -> 
     with pytest.raises(Problem, match="not base64"):
         await room.hear("look", ANN, {"contentType": "image", "value": {"encoding": "base64", "data": "!"}})
     assert await room.ledger.sessions("default", 10) == []
+
+
+@pytest.mark.req("V-1", "Z-4")
+async def test_compact_has_the_conversation_compacted_or_says_why_not() -> None:
+    room = Room()
+    assert "nothing to compact" in str((await room.hear("/compact")).reply)
+    first = await room.hear("hello")
+    told = await room.hear("/compact")
+    assert told.command_id is None
+    assert "is at work" in str(told.reply)
+    await room.say(first.session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
+        "adapter_type": "process", "permission": "asks", "context_compaction": True}))
+    await room.started(first.session_id)
+    await room.ended(first.session_id)
+    told = await room.hear("/Compact  keep the names\nand the doors")
+    assert (told.reply, told.command_id, told.denied) == (COMPACTING, None, False)
+    assert room.wire.last("control.session.compact").payload.instructions == "keep the names\nand the doors"
+    assert (await room.hear("/compaction is what?")).command_id is not None

@@ -202,7 +202,23 @@ async def test_entry_counters_and_audit_are_one_transaction() -> None:
     record = await room.ledger.session(room.session_id)
     assert record is not None
     assert record.usage["context_tokens"] == done[0]["tokens_after"] < done[0]["tokens_before"]
-    assert "🧹 Auto-compaction complete (1 in this session)" in (await room.notices("Compacted"))[0]
+
+
+@pytest.mark.req("V-1", "T-6")
+async def test_what_nobody_asked_for_is_told_with_the_next_command() -> None:
+    room = Room()
+    await full(room)
+    await room.report("so far")
+    assert await room.notices("AutoCompacted") == []
+    command = await room.ask("next")
+    (notice,) = await room.notices("AutoCompacted")
+    assert "🧹 Auto-compaction complete (1 in this session)" in notice
+    record = await room.ledger.command(command)
+    assert record is not None
+    assert [one.code for one in record.command.notices] == ["AutoCompacted"]
+    await room.answer("fine")
+    await room.ask("and on")
+    assert len(await room.notices("AutoCompacted")) == 1
 
 
 @pytest.mark.req("Z-4")

@@ -17,7 +17,7 @@ from interlock.cli.following import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.run import canonical, entry_of, tell_compactions
+from interlock.cli.run import canonical, entry_of
 from interlock.cli.screen import Screen
 from interlock.cli.terminal import is_terminal, printable, result, say, write
 from interlock.cli.trouble import Trouble, usage
@@ -30,7 +30,7 @@ CHANNEL = "terminal"
 MAX_WAITING = 100
 """Lines that may wait to be sent, and commands that may wait to be shown."""
 BYE = ("/quit", "/exit")
-HELP = "/new [MODEL] begins anew · /status · /stop · /quit leaves, what runs goes on"
+HELP = "/new [MODEL] begins anew · /status · /stop · /compact [WHAT TO KEEP] · /quit leaves, what runs goes on"
 
 
 def chat(
@@ -42,8 +42,8 @@ def chat(
 ) -> int:
     """Talk with an agent: a line is a message, and what needs a yes is asked here.
 
-    `/new`, `/reset`, `/status` and `/stop` are for the gateway; all else is for the agent. What you type while it
-    works is sent at once, and waits its turn there.
+    `/new`, `/reset`, `/status`, `/stop` and `/compact` are for the gateway; all else is for the agent. What you type
+    while it works is sent at once, and waits its turn there.
     """
     if agent is not None and not AGENT_ID.fullmatch(agent):
         raise usage(f"{agent!r} is not an agent's id.", "List the agents with: interlock agents")
@@ -177,7 +177,6 @@ class _Talk:
             place = Place(cursor=self._cursors.session(command.target.session_id or ""))
             follower = Follower(link, command, screen, asker, self._cursors, place=place)
             ended = await follower.follow()
-            await tell_compactions(link, ended, screen)
             self._status = exit_of(ended)
             if ended.state != "succeeded":
                 close_line(ended, shown=True)

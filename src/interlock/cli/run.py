@@ -171,7 +171,6 @@ class Running:
             screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)
             ended = await follower.follow()
-            await tell_compactions(link, command, screen)
         if self._json:
             print_json(msgspec.json.encode(ended))
         close_line(ended, shown=not quiet)
@@ -192,13 +191,6 @@ async def entry_of(link: GatewayLink, command: Command) -> dict[str, Any]:
         return (await link.read(f"/v1/sessions/{command.target.session_id}", Session)).entry
     except Trouble:
         return {}
-
-
-async def tell_compactions(link: GatewayLink, command: Command, screen: Screen) -> None:
-    """Say that the conversation was compacted while it was followed, and how often it has been (V-1)."""
-    if screen.compactions:
-        counted = (await entry_of(link, command)).get("compactionCount", screen.compactions)
-        screen.remark(f"🧹 Auto-compaction complete ({counted} so far)")
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:

@@ -16,7 +16,7 @@ import msgspec
 from interlock.cli.terminal import is_terminal, one_line, printable, styled, write
 from interlock.cli.values import count
 from interlock.protocol import payloads as p
-from interlock.protocol.resources import Notice
+from interlock.protocol.resources import VERBOSE_NOTICES, Notice
 from interlock.session.entry import Verbosity
 
 SHELL = "shell"
@@ -62,8 +62,6 @@ class Screen:
     def __init__(self, agent_id: str, *, quiet: bool = False, detail: Verbosity = "full") -> None:
         self._is_shell = agent_id == SHELL
         self._detail: Verbosity = detail
-        self.compactions = 0
-        """How often the conversation was compacted while it was shown."""
         self._quiet = quiet
         self._blocks: dict[str, Block] = {}
         self._tools: dict[str, str] = {}
@@ -76,7 +74,6 @@ class Screen:
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
-            p.Compacted: self._compacted,
         }
 
     # --- what was shown ---
@@ -100,6 +97,10 @@ class Screen:
 
     def notice(self, notice: Notice) -> None:
         """Show a notice: what was lost is counted and said."""
+        if notice.code in VERBOSE_NOTICES:
+            if self._detail != "off":
+                self.remark(notice.message)
+            return
         lost = f" ({count(notice.lost_frame_count, 'frame')} lost)" if notice.lost_frame_count else ""
         self.remark(f"notice[{notice.code}]: {notice.message}{lost}", "yellow")
 
@@ -193,9 +194,6 @@ class Screen:
     def _forget(self, invocation_id: str) -> int:
         names = [name for name in self._blocks if name.startswith(invocation_id + "/")]
         return sum(self._blocks.pop(name).shown for name in names)
-
-    def _compacted(self, _report: p.Compacted) -> None:
-        self.compactions += 1
 
     # --- mishaps ---
     def _agent_error(self, error: p.AgentError) -> None:

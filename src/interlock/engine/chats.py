@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, tzinfo
 from typing import Any, NamedTuple
@@ -31,7 +31,15 @@ from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import CommandBody, Target
-from interlock.session.chat_words import Word, no_status, read_word, status_text, stopped_text
+from interlock.session.chat_words import (
+    COMPACTING,
+    Word,
+    no_status,
+    nothing_to_compact,
+    read_word,
+    status_text,
+    stopped_text,
+)
 from interlock.session.keys import BadKey, agent_of, canonical_key
 from interlock.session.resetting import Asked, ResetRules, due, read_reset, reset_for
 from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming, agent_for, chat_key
@@ -40,6 +48,15 @@ from interlock.session.sending import SendRules, may_send
 _state = msgspec.json.Decoder(LaneState)
 
 Remember = Callable[[Received], IdempotencyRecord]
+
+
+Compact = Callable[[Principal, str, str | None, Callable[[Any], IdempotencyRecord]], Awaitable[Any]]
+TOLD_IN_CHAT = frozenset({"Conflict", "UnsupportedCapability", "InvalidPayload", "ApprovalRequired", "Forbidden"})
+"""Refusals of a word that the chat is told as an answer; what may pass is asked again."""
+
+
+async def _no_compaction(*_: Any) -> None:
+    raise Problem("UnsupportedCapability", "nothing is compacted here")
 
 
 class ChatSettings(NamedTuple):
@@ -93,6 +110,8 @@ class Chats:
         self._entropy = entropy
         self._submit = submit
         self._permit = permit
+        self.compact: Compact = _no_compaction
+        """Has a session's conversation compacted; set by the engine."""
         self.settings = ChatSettings()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, key): two messages at the same time must not both reset it."""
@@ -186,13 +205,17 @@ class Chats:
         record = await self._ledger.session_by_key(principal.tenant_id, key)
         if record is None:
             silent = not may_send(self.settings.sending, None, message.chat, key)
-            text = no_status(agent_id, key) if word == "status" else stopped_text(0)
+            texts = {"status": no_status(agent_id, key), "stop": stopped_text(0), "compact": nothing_to_compact()}
+            text = texts[word.name]
             return Received(session_id="", session_key=key, reply=None if silent else text, denied=silent)
+
+        if word.name == "compact":
+            return await self._compact(principal, record.session_id, message, key, word.rest, remember)
 
         def decide(lane: Lane) -> Received:
             told = Received(session_id=lane.state.session_id, session_key=key)
             silent = not may_send(self.settings.sending, lane.state.entry.send_policy, message.chat, key)
-            if word == "stop":
+            if word.name == "stop":
                 reply = stopped_text(stop_all(lane, who_is(principal)))
             else:
                 reply = status_text(lane_status(lane))
@@ -201,6 +224,22 @@ class Chats:
             return told
 
         return await (await self._shell(Route(record.session_id, None), hold)).call(decide)
+
+    async def _compact(
+        self, principal: Principal, session_id: str, message: Message, key: str, instructions: str, remember: Remember
+    ) -> Received:
+        """Have the conversation compacted; where that cannot be, the answer says why."""
+        shell = await self._lanes.lane(session_id)
+        policy = shell.lane.state.entry.send_policy if shell is not None else None
+        silent = not may_send(self.settings.sending, policy, message.chat, key)
+        told = Received(session_id=session_id, session_key=key, reply=None if silent else COMPACTING, denied=silent)
+        try:
+            await self.compact(principal, session_id, instructions or None, lambda _: remember(told))
+        except Problem as problem:
+            if problem.code not in TOLD_IN_CHAT:
+                raise
+            told = msgspec.structs.replace(told, reply=None if silent else f"Not compacted: {problem.detail}.")
+        return told
 
     # --- which session ---
     def _named(self, message: Message) -> tuple[str, str]:

@@ -117,6 +117,7 @@ class Engine:
         if self.compactor is not None:
             self.lanes.watchers.append(self.compactor.watch)
         self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
+        self.chats.compact = self.compact
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 

@@ -73,7 +73,7 @@ class Received(Resource, frozen=True, kw_only=True):
     session_key: str
     command_id: str | None = None
     reply: str | None = None
-    """What the gateway itself answers, to `/status` and `/stop`; nothing else answers then."""
+    """What the gateway itself answers, to `/status`, `/stop` and `/compact`; nothing else answers then."""
     reset: ResetCause | None = None
     """Why a new session began: the daily hour, idleness, or a person's word."""
     denied: bool = False

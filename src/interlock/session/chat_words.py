@@ -1,4 +1,5 @@
-"""Words that a person says to the gateway and not to the agent: `/status`, `/stop`; and what they are answered (V-1).
+"""Words that a person says to the gateway and not to the agent: `/status`, `/stop`, `/compact`; and what they are
+answered (V-1).
 
 `/new` and `/reset` are read by `resetting`: what stands behind them goes to the agent.
 """
@@ -7,14 +8,30 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, cast
 
-Word = Literal["status", "stop"]
 _WORDS = {"/status": "status", "/stop": "stop"}
+_COMPACT = "/compact"
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+COMPACTING = "Compacting the conversation: its older part becomes a summary. /status tells how it stands."
+
+
+class Word(NamedTuple):
+    """A word, and what stands behind it: for `compact` what the summary must keep."""
+
+    name: Literal["status", "stop", "compact"]
+    rest: str = ""
 
 
 def read_word(message: str) -> Word | None:
-    """Read a word that is the whole message; None where it is none, and goes to the agent."""
-    return cast("Word | None", _WORDS.get(message.strip().lower()))
+    """Read a word that is the whole message, or `/compact` with what stands behind it; None where it is none, and goes
+    to the agent."""
+    said = message.strip()
+    name = _WORDS.get(said.lower())
+    if name is not None:
+        return Word(cast("Literal['status', 'stop']", name))
+    first = said.split(maxsplit=1)[:1]
+    if [one.lower() for one in first] == [_COMPACT]:
+        return Word("compact", said[len(_COMPACT):].strip())
+    return None
 
 
 class Status(NamedTuple):
@@ -53,6 +70,11 @@ def status_text(now: Status) -> str:
 def no_status(agent_id: str, session_key: str) -> str:
     """What `/status` tells before the first message."""
     return f"agent {agent_id}\nsession {session_key} · not begun: your first message begins it"
+
+
+def nothing_to_compact() -> str:
+    """What `/compact` tells before the first message."""
+    return "There is no conversation yet, and so nothing to compact."
 
 
 def stopped_text(count: int) -> str:

@@ -150,7 +150,7 @@ class Conversation:
             if not page.has_more:
                 break
         awaited = self._place.commands[command_id]
-        said = ending(command, self._place.known)
+        said = ending(command, self._place.known, verbose=self._detail != "off")
         self._place.known = sorted({*self._place.known, *(one.code for one in notices(command))})
         if said is not None:
             await self._say(awaited, said)
@@ -212,8 +212,6 @@ class Conversation:
                     return True
                 if awaited is not None:
                     await self._type(awaited)
-            case "session.compacted":
-                return await self._tell_compacted()
             case _:
                 pass
         return False
@@ -223,17 +221,6 @@ class Conversation:
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")
-
-    async def _tell_compacted(self) -> bool:
-        """Say that the conversation was compacted, and how often it has been, where that is wanted (V-1)."""
-        if self._detail == "off" or not self._place.commands:
-            return False
-        counted = 0
-        with suppress(InterlockError):
-            counted = int((await self._gateway.sessions.get(self._session_id)).entry.get("compactionCount", 0))
-        await self._say(next(iter(self._place.commands.values())),
-                        "🧹 Auto-compaction complete" + (f" ({counted} so far)" if counted else ""))
-        return True
 
     def _of_turn(self, payload: dict[str, Any]) -> Awaited | None:
         turn_id = payload.get("turn_id")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
 from interlock.protocol.problems import PROBLEMS
-from interlock.protocol.resources import Approval, Command, Decision, Notice
+from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Decision, Notice
 
 MAX_UNITS = 4_096
 """The Bot API takes so many UTF-16 units a message."""
@@ -17,7 +17,8 @@ TOOL_CHARS = 200
 DIGEST_SHOWN = 16
 """So much of the digest is in a button: a press on what has changed since is refused (P-2)."""
 SAID_ONCE = frozenset({"ToolsNotGated"})
-HELP = ("Write what the agent shall do. /new begins a new session, /status says how it stands, /stop ends what runs. "
+HELP = ("Write what the agent shall do. /new begins a new session, /status says how it stands, /stop ends what runs, "
+        "/compact makes a long conversation shorter. "
         "What needs a yes is asked here, with buttons.")
 
 
@@ -120,11 +121,12 @@ def notices(command: Command) -> list[Notice]:
     return command.result.output.notices if command.result is not None else command.notices
 
 
-def ending(command: Command, known: Collection[str] = ()) -> str | None:
+def ending(command: Command, known: Collection[str] = (), *, verbose: bool = False) -> str | None:
     """Say how a command ended, where its replies do not say it: None for one that did what it should. What is so for
-    every command of the session, and `known` there, is not said again."""
-    told = [f"⚠️ {notice.message}" for notice in notices(command)
-            if notice.code not in SAID_ONCE or notice.code not in known]
+    every command of the session, and `known` there, is not said again; what is only of interest needs `verbose`."""
+    told = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
+            if (notice.code not in SAID_ONCE or notice.code not in known)
+            and (verbose or notice.code not in VERBOSE_NOTICES)]
     if command.state == "succeeded":
         return "\n".join(told) or None
     word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",

@@ -35,7 +35,7 @@ MAX_PLAN_IDS = 20_000
 """Entries that a plan names one by one; beyond, it says how many there are."""
 GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")
 """Ends of a turn after which the size of the context is looked at (Z-2)."""
-COMPLETE = "🧹 Auto-compaction complete"
+COMPLETE, DONE = "🧹 Auto-compaction complete", "🧹 Compaction complete"
 
 
 class Moved(Exception):
@@ -320,10 +320,22 @@ def _count(lane: Lane, after: int) -> None:
 
 
 def _tell(lane: Lane, before: int, after: int, *, automatic: bool) -> None:
-    """Verbose surfaces show it, and how often that was (V-1)."""
-    what = COMPLETE if automatic else "🧹 Compaction complete"
-    lane.notice(Notice(code="Compacted", message=f"{what} ({lane.state.entry.compaction_count} in this session): "
-                       f"{before} tokens before, about {after} now."))
+    """Verbose surfaces show it, and how often that was (V-1). One that nobody asked for, and that no command runs
+    beside, is told with the next command: surfaces follow commands."""
+    sentence = (f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {before} "
+                f"tokens before, about {after} now.")
+    if automatic and lane.active is None:
+        lane.state.context.untold = sentence
+    else:
+        lane.notice(Notice(code="AutoCompacted" if automatic else "Compacted", message=sentence))
+
+
+def tell_late(lane: Lane) -> None:
+    """A prompt is out: what was compacted before it is told beside it, but for a turn that nobody sees."""
+    context, record = lane.state.context, lane.active
+    if context.untold and record is not None and record.origin != "flush":
+        sentence, context.untold = context.untold, ""
+        lane.notice(Notice(code="AutoCompacted", message=sentence))
 
 
 # --- what comes to nothing ---

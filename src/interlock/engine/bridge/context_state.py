@@ -69,6 +69,8 @@ class ContextState(msgspec.Struct, kw_only=True):
     """The approval in which a person is asked what to do after failures."""
     rests: bool = False
     """A person left it as it is: nothing is compacted by itself until somebody asks for it."""
+    untold: str = ""
+    """A compaction between two commands, which is told with the next one."""
     sent: str | None = None
     """Id of the last entry that the agent was sent in this opening; None: it has nothing."""
     turn_entry: str = ""

@@ -31,6 +31,7 @@ from interlock.protocol.resources.base import (
     Resource,
 )
 from interlock.protocol.resources.commands import (
+    VERBOSE_NOTICES,
     ApprovalWish,
     Binary,
     Command,
@@ -66,6 +67,7 @@ from interlock.protocol.resources.places import (
 )
 
 __all__ = [
+    "VERBOSE_NOTICES",
     "Actor",
     "AnswerBody",
     "Approval",

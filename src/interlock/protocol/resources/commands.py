@@ -123,6 +123,10 @@ class Notice(Resource, frozen=True, kw_only=True):
     lost_frame_count: int | None = None
 
 
+VERBOSE_NOTICES = frozenset({"AutoCompacted"})
+"""Codes of notices that only verbose surfaces show: nothing is lost, and nothing is asked."""
+
+
 class ToolCall(Resource, frozen=True, kw_only=True):
     toolCallId: str  # noqa: N815 - llm-bridge-spec's name
     name: str
