@@ -116,7 +116,8 @@ async def _gateway(where: Where) -> list[Finding]:
     except Trouble as trouble:
         return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
-    offered = sorted({str(agent.get("agent_id")) for node in online for agent in node.agents})
+    offered = sorted({str(agent.get("agent_id")) for node in online for agent in node.agents
+                      if not agent.get("unavailable")})
     return [
         Finding("gateway", True, f"{url} (id {gateway_id})"),
         Finding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",

@@ -209,7 +209,7 @@ class Up:
                 await child.start()
         finally:
             remark.cancel()
-        agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents)
+        agents = ", ".join(str(agent.get("agent_id")) for agent in node.agents if not agent.get("unavailable"))
         self._say_gateways()
         say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
         for child in self._aside:

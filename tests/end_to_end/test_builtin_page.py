@@ -1,0 +1,74 @@
+"""The page on the builtin agent, command by command, as its reader types them; the model is the tests' own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from proof.house import REPOSITORY
+
+from model_server import ModelServer, running_model_server
+
+PAGE = REPOSITORY / "docs/how-to/builtin-agent.md"
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def model() -> Generator[ModelServer]:
+    with running_model_server() as server:
+        yield server
+
+
+def interlock(*words: str, place: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "interlock", *words], cwd=place, env=environment, text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
+
+
+@pytest.mark.req("B-1", "G-3", "G-7")
+def test_the_page_does_what_it_says(model: ModelServer, tmp_path: Path) -> None:
+    page = PAGE.read_text("utf-8")
+    typed = [line[2:] for line in page.splitlines() if line.startswith("$ interlock run builtin")]
+    typed += [line for line in page.splitlines() if line.startswith("interlock run builtin")]
+    assert len(typed) == 4
+    place = tmp_path / "work"
+    place.mkdir()
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("INTERLOCK_") and not name.endswith("_API_KEY")}
+    environment = clean | {"INTERLOCK_STATE": str(tmp_path / "state")}
+    started = environment | {"ANTHROPIC_API_KEY": "the key", "ANTHROPIC_BASE_URL": model.url}
+    with subprocess.Popen([sys.executable, "-m", "interlock", "up", "--port", "0"], cwd=place, env=started, text=True,
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as up:
+        try:
+            assert up.stderr is not None
+            said = "".join(iter(up.stderr.readline, "Ctrl-C ends both.\n"))
+            assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
+            for line in typed:
+                words = shlex.split(line)[1:]
+                ran = interlock(*words, place=place, environment=environment)
+                assert ran.returncode == 0, ran.stderr
+                assert ran.stdout == "Hello from the model server.\n"
+                assert model.recording.turns()[-1].asked.prompt.endswith(words[2])
+            assert model.recording.turns()[-1].asked.model == "claude-opus-5-5"
+            # `--continue` goes on with the conversation.
+            assert "write a poem" in str(model.recording.turns()[2].body)
+            # Where the key is typed wrong, it says so; the gateway never had it.
+            assert "the key" not in "".join(file.read_text(errors="replace") for file in
+                                            (tmp_path / "state").rglob("*") if file.suffix in (".log", ".jsonl"))
+        finally:
+            up.terminate()
+            up.wait(PATIENCE_S)
+
+
+@pytest.mark.req("B-1")
+def test_without_a_key_one_sentence_says_what_to_set(tmp_path: Path) -> None:
+    from interlock.agents.registry import offers, with_builtin
+
+    found = {offer.agent_id: offer.unavailable for offer in offers(with_builtin({}), {})}
+    assert found["shell"] is None
+    assert "ANTHROPIC_API_KEY" in (found["builtin"] or "")
+    assert offers(with_builtin({}), {"OPENAI_API_KEY": "k"})[1].unavailable is None
