@@ -219,6 +219,9 @@ class SmallDesk:
         await self.commit([PutSession(closed), PutIdempotency(remember(closed))])
         return closed
 
+    async def patch_session(self, *_: Any) -> SessionRecord:
+        raise Problem("Conflict", "This desk keeps no entries.")
+
     async def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
                               ) -> SessionRecord:
         record = await self.ledger.session(session_id)

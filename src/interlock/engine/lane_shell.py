@@ -265,7 +265,7 @@ class LaneShell:
 
     def let_go(self) -> None:
         """Have nothing more to do with the lane but to answer who waits in it."""
-        self.broken = True
+        self.broken = self.over = True
         self._lanes.forget(self)
         if self._timer is not None:
             self._timer.cancel()

@@ -9,7 +9,9 @@ import msgspec
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 from interlock.protocol.resources import Body
 
-DeviceName = Annotated[str, msgspec.Meta(max_length=128)]
+DeviceName = Annotated[str, msgspec.Meta(max_length=128, extra_json_schema={
+    "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
+"""A name for people. The pattern is told, and held where the name is used: there a sentence says what is wrong."""
 
 
 class CloseBody(Body, frozen=True, kw_only=True):
