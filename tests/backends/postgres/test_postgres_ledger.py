@@ -13,7 +13,7 @@ import pytest
 
 from backends.postgres.proxy import Break, Proxy
 from interlock.backends.postgres import database, statements
-from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.database import Settings, read_settings
 from interlock.backends.postgres.faults import Away, NotReached
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
@@ -272,6 +272,12 @@ async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: Pos
     assert (found.session_id, found.session_key, found.workspace) == (odd, odd, odd)
     assert [event.message_id for event in await ledger.events(f"s/{odd}", 0, 9)] == [odd]
     assert await ledger.fact(odd) == odd
+
+
+def test_an_address_says_whether_a_pool_stands_before_the_server() -> None:
+    assert read_settings("postgresql://a/b") == Settings("postgresql://a/b")
+    assert read_settings("postgresql://a/b?pooled=1") == Settings("postgresql://a/b", pooled=True)
+    assert read_settings("postgresql:///b?host=/s&pooled=0&port=1") == Settings("postgresql:///b?host=/s&port=1")
 
 
 async def test_behind_a_pool_nothing_is_prepared(postgres: Settings) -> None:

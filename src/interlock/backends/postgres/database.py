@@ -62,6 +62,14 @@ class Settings(NamedTuple):
 _open = cast("Callable[..., Awaitable[Connection]]", getattr(asyncpg, "connect"))  # noqa: B009 - it has no types
 
 
+def read_settings(text: str) -> Settings:
+    """Read an address: what libpq reads, and `pooled=1` for a server behind a pool of connections (pgbouncer)."""
+    address, mark, query = text.partition("?")
+    said = query.split("&") if mark else []
+    rest = [one for one in said if one.partition("=")[0] != "pooled"]
+    return Settings(address + ("?" + "&".join(rest) if rest else ""), pooled="pooled=1" in said)
+
+
 async def connect(settings: Settings) -> Connection:
     """Open a connection, once. Raises what asyncpg raises."""
     cache = 0 if settings.pooled else 256
@@ -157,8 +165,8 @@ async def first_connection(settings: Settings) -> Connection:
     try:
         return await connect(settings)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError) as error:
-        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)} Check the address "
-                         "in --store, and that the server runs.") from error
+        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)} Check its address, "
+                         "and that the server runs.") from error
 
 
 def shown(dsn: str) -> str:

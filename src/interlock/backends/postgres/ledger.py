@@ -19,9 +19,9 @@ from interlock.backends.postgres.database import (
     shown,
 )
 from interlock.backends.postgres.entries import Entries
-from interlock.backends.postgres.faults import translate
+from interlock.backends.postgres.faults import NotALedger, translate
 from interlock.backends.postgres.reading import PostgresReading
-from interlock.backends.postgres.schema import migrate
+from interlock.backends.postgres.schema import MOVED, migrate
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
 from interlock.backends.postgres.writer import Measured, Writer
@@ -48,6 +48,9 @@ async def open_ledger(settings: Settings, clock: Clock, *, keeps_transcripts: bo
     connection = await first_connection(settings)
     try:
         await migrate(connection, settings.dsn, may=may_migrate)
+        moved_to = await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED)
+        if moved_to is not None:
+            raise NotALedger(f"The ledger at {shown(settings.dsn)} was moved to {moved_to}: start the gateway there.")
         await connection.execute(statements.ADD_FACT, "gateway_id", "gw_" + os.urandom(8).hex())
         await connection.execute(statements.ADD_FACT, "created_at", iso(clock.now_ms()))
         gateway_id = str(await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'"))

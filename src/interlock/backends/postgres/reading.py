@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from interlock.backends import rows
 from interlock.backends.postgres import queries
-from interlock.backends.postgres.database import Readers, Row
+from interlock.backends.postgres.audit_rows import record_of
+from interlock.backends.postgres.database import Readers
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.ledger import CommandQuery, Due, Ledger
@@ -203,7 +204,7 @@ class PostgresReading(Ledger):
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, tenant_id, after, limit)
-        return [_record(tenant_id, row) for row in found]
+        return [record_of(tenant_id, row) for row in found]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         found = await self._readers.row(queries.AUDIT_HEAD, tenant_id)
@@ -237,13 +238,3 @@ class PostgresReading(Ledger):
             return []  # They are where they belong, in the transaction that made them.
         found = await self._readers.rows(queries.TRANSCRIPT_PENDING, session_id, limit)
         return [TranscriptLine(session_id=of, entry_id=entry_id, line=line) for of, entry_id, line in found]
-
-
-def _record(tenant_id: str, row: Row) -> AuditRecord:
-    """Read a row of AUDIT_AFTER."""
-    seq, hash_, body, names, salts, values = row
-    return AuditRecord(
-        tenant_id=tenant_id, seq=seq, hash=hash_, body=body,
-        personal={name: (salt, value.decode("utf-8", "replace"))
-                  for name, salt, value in zip(names, salts, values, strict=True)},
-    )  # fmt: skip

@@ -18,6 +18,8 @@ from interlock.backends.postgres.faults import NotALedger, WrongSchema
 
 MIGRATION_LOCK = 0x496C6B31
 """One gateway migrates at a time; the others wait for it, then find that nothing is left to do."""
+MOVED = "moved_to"
+"""The fact by which a database says that its ledger is elsewhere now."""
 _OLDEST = re.compile(r"-- oldest: (\d+)\n")
 _TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()"
 _HAS_VERSION = "SELECT to_regclass('schema_version') IS NOT NULL"

@@ -1,0 +1,28 @@
+"""What a move has moved, and what stopped it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MoveRefused(Exception):
+    """Nothing was moved; one sentence with the remedy."""
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows by table, entries of transcripts, and the audit records that were checked on the other side."""
+
+    gateway_id: str
+    rows: dict[str, int]
+    transcripts: int
+    transcript_lines: int
+    audit_records: int
+    left: str
+    """Where the old ledger is now; nothing works on it any more."""
+
+
+def compared(source: dict[str, int], target: dict[str, int]) -> None:
+    """Compare the counts of both sides. Raises MoveRefused."""
+    wrong = [f"{name} ({source[name]} and {target.get(name)})" for name in source if source[name] != target.get(name)]
+    if wrong:
+        raise MoveRefused(f"The two sides have different numbers of rows, so nothing was moved: {', '.join(wrong)}.")

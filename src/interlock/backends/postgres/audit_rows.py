@@ -1,0 +1,81 @@
+"""The audit tables as they stand in PostgreSQL, read past the ledger: for checking, with gateways up or down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from interlock.backends.postgres import queries
+from interlock.backends.postgres.database import Connection, Row, Settings, close_quietly, first_connection
+from interlock.backends.postgres.faults import NotALedger, translate
+from interlock.backends.postgres.texts import given, held
+from interlock.command.audit import FIRST_PREV
+from interlock.protocol.records import AuditRecord
+
+T = TypeVar("T")
+
+PAGE = 1_000
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 UNION SELECT tenant_id FROM audit ORDER BY 1"
+FIRST = "SELECT coalesce(min(seq), 1) - 1 FROM audit WHERE tenant_id = $1"
+HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
+
+
+class Runs(Protocol):
+    """Runs what is asynchronous, for those who are not."""
+
+    def __call__(self, asked: Coroutine[Any, Any, T], /) -> T: ...
+
+
+class PostgresAuditRows:
+    """One snapshot of the audit tables, as `backends.sqlite.audit_rows.AuditRows` shows those of a file."""
+
+    def __init__(self, connection: Connection, run: Runs) -> None:
+        self._connection = connection
+        self._run = run
+
+    def tenants(self) -> list[str]:
+        """Name every tenant that has records or a head."""
+        return [given(row[0]) for row in self._run(self._connection.fetch(TENANTS))]
+
+    def records(self, tenant_id: str) -> Iterator[AuditRecord]:
+        """Give a tenant's rows in the order of `seq`."""
+        name = held(tenant_id)
+        after = int(self._run(self._connection.fetchval(FIRST, name)))
+        while page := self._run(self._connection.fetch(queries.AUDIT_AFTER, name, after, PAGE)):
+            for row in page:
+                after = row[0]
+                yield record_of(tenant_id, row)
+
+    def head(self, tenant_id: str) -> tuple[int, str]:
+        """Give the count and last hash that the database itself has noted."""
+        found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, held(tenant_id)))
+        return (int(found[0]), str(found[1])) if found is not None else (0, FIRST_PREV)
+
+
+def record_of(tenant_id: str, row: Row) -> AuditRecord:
+    """Read a row of AUDIT_AFTER."""
+    seq, hash_, body, names, salts, values = row
+    return AuditRecord(
+        tenant_id=tenant_id, seq=seq, hash=hash_, body=body,
+        personal={given(name): (salt, value.decode("utf-8", "replace"))
+                  for name, salt, value in zip(names, salts, values, strict=True)},
+    )  # fmt: skip
+
+
+@contextmanager
+def audit_rows(settings: Settings) -> Generator[PostgresAuditRows]:
+    """Open a database for checking, where no loop runs. Raises LedgerError."""
+    with asyncio.Runner() as runner:
+        connection = runner.run(first_connection(settings))
+        try:
+            runner.run(connection.execute(BEGIN_READING))
+            if not runner.run(connection.fetchval(HAS_AUDIT)):
+                raise NotALedger("There is no ledger in this database.")
+            yield PostgresAuditRows(connection, runner.run)
+        except OSError as error:
+            raise translate(error) from error
+        finally:
+            runner.run(close_quietly(connection))

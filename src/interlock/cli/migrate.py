@@ -1,0 +1,60 @@
+"""`interlock migrate`: from one machine's files into PostgreSQL, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.place import NOWHERE, Here, writable
+from interlock.cli.terminal import print_json, result, say
+from interlock.cli.trouble import Trouble, usage
+
+
+def migrate(
+    *,
+    to: Annotated[str | None, Parameter(help="An empty PostgreSQL database: postgresql://user@host/name.")] = None,
+    from_: Annotated[str | None, Parameter(name="--from", help="The database of gateways that were stopped; the state "
+                                                               "directory has no ledger then.")] = None,
+    json: Annotated[bool, Parameter(help="Print one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Move a ledger, its transcripts and its audit log between the state directory and PostgreSQL: all or nothing."""
+    if (to is None) == (from_ is None):
+        raise usage("Name either --to or --from.", "For one: interlock migrate --to postgresql://me@db/interlock")
+    try:
+        from interlock.app.moving.into_files import move_into_files
+        from interlock.app.moving.into_postgres import move_into_postgres
+    except ModuleNotFoundError as error:
+        raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
+                    "Install it: pip install 'interlock[cluster]'") from None
+    from interlock.app.moving.report import MoveRefused
+    from interlock.app.place import SystemClock
+    from interlock.backends.sqlite.lock import AlreadyRunning
+    from interlock.ports.ledger import LedgerError
+
+    state = where.directory()
+    if from_ is not None:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    writable(state)
+    move = move_into_postgres(state, to, SystemClock()) if to is not None else \
+        move_into_files(state, from_ or "", SystemClock())
+    try:
+        moved = asyncio.run(move)
+    except AlreadyRunning as error:
+        raise Trouble("Conflict", str(error)) from None
+    except (MoveRefused, LedgerError, OSError) as error:
+        raise Trouble("LedgerUnusable", str(error)) from None
+    if json:
+        print_json(msgspec.json.encode(moved))
+        return Exit.DONE
+    rows = sum(moved.rows.values())
+    result(f"moved {moved.gateway_id}: {rows} rows of {len(moved.rows)} tables, {moved.transcripts} transcripts of "
+           f"{moved.transcript_lines} lines; {moved.audit_records} audit records checked on both sides")
+    say(f"the old ledger is at {moved.left}, and nothing works on it any more", "dim")
+    if to is not None:
+        say("start the gateways on it: keys, checkpoints and config stay in the state directory", "dim")
+    return Exit.DONE
