@@ -129,14 +129,14 @@ async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stor
 
 async def _open_shared(store: str, bus: str | None, wall: Clock) -> Stores:
     try:  # Heavy imports that a single gateway does not need.
-        from interlock.backends.postgres.database import Settings, shown
+        from interlock.backends.postgres.database import read_settings, shown
         from interlock.backends.postgres.leases import open_leases
         from interlock.backends.postgres.ledger import open_ledger as open_database
         from interlock.backends.postgres.transcripts import PostgresTranscripts
     except ModuleNotFoundError:
         raise ConfigError(["[cluster]: store needs what speaks PostgreSQL: pip install 'interlock[cluster]'."]
                           ) from None
-    settings = Settings(store)
+    settings = read_settings(store)
     ledger = await open_database(settings, wall, keeps_transcripts=True)
     try:
         leases = await open_leases(settings)
@@ -156,4 +156,4 @@ async def _open_bus(addresses: str | None, gateway_id: str) -> Bus:
         nats, places = import_module(f"{NATS}.bus"), import_module(f"{NATS}.places")
     except ModuleNotFoundError:
         raise ConfigError(["[cluster]: bus needs what speaks NATS: pip install 'interlock[cluster]'."]) from None
-    return await nats.open_bus(places.Places(addresses.split(",")), gateway_id)
+    return await nats.open_bus(places.read_places(addresses), gateway_id)

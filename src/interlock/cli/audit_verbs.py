@@ -201,6 +201,7 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
 
 
 def _verify_state(where: Where, key: Path | None) -> Any:
+    from interlock.cli.config_verbs import load_config
     from interlock.gateway.audit_state import verify_ledger_file
     from interlock.gateway.signing import KeyUnusable
     from interlock.ports.ledger import LedgerError
@@ -217,7 +218,10 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         raise usage(f"{state} cannot be read: {error.strerror}.",
                     "Verify as the user of the gateway, or name an exported file.") from None
     try:
-        return verify_ledger_file(state)
+        return verify_ledger_file(state, load_config(where).cluster.store)
+    except ModuleNotFoundError as error:
+        raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
+                    "Install it: pip install 'interlock[cluster]'") from None
     except KeyUnusable as error:
         raise usage(str(error)) from None
     except LedgerError as error:

@@ -56,6 +56,7 @@ def gateway(
     from interlock.gateway.server import BindRefused
     from interlock.gateway.signing import KeyUnusable
     from interlock.log import configure
+    from interlock.ports.bus import BusError
     from interlock.ports.ledger import LedgerError
     from interlock.ports.objects import ObjectsError
 
@@ -85,7 +86,7 @@ def gateway(
                            reload=lambda: over(load(state / FILE_NAME))))
     except AlreadyRunning as error:
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
-    except (BindRefused, KeyUnusable) as error:
+    except (BindRefused, BusError, KeyUnusable) as error:
         raise usage(str(error)) from None
     except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from interlock.backends.checkpoints.files import CheckpointFiles
-from interlock.backends.sqlite.audit_rows import AuditRows, audit_rows
+from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.command.audit import record_line
 from interlock.command.audit_check import verify_records
@@ -19,18 +22,30 @@ from interlock.command.audit_report import Report, Tampering
 from interlock.command.note import Checkpoint
 from interlock.gateway.checkpoints import newest
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
+from interlock.protocol.records import AuditRecord
 
 CHECKPOINTS_NAME = "audit"
 """The folder of a state directory that has the checkpoints."""
 
 
-def verify_ledger_file(state: Path) -> Report:
-    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2).
+class Rows(Protocol):
+    """The audit tables of a ledger, of one instant."""
+
+    def tenants(self) -> list[str]: ...
+
+    def records(self, tenant_id: str) -> Iterator[AuditRecord]: ...
+
+    def head(self, tenant_id: str) -> tuple[int, str]: ...
+
+
+def verify_ledger_file(state: Path, store: str | None = None) -> Report:
+    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2); with `store` those in
+    that database, by the key and the checkpoints of the state directory.
 
     Gives the report of the first tenant whose log is bad, else one with the sums. Raises LedgerError when the database
     cannot be read, KeyUnusable when the public key cannot.
     """
-    reports = verify_tenants(state)
+    reports = verify_tenants(state, store)
     bad = next((report for report in reports if not report.ok), None)
     if bad is not None:
         return bad
@@ -44,18 +59,27 @@ def verify_ledger_file(state: Path) -> Report:
                   not_yet_signed=unsigned, erased=erased, signature_checked=True, message=message)
 
 
-def verify_tenants(state: Path) -> list[Report]:
+def verify_tenants(state: Path, store: str | None = None) -> list[Report]:
     """Check each tenant's audit log; one report each, by tenant."""
     key = load_public_key(state / PUBLIC_NAME)
     sink = CheckpointFiles(state / CHECKPOINTS_NAME)
     # The checkpoints are read before the rows: what is signed in between must not look as if it had been cut.
     kept = {tenant_id: sink.lines(tenant_id) for tenant_id in sink.tenants()}
-    with audit_rows(state / LEDGER_NAME) as rows:
+    with _rows(state, store) as rows:
         return [_verify_tenant(rows, tenant_id, kept.get(tenant_id, []), key)
                 for tenant_id in sorted({*rows.tenants(), *kept})]
 
 
-def _verify_tenant(rows: AuditRows, tenant_id: str, kept: list[bytes], key: Ed25519PublicKey) -> Report:
+def _rows(state: Path, store: str | None) -> AbstractContextManager[Rows]:
+    if store is None:
+        return audit_rows(state / LEDGER_NAME)
+    from interlock.backends.postgres.audit_rows import audit_rows as rows_in_database
+    from interlock.backends.postgres.database import read_settings
+
+    return rows_in_database(read_settings(store))
+
+
+def _verify_tenant(rows: Rows, tenant_id: str, kept: list[bytes], key: Ed25519PublicKey) -> Report:
     head = newest(kept)
     earlier, unreadable = _earlier(kept, head)
     if unreadable is not None:
