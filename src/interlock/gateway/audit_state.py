@@ -39,8 +39,8 @@ class Rows(Protocol):
 
 
 def verify_ledger_file(state: Path, store: str | None = None) -> Report:
-    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2); with `store` those in
-    that database, by the key and the checkpoints of the state directory.
+    """Check the audit logs of all tenants in a state directory, with the gateway up or down (U-2); with `store` those
+    in that database, by the key and the checkpoints of the state directory.
 
     Gives the report of the first tenant whose log is bad, else one with the sums. Raises LedgerError when the database
     cannot be read, KeyUnusable when the public key cannot.
