@@ -243,6 +243,16 @@ MEANING = {
     "before.timeoutMs": "how long the hook may take",
     "before.required": "whether a hook that does not answer cancels the compaction; else it goes on without",
     "agents.defaults.compaction": "see the two tables below",
+    "agents.defaults.contextPruning": "old tool results in what is sent to a model; see below",
+    "pruning.enabled": "whether old tool results are cut short in requests; the transcript keeps them whole",
+    "pruning.softTrimRatio": "over this share of the window long results keep their beginning and end",
+    "pruning.hardClearRatio": "over this share the oldest results are cleared, until it is reached",
+    "pruning.minPrunableChars": "nothing is done while the results that could be cut have fewer characters",
+    "pruning.keepLastAssistants": "what came with the last so many messages of the agent stays",
+    "pruning.maxChars": "a result is long from here on",
+    "pruning.headChars": "what is kept of its beginning",
+    "pruning.tailChars": "and of its end",
+    "pruning.placeholder": "what stands for one that was cleared",
     "floor.reserveTokensFloor": "raises `compaction.reserveTokens` to this; 0 disables it",
     "floor.memoryFlush": "the silent turn before a compaction; see below",
     "flush.enabled": "whether the agent is asked to write down what must last before its conversation is compacted",
@@ -399,6 +409,7 @@ def config_page() -> str:
     from interlock.config.contexts import (
         AgentCompactionSection,
         BeforeCompactSection,
+        ContextPruningSection,
         DefaultsSection,
         MemoryFlushSection,
     )
@@ -433,6 +444,7 @@ def config_page() -> str:
               "## [agents.defaults]", "", *_keys("agents.defaults", DefaultsSection), "",
               "## [agents.defaults.compaction]", "", *_keys("floor", AgentCompactionSection), "",
               "## [agents.defaults.compaction.memoryFlush]", "", *_keys("flush", MemoryFlushSection), "",
+              "## [agents.defaults.contextPruning]", "", *_keys("pruning", ContextPruningSection), "",
               "## [hooks.NAME]", "", *paragraph(
         "What another program may say at `POST /v1/hooks/NAME`. [How to use them](../how-to/sessions.md)."),
               *_keys("hooks", config.HookSection), "", "## [cron.ID]", "", *paragraph(

@@ -14,6 +14,7 @@ from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.channels.compaction_hook import HttpCompactionHook
 from interlock.config import Config, ConfigError, parse, show
 from interlock.session.compaction_plan import CompactionSettings
+from interlock.session.pruning import PruningSettings
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 FILE = """
@@ -39,6 +40,10 @@ enabled = false
 softThresholdTokens = 100
 prompt = "Write."
 
+[agents.defaults.contextPruning]
+softTrimRatio = 0.2
+keepLastAssistants = 5
+
 [agents.helper]
 adapter = "exec"
 command = "cat"
@@ -50,6 +55,7 @@ def test_a_file_that_says_nothing_is_the_defaults() -> None:
     rules = compaction_rules(Config())
     assert rules.settings == CompactionSettings()
     assert dict(rules.windows) == {}
+    assert rules.pruning == PruningSettings()
 
 
 @pytest.mark.req("Z-1", "Z-2", "Z-5")
@@ -62,6 +68,7 @@ def test_every_key_arrives_by_its_own_name() -> None:
         False, 30_000, 7_000, 0)
     assert (flush.enabled, flush.soft_threshold_tokens, flush.prompt, flush.system_prompt) == (
         False, 100, "Write.", None)
+    assert rules.pruning == PruningSettings(soft_trim_ratio=0.2, keep_last_assistants=5)
     assert (dict(rules.windows), rules.zone) == ({"acme/large": 64_000}, ZoneInfo("Asia/Seoul"))
 
 
@@ -80,6 +87,7 @@ def test_what_is_shown_is_read_again_and_keeps_the_hooks_path_to_itself() -> Non
     ('[compaction]\nwindows = {"m" = 12}', "12 is no window of 'm'"),
     ("[agents.defaults.compaction]\nreserveTokensFlor = 0", 'did you mean "reserveTokensFloor"?'),
     ("[agents.defaults]\ncompact = 1", '[agents.defaults] has no key "compact"'),
+    ("[agents.defaults.contextPruning]\nsoftTrimRatio = 30", '"softTrimRatio" in'),
     ("[agents.defaults.compaction.memoryFlush]\nprompt = ''", '"prompt" in'),
     ("agents.defaults = 3", "is a table"),
     ('[compaction.beforeCompact]\nurl = "https://h.example"', "secretFile"),

@@ -9,14 +9,16 @@ import pytest
 
 from engine.conversation import OWNER, remember
 from engine.gateway_context import LONG, SETTINGS, WINDOW, Room
+from interlock.agents.builtin.cache import Cache
 from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS, MAX_SUMMARY_CHARS
+from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS, MAX_SUMMARY_CHARS, dropped
 from interlock.protocol import payloads as p
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Notice
 from interlock.session.compaction_plan import thresholds
 from interlock.session.entries import UserMessage
+from interlock.session.pruning import PruningSettings
 
 pytestmark = pytest.mark.anyio
 LIMIT = thresholds(SETTINGS, WINDOW).compaction
@@ -371,3 +373,32 @@ async def test_a_context_too_large_for_a_frame_goes_before_it_as_a_file() -> Non
     parts = [frame.payload for frame in room.wire.sent if frame.type == "agent.file.transfer"]
     assert {part.purpose for part in parts} == {"context"}
     assert len(parts) > 1
+
+
+@pytest.mark.req("Z-7")
+async def test_what_the_config_says_of_pruning_goes_with_the_context() -> None:
+    room = Room(window=100_000)
+    await room.talk(1, "short")
+    assert "pruning" not in room.wire.last("control.prompt.request").payload.context
+    rules = room.limits.compaction._replace(pruning=PruningSettings(soft_trim_ratio=0.1))
+    room.engine.configure(room.policy, room.limits._replace(compaction=rules))
+    await room.ask("next")
+    context = room.wire.last("control.prompt.request").payload.context
+    assert Cache().following({**context, "base": None}).pruning == PruningSettings(soft_trim_ratio=0.1)
+
+
+@pytest.mark.req("Z-2")
+async def test_a_session_that_closes_while_it_is_looked_at_is_not_asked_for_anything() -> None:
+    room = Room()
+    await room.talk(8)
+    await room.ask("and now")
+    await room.begin_turn()
+    lane = (await room.lane(room.session_id)).lane
+
+    def ended_and_closed(_: Any) -> None:
+        lane.state.context.due = "threshold"
+        dropped(lane)
+
+    await (await room.lane(room.session_id)).call(ended_and_closed)
+    await room.settled()
+    assert room.requests() == 0

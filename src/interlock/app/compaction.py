@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from interlock.app.chats import host_zone
 from interlock.channels.compaction_hook import Hook, HttpCompactionHook
 from interlock.channels.webhook import read_secret
@@ -17,6 +19,7 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.outgoing import Outgoing, UrlRefused
 from interlock.protocol.identifiers import uuid4
 from interlock.session.compaction_plan import CompactionSettings, Flush
+from interlock.session.pruning import PruningSettings
 
 PLACE = "[compaction.beforeCompact]"
 
@@ -26,13 +29,14 @@ def compaction_rules(config: Config) -> CompactionRules:
     section, defaults = config.compaction, config.defaults.compaction
     flush = defaults.memory_flush
     zone = config.session.time_zone
+    pruning = msgspec.convert(msgspec.structs.asdict(config.defaults.context_pruning), PruningSettings)
     return CompactionRules(
         CompactionSettings(
             enabled=section.enabled, reserve_tokens=section.reserve_tokens,
             keep_recent_tokens=section.keep_recent_tokens, reserve_tokens_floor=defaults.reserve_tokens_floor,
             memory_flush=Flush(enabled=flush.enabled, soft_threshold_tokens=flush.soft_threshold_tokens,
                                prompt=flush.prompt, system_prompt=flush.system_prompt)),
-        section.windows, ZoneInfo(zone) if zone is not None else host_zone())
+        section.windows, ZoneInfo(zone) if zone is not None else host_zone(), pruning)
 
 
 def compaction_hook(

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.config.chats import ChatSection
+from interlock.session.pruning import CLEARED
 from interlock.session.windows import LEAST_WINDOW, MOST_WINDOW
 
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_WINDOW)]
@@ -63,7 +64,22 @@ class AgentCompactionSection(ChatSection, frozen=True, kw_only=True, rename="cam
     memory_flush: MemoryFlushSection = MemoryFlushSection()
 
 
-class DefaultsSection(ChatSection, frozen=True, kw_only=True):
+class ContextPruningSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
+    """`agents.defaults.contextPruning` (Z-7): shares of the window, sizes in characters."""
+
+    enabled: bool = True
+    soft_trim_ratio: Share = 0.3
+    hard_clear_ratio: Share = 0.5
+    min_prunable_chars: Chars = 50_000
+    keep_last_assistants: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 3
+    max_chars: Chars = 4_000
+    head_chars: Chars = 1_500
+    tail_chars: Chars = 1_500
+    placeholder: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] = CLEARED
+
+
+class DefaultsSection(ChatSection, frozen=True, kw_only=True, rename="camel"):
     """`[agents.defaults]`: what holds for every agent whose context the gateway owns."""
 
     compaction: AgentCompactionSection = AgentCompactionSection()
+    context_pruning: ContextPruningSection = ContextPruningSection()

@@ -1,8 +1,8 @@
 """Pure: what the agent has of its conversation. The transcript is its context (B-1), and the gateway sends what is
 missing here: this is a cache, and is never asked what was said.
 
-`context` of a prompt or a plan is {base, entries, leaf}: entries {id, message} that follow the entry `base`, the
-messages as X-1 has them; without a base they are all there is. `leaf` is the id of the last one.
+`context` of a prompt or a plan is {base, entries, leaf, pruning?}: entries {id, message} that follow the entry `base`,
+the messages as X-1 has them; without a base they are all there is. `leaf` is the id of the last one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
+
+from interlock.session.pruning import PruningSettings
 
 Message = dict[str, Any]
 """A message as a transcript has it (sessions.md section 4), with the roles that X-1 gives to other entries."""
@@ -28,6 +30,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[Entry]
     base: str | None = None
     leaf: str | None = None
+    pruning: PruningSettings = PruningSettings()
 
 
 class ContextUnknown(Exception):
@@ -38,6 +41,8 @@ class Cache(NamedTuple):
     """The conversation up to `leaf`; empty where nothing was sent."""
 
     entries: tuple[Entry, ...] = ()
+    pruning: PruningSettings = PruningSettings()
+    """How old tool results are cut short in requests, as the gateway's config says (Z-7)."""
 
     @property
     def leaf(self) -> str | None:
@@ -64,7 +69,7 @@ class Cache(NamedTuple):
         kept = self.up_to(sent.base)
         if kept is None:
             raise ContextUnknown(f"The prompt's context goes on from the entry {sent.base}, which is not here.")
-        followed = Cache((*self.entries[:kept], *sent.entries))
+        followed = Cache((*self.entries[:kept], *sent.entries), sent.pruning)
         if followed.leaf != sent.leaf:
             raise ContextUnknown(f"The prompt's context ends with {followed.leaf}, and {sent.leaf} was announced.")
         return followed

@@ -130,7 +130,7 @@ class Conversation:
     def _fitting(self, messages: list[Message]) -> list[Message]:
         choice = self._wanted[0]
         window = self._window(choice)
-        short = pruned(messages, window) if window is not None else messages
+        short = pruned(messages, window, self._cache.pruning) if window is not None else messages
         return cleaned(short, choice.provider)
 
     def _window(self, choice: Choice) -> int | None:

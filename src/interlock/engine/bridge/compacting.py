@@ -163,7 +163,7 @@ def request(lane: Lane, asked: Request, prepared: Prepared, summary: str | None 
     if asked.tip != context.leaf or state.compacting is not None:
         raise Moved
     request_id = lane.new_uuid()
-    sent = travelling(context, prepared.said, lane.new_uuid)
+    sent = travelling(context, prepared.said, lane.new_uuid, lane.limits.compaction.pruning)
     for transfer in sent.transfers:
         lane.control("agent.file.transfer", transfer)
     plan: dict[str, Any] = {**msgspec.to_builtins(asked.plan), "entries": len(asked.plan.entry_ids),
@@ -361,8 +361,7 @@ def dropped(lane: Lane) -> None:
     """The agent, or its session, is gone: nothing is waited for any more."""
     state, context = lane.state, lane.state.context
     state.compacting, context.pending, context.sent, context.due_reply = None, None, None, ""
-    if context.due == "overflow":
-        context.due = ""
+    context.due = ""  # The end of the next turn looks again.
 
 
 def tick(lane: Lane) -> None:

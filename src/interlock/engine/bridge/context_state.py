@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from interlock.session.compaction_plan import CompactionSettings
+from interlock.session.pruning import PruningSettings
 from interlock.session.tokens import Calibration
 
 Cause = Literal["manual", "threshold", "overflow"]
@@ -23,6 +24,8 @@ class CompactionRules(NamedTuple):
     settings: CompactionSettings = CompactionSettings()
     windows: Mapping[str, int] = {}
     zone: tzinfo = UTC
+    pruning: PruningSettings = PruningSettings()
+    """What of old tool results an agent sends to its model (Z-7); it travels with the context."""
 
 
 class Pending(msgspec.Struct, kw_only=True):

@@ -10,9 +10,11 @@ import msgspec
 from interlock.engine.bridge.context_state import ContextState
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.payloads import FileTransfer
+from interlock.session.pruning import PruningSettings
 from interlock.session.transfers import File, chunks
 
 MEDIA_TYPE = "application/json"
+USUAL_PRUNING = PruningSettings()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -38,14 +40,17 @@ class Travelling(NamedTuple):
     leaf: str | None
 
 
-def travelling(state: ContextState, said: Sequence[Said], new_id: Callable[[], str]) -> Travelling:
-    """What the agent lacks of a context: `{base, entries, leaf}`, or the name of a file that holds it where it is too
-    large for a frame. Raises TransferRefused for one that is larger than any file."""
+def travelling(
+    state: ContextState, said: Sequence[Said], new_id: Callable[[], str], pruning: PruningSettings = USUAL_PRUNING
+) -> Travelling:
+    """What the agent lacks of a context: `{base, entries, leaf, pruning?}`, or the name of a file that holds it where
+    it is too large for a frame. Raises TransferRefused for one that is larger than any file."""
     known = next((at for at in range(len(said), 0, -1) if said[at - 1].id == state.sent), 0) if state.sent else 0
     leaf = said[-1].id if said else None
     context: dict[str, Any] = {
         "base": state.sent if known else None,
         "entries": [{"id": one.id, "message": one.message} for one in said[known:]], "leaf": leaf,
+        **({"pruning": msgspec.to_builtins(pruning)} if pruning != USUAL_PRUNING else {}),
     }
     data = _encode(context)
     if len(data) <= MAX_PROMPT_BYTES:

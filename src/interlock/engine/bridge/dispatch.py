@@ -117,7 +117,7 @@ def _context(lane: Lane, *, again: bool) -> Travelling | None:
     if prepared is None or lane.state.context.owner != "gateway":
         return None
     said = without_prompt(prepared.said, lane.state.context.turn_entry) if again else prepared.said
-    return travelling(lane.state.context, said, lane.new_uuid)
+    return travelling(lane.state.context, said, lane.new_uuid, lane.limits.compaction.pruning)
 
 
 def replace_prompt(lane: Lane, record: CommandRecord) -> None:

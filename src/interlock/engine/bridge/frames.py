@@ -142,8 +142,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
     state.permission = "asks" if payload.features.get("permission") == "asks" else "never"
-    lane.control("session.capabilities",
-                 p.Capabilities(dps_version=DPS_VERSION, features={"uses": ["permission", "pause"]}))
+    uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compacting.owns(lane.state) else [])]
+    lane.control("session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={"uses": uses}))
 
 
 def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
