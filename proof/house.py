@@ -22,6 +22,8 @@ from proof.swift import Forked, Swift
 
 READY_TIMEOUT_S = 20.0
 LOG_TAIL_CHARS = 2_000
+CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
+"""Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 """Where `python -m proof.part` finds this package."""
 
@@ -48,6 +50,13 @@ class House:
         """Which module a part begins in, and what stands before its arguments; `proof.part` where nothing is said."""
         self._swift = swift
         self._http = _asking(keep=0)
+        self.exported: list[bytes] = []
+        """The audit log of a cluster, as it was before it went down."""
+        if CLUSTER:
+            from proof import clustered
+
+            config += clustered.section()
+            self.entry["gateway"] = ["proof.cluster_part"]
         self.state.mkdir(mode=0o700, exist_ok=True)
         self.workspace.mkdir()
         (self.state / "interlock.toml").write_text(f"[gateway]\nport = {self.port}\n{config}")
@@ -107,6 +116,10 @@ class House:
         process = self.processes[part]
         process.send_signal(signal.SIGKILL)
         process.wait()
+        if CLUSTER and part == "gateway":
+            from proof import clustered
+
+            clustered.kill_gateways(self.state)
 
     def log(self, part: Part) -> str:
         """The end of a part's log."""
@@ -158,6 +171,10 @@ class House:
 
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
+        if CLUSTER:
+            from proof import clustered
+
+            return clustered.verified(self.exported, self.state)
         done = subprocess.run([sys.executable, "-m", "proof.part", "audit", str(self.state), "", ""],
                               capture_output=True, text=True, check=False, cwd=REPOSITORY)
         told = json.loads(done.stdout)
@@ -165,6 +182,10 @@ class House:
 
     def down(self) -> None:
         """End both, the runner first."""
+        if CLUSTER and "gateway" in self.processes:
+            with contextlib.suppress(httpx2.TransportError):
+                answer = self._http.get(self.url + "/v1/audit/export", headers=self.headers)
+                self.exported = answer.content.splitlines(keepends=True) if answer.status_code == 200 else []
         self._http.close()
         self._http = _asking(keep=0)
         for part in ("runner", "gateway"):

@@ -52,18 +52,21 @@ class UpCluster(Up):
         self._places = [state / DIRECTORY / f"gateway-{number}" for number in range(1, count + 1)]
         self._ports = [free_port() for _ in self._places]
         self._servers: list[OwnServer] = []
+        self._shared: tuple[str, str] = "", ""
+        """Addresses of the database and the bus."""
         self._balancer = Balancer(self._ports, speaks_tls=self._speaks_tls)
         self._gateways = [Child(place.name, self._arguments(place, port), state / LOGS / f"{place.name}.log")
                           for place, port in zip(self._places, self._ports, strict=True)]
 
     def _arguments(self, place: Path, port: int) -> Callable[[], list[str]]:
         def arguments() -> list[str]:
-            postgres, nats = self._servers
-            return ["gateway", "--state", str(place), "--port", str(port), "--store", postgres.url, "--bus", nats.url]
+            store, bus = self._shared
+            return ["gateway", "--state", str(place), "--port", str(port), "--store", store, "--bus", bus]
 
         return arguments
 
-    async def _start_gateways(self) -> None:
+    async def _start_servers(self) -> tuple[str, str]:
+        """Start what the gateways share; gives the addresses of the database and the bus. Raises Trouble."""
         database = _database_directory(self._state)
         try:
             self._servers.append(await asyncio.to_thread(
@@ -71,6 +74,11 @@ class UpCluster(Up):
             self._servers.append(await asyncio.to_thread(start_nats, self._state / DIRECTORY / "nats"))
         except ServerMissing as missing:
             raise Trouble("StartFailed", str(missing)) from None
+        postgres, nats = self._servers
+        return postgres.url, nats.url
+
+    async def _start_gateways(self) -> None:
+        self._shared = await self._start_servers()
         load_or_make_key(self._state)
         if not (self._state / OWNER_KEY_FILE).exists():
             write_private(self._state / OWNER_KEY_FILE, new_key(secrets.token_bytes).encode() + b"\n")
