@@ -24,6 +24,7 @@ PROOFS = {
     "R2": "proof.kill_many",
     "R3": "proof.power_cut",
     "R4": "proof.fail_everywhere",
+    "R5": "proof.leases",
     "R8": "proof.cancel_race",
     "R9": "proof.timers",
     "R6": "proof.model",
