@@ -140,7 +140,7 @@ def refuse(place: Path, seed: int, episodes: int, pace: Pace = PACE) -> Findings
     """Episodes on a disk that refuses, of each kind in turn."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    house = House(place, CONFIG, swift, on_file=True)
     for part in ("gateway", "runner"):
         house.entry[part] = ["proof.starved", str(draw.randrange(2**32))]
     try:
@@ -169,7 +169,7 @@ def fill_really(place: Path, seed: int, episodes: int) -> Findings:
     state.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_FS},mode=700", "none", str(state)], check=True)
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    house = House(place, CONFIG, swift, on_file=True)
     filler = state / "filler"
 
     def make(how: str) -> None:

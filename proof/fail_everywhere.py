@@ -66,7 +66,7 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
     """Let a crew work in a house whose parts die at every point `times` times; with `few`, at so many of each part."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    house = House(place, CONFIG, swift, on_file=True)
     plans = [_Plan("gateway", times, draw), _Plan("runner", times, draw)]
     for plan in plans:
         del plan.left[few:]

@@ -20,10 +20,10 @@ import httpx2
 
 from proof.swift import Forked, Swift
 
-READY_TIMEOUT_S = 20.0
-LOG_TAIL_CHARS = 2_000
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
 """Whether three gateways on PostgreSQL and NATS stand where one on a file does otherwise."""
+READY_TIMEOUT_S = 60.0 if CLUSTER else 20.0
+LOG_TAIL_CHARS = 2_000
 REPOSITORY = Path(__file__).resolve().parent.parent
 """Where `python -m proof.part` finds this package."""
 
@@ -37,7 +37,9 @@ class NotReady(Exception):
 class House:
     """One gateway, one runner, and the owner's key."""
 
-    def __init__(self, place: Path, config: str = "", swift: Swift | None = None) -> None:
+    def __init__(self, place: Path, config: str = "", swift: Swift | None = None,
+                 on_file: bool = False) -> None:
+        """With `on_file` it is one gateway on a file, whatever is tried otherwise: for what is shown of that file."""
         self.place = place
         self.state = place / "state"
         self.workspace = place / "workspace"
@@ -52,7 +54,8 @@ class House:
         self._http = _asking(keep=0)
         self.exported: list[bytes] = []
         """The audit log of a cluster, as it was before it went down."""
-        if CLUSTER:
+        self._clustered = CLUSTER and not on_file
+        if self._clustered:
             from proof import clustered
 
             config += clustered.section()
@@ -116,7 +119,7 @@ class House:
         process = self.processes[part]
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if CLUSTER and part == "gateway":
+        if self._clustered and part == "gateway":
             from proof import clustered
 
             clustered.kill_gateways(self.state)
@@ -171,7 +174,7 @@ class House:
 
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
-        if CLUSTER:
+        if self._clustered:
             from proof import clustered
 
             return clustered.verified(self.exported, self.state)
@@ -182,7 +185,7 @@ class House:
 
     def down(self) -> None:
         """End both, the runner first."""
-        if CLUSTER and "gateway" in self.processes:
+        if self._clustered and "gateway" in self.processes:
             with contextlib.suppress(httpx2.TransportError):
                 answer = self._http.get(self.url + "/v1/audit/export", headers=self.headers)
                 self.exported = answer.content.splitlines(keepends=True) if answer.status_code == 200 else []

@@ -118,7 +118,7 @@ def _cpu_s(pid: int) -> float:
 def run(seed: int, rounds: int | None) -> bool:
     """Run the proof and print its findings; `rounds` counts kills."""
     with tempfile.TemporaryDirectory(prefix="interlock-r2-") as place:
-        house = House(Path(place), CONFIG)
+        house = House(Path(place), CONFIG, on_file=True)
         try:
             seen = kill_many(house, seed, rounds or KILLS, filled=COMMANDS)
         finally:
@@ -134,7 +134,7 @@ def run(seed: int, rounds: int | None) -> bool:
 def quick(place: Path, seed: int, kills: int) -> Findings:
     """The same, small, with parts that start fast and an empty ledger."""
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    house = House(place, CONFIG, swift, on_file=True)
     try:
         return kill_many(house, seed, kills, Pace(writers=4, sessions=2, rest_s=0.3))
     finally:

@@ -38,7 +38,7 @@ def cut_power(place: Path, seed: int, cuts: int, pace: Pace = PACE) -> Findings:
     """Let a crew work, and cut power. Raises NotReady where a part does not open any more."""
     draw = random.Random(seed)
     swift = Swift()
-    house = House(place, CONFIG, swift)
+    house = House(place, CONFIG, swift, on_file=True)
     starting = 0
     try:
         _start(house, draw, *BOTH[2])

@@ -84,18 +84,18 @@ class UpCluster(Up):
             write_private(self._state / OWNER_KEY_FILE, new_key(secrets.token_bytes).encode() + b"\n")
         for place in self._places:
             self._furnish(place)
-        # The first makes the schema; the others find it.
+        # The first makes the schema; the others find it, and are led to as soon as they answer.
         await self._gateways[0].start()
         await self._announced(self._gateways[0], self._places[0])
-        for gateway in self._gateways[1:]:
-            await gateway.start()
-        for gateway, place in zip(self._gateways[1:], self._places[1:], strict=True):
-            await self._announced(gateway, place)
         port = await self._balancer.start(self._port)
         first = gateway_file(self._places[0])
         assert first is not None, "it has just been read"
         self._url = f"{first.url.rpartition(':')[0]}:{port}"
         write_private(self._state / GATEWAY_FILE, msgspec.json.encode(GatewayFile(self._url, os.getpid(), first.cert)))
+        for gateway in self._gateways[1:]:
+            await gateway.start()
+        for gateway, place in zip(self._gateways[1:], self._places[1:], strict=True):
+            await self._announced(gateway, place)
 
     def _furnish(self, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
