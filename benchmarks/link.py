@@ -24,6 +24,8 @@ from benchmarks.scripted_runner import ScriptedRunner, Viewer, prepared, prepare
 from interlock.gateway.credentials import read_owner_key
 
 ROUNDS = 5
+SHORT_S, SHORT_ROUNDS, SHORT_BUFFERED = 1.0, 2, 1_000
+"""A run that is shorter than this shows that all is counted, and no rate worth a name."""
 VIEWERS = 4
 A_MESSAGE = 256
 """Frames in a message under backlog: some 100 kB of the 1 MiB that a message may take."""
@@ -109,11 +111,13 @@ def run(seconds: float) -> LinkReport:
         sync_echo = limits.SyncEcho(
             stack.enter_context(listening("benchmarks.sync_echo_process", str(folder / "sync.bin"))).port)
         stack.callback(sync_echo.close)
-        one, batches, theirs, bare = _rates(singles, batched, acp, seconds)
-        mine, synced = _latency(singles, sync_echo, max(5, int(seconds * LATENCY_SHARE * ANSWERS_A_SECOND / ROUNDS)))
-        read, disk, made, framed = _child(folder, min(MAX_CHILD_BYTES, int(seconds * CHILD_BYTES_A_SECOND)))
+        rounds, buffered = (ROUNDS, BUFFERED) if seconds >= SHORT_S else (SHORT_ROUNDS, SHORT_BUFFERED)
+        one, batches, theirs, bare = _rates(singles, batched, acp, seconds, rounds)
+        mine, synced = _latency(singles, sync_echo, max(5, int(seconds * LATENCY_SHARE * ANSWERS_A_SECOND / rounds)),
+                                rounds)
+        read, disk, made, framed = _child(folder, min(MAX_CHILD_BYTES, int(seconds * CHILD_BYTES_A_SECOND)), rounds)
         sent, durable = _counted(singles, batched)
-        back = _reattach(folder, batched)
+        back = _reattach(folder, batched, buffered)
         cost = _idle(stack, folder / "idle", min(MAX_IDLE, max(WARM_IDLE, int(seconds * IDLE_A_SECOND))))
     frame = singles.runner.text_frame(next(iter(singles.runner.sessions.values())))
     return LinkReport(
@@ -125,7 +129,7 @@ def run(seconds: float) -> LinkReport:
         sync_p50_ms=limits.quantile(synced, 0.5) * 1_000, sync_p99_ms=limits.quantile(synced, 0.99) * 1_000,
         child_mb_per_s=framed / 1e6, made_mb_per_s=made / 1e6, read_mb_per_s=read / 1e6, disk_mb_per_s=disk / 1e6,
         of_read=made / read, of_disk=framed / disk,
-        reattach_frames=BUFFERED, reattach_s=back, idle=cost)
+        reattach_frames=buffered, reattach_s=back, idle=cost)
 
 
 WARM_IDLE = 20
@@ -149,30 +153,32 @@ def _place(stack: contextlib.ExitStack, folder: Path, a_message: int) -> Place:
     return Place(gateway, runner, viewers, a_message)
 
 
-def _rates(singles: Place, batched: Place, acp: Listening, seconds: float) -> tuple[Side, Side, Side, Side]:
+def _rates(singles: Place, batched: Place, acp: Listening, seconds: float, rounds: int
+           ) -> tuple[Side, Side, Side, Side]:
     """All sides in turns, so that whatever else the machine does falls on each."""
     rates: tuple[list[float], ...] = ([], [], [], [])
-    counts = [max(MIN_FRAMES, int(place.round(WARM_UP_FRAMES) * seconds * share / ROUNDS))
+    counts = [max(MIN_FRAMES, int(place.round(WARM_UP_FRAMES) * seconds * share / rounds))
               for place, share in ((singles, ONE_SHARE), (batched, BATCH_SHARE))]
     acp_count = max(MIN_FRAMES, int(acp_side.updates_per_s(acp.port, WARM_UP_FRAMES, 1)[0]
-                                    * seconds * ACP_SHARE / ROUNDS))
-    for _ in range(ROUNDS):
+                                    * seconds * ACP_SHARE / rounds))
+    for _ in range(rounds):
         for place in (singles, batched):
             place.runner.tend()
         rates[0].append(singles.round(counts[0]))
         rates[1].append(batched.round(counts[1]))
         rates[2].append(acp_side.updates_per_s(acp.port, acp_count, 1)[0])
-        rates[3].append(limits.blocking_sockets(limits.MESSAGE_BYTES, seconds * LIMIT_SHARE / ROUNDS))
+        rates[3].append(limits.blocking_sockets(limits.MESSAGE_BYTES, seconds * LIMIT_SHARE / rounds))
     one, batches, theirs, bare = (Side(per_s=statistics.median(each), rounds=each) for each in rates)
     return one, batches, theirs, bare
 
 
-def _latency(place: Place, sync_echo: limits.SyncEcho, count: int) -> tuple[list[float], list[float]]:
+def _latency(place: Place, sync_echo: limits.SyncEcho, count: int, rounds: int
+             ) -> tuple[list[float], list[float]]:
     """Acknowledgements with one frame in flight, in turns with one fdatasync and two hops."""
     session = next(iter(place.runner.sessions.values()))
     mine: list[float] = []
     theirs: list[float] = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         messages = [websocket.message(place.runner.text_frame(session)) for _ in range(count)]
         theirs += sync_echo.delays(messages)
         place.runner.tend()
@@ -184,11 +190,11 @@ def _latency(place: Place, sync_echo: limits.SyncEcho, count: int) -> tuple[list
     return mine, theirs
 
 
-def _child(folder: Path, size: int) -> tuple[float, float, float, float]:
+def _child(folder: Path, size: int, count: int) -> tuple[float, float, float, float]:
     """Bytes a second by `os.read`, onto the disk, into frames, and into durable ones: medians of rounds in turns."""
     rounds = [(child.bare_read(size), child.disk_write(folder, size),
                child.into_frames(folder / child.new_name(), size, durable=False),
-               child.into_frames(folder / child.new_name(), size, durable=True)) for _ in range(ROUNDS)]
+               child.into_frames(folder / child.new_name(), size, durable=True)) for _ in range(count)]
     read, disk, made, framed = (statistics.median(each) for each in zip(*rounds, strict=True))
     return read, disk, made, framed
 
@@ -197,12 +203,13 @@ def _counted(*places: Place) -> tuple[int, int]:
     return sum(each.runner.sent() for each in places), sum(each.runner.durable() for each in places)
 
 
-def _reattach(folder: Path, place: Place) -> float:
+def _reattach(folder: Path, place: Place, count: int) -> float:
     """The scripted runner leaves; a real one comes back in its name with what was buffered meanwhile."""
     session = next(iter(place.runner.sessions.values()))
     place.runner.close()
     token = (folder / "batches" / "runner.token").read_text()
-    return reattach_s(folder / "back", place.gateway.port, token, session.session_id, session.turn_id, session.seq)
+    return reattach_s(folder / "back", place.gateway.port, token, session.session_id, session.turn_id, session.seq,
+                      count)
 
 
 def _idle(stack: contextlib.ExitStack, folder: Path, count: int) -> idle.Idle:

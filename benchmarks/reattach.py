@@ -45,14 +45,15 @@ class _Watched(SqliteOutbox):
             self.all_acked.set()
 
 
-async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_id: str, after: int) -> float:
-    outbox = _Watched(folder / "outbox.db", after + FRAMES)
+async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_id: str, after: int, count: int
+                    ) -> float:
+    outbox = _Watched(folder / "outbox.db", after + count)
     clock = SystemClock()
     outflow = Outflow(outbox, clock=clock, entropy=os.urandom)
     await outbox.open_session(session_id, clock.now_ms(), b"")
     await outbox.ack(session_id, after, "", clock.now_ms())
-    frames = _frames(session_id, turn_id, after, FRAMES)
-    for first in range(0, FRAMES, A_WRITE):
+    frames = _frames(session_id, turn_id, after, count)
+    for first in range(0, count, A_WRITE):
         await outbox.write(frames[first:first + A_WRITE])
 
     async def hello(_gateway_id: str) -> p.Hello:
@@ -87,7 +88,8 @@ async def _reattach(folder: Path, port: int, token: str, session_id: str, turn_i
         await outbox.close()
 
 
-def reattach_s(folder: Path, port: int, token: str, session_id: str, turn_id: str, after: int) -> float:
-    """Seconds from dialling to the last acknowledgement of FRAMES buffered frames, numbered after `after`."""
+def reattach_s(folder: Path, port: int, token: str, session_id: str, turn_id: str, after: int,
+               count: int = FRAMES) -> float:
+    """Seconds from dialling to the last acknowledgement of `count` buffered frames, numbered after `after`."""
     folder.mkdir()
-    return asyncio.run(_reattach(folder, port, token, session_id, turn_id, after))
+    return asyncio.run(_reattach(folder, port, token, session_id, turn_id, after, count))
