@@ -1,5 +1,7 @@
 """Fixtures that every test shares."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -8,6 +10,13 @@ pytest_plugins = ["agents.third_party", "servers.fixtures"]
 # How long an example takes says something of the machine and its neighbours, nothing of what is shown.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: many tests wait for a process or a clock, and others use that time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture
