@@ -22,6 +22,8 @@ WRITE_QUEUE_LIMIT = 4_096
 """Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
 GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
+PATIENCE_SHARE, MAX_PATIENCE_S = 0.25, 0.001
+"""A group waits so large a share of the last commit's time, and at most so long, for those who are likely to come."""
 
 Work = Callable[[Transaction], Any]
 Measured = Callable[[int, float], None]
@@ -50,6 +52,7 @@ class Writer:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
+        self._expected, self._last_size, self._patience_s = 1, 1, 0.0
         self.measured: Measured = lambda _batches, _seconds: None
         self._thread = Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -86,27 +89,48 @@ class Writer:
     def _serve(self) -> None:
         open_ = True
         while open_:
-            job = self._queue.get()
-            group: list[_Job] = []
-            while job is not None:
-                group.append(job)
-                if len(group) == GROUP_LIMIT:
-                    break
-                try:
-                    job = self._queue.get_nowait()
-                except Empty:
-                    break
-            else:
-                open_ = False
+            group, open_ = self._gather()
             if group:
                 began = perf_counter()
                 outcomes = self._commit(group)
-                self.measured(len(group), perf_counter() - began)
+                taken = perf_counter() - began
+                self.measured(len(group), taken)
+                self._expect(len(group), taken)
                 if self._transaction.erased:
                     self._fold()
                 self._answer(outcomes)
         with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
             self._connection.close()
+
+    def _gather(self) -> tuple[list[_Job], bool]:
+        """Take all that waits, and what is about to; False once nothing comes any more."""
+        group: list[_Job] = []
+        job = self._queue.get()
+        until = perf_counter() + self._patience_s
+        while job is not None:
+            group.append(job)
+            if len(group) == GROUP_LIMIT:
+                return group, True
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                left_s = until - perf_counter()
+                if len(group) >= self._expected or left_s <= 0:
+                    return group, True
+                try:
+                    job = self._queue.get(timeout=left_s)
+                except Empty:
+                    return group, True
+        return group, False
+
+    def _expect(self, size: int, taken_s: float) -> None:
+        """Whoever was answered together asks again together: without a moment's patience the first of them would have a
+        sync of the disk for itself, and the others wait for it. Who is alone is never made to wait."""
+        fewer, more = sorted((size, self._last_size))
+        # One that ran ahead belongs to those behind it.
+        self._expected = fewer + more if fewer * 2 < more else more
+        self._last_size = size
+        self._patience_s = min(MAX_PATIENCE_S, taken_s * PATIENCE_SHARE) if self._expected > 1 else 0.0
 
     def _commit(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group together; when one of it fails by itself, commit the others."""
