@@ -349,7 +349,7 @@ MEANING = {
     "cron.enabled": "false keeps it from being told",
     "rule.name": "shown to everyone who is asked, and written into the audit log",
     "rule.effect": "what happens when every match field that is set holds",
-    "rule.tenant": "the tenant; there is one yet, `default`",
+    "rule.tenant": "the tenant; all of them without",
     "rule.door": "`command`: before an agent starts; `tool`: inside its turn",
     "rule.type": "the command's type: `execute`, or one that is answered at once: `pause`, `resume`, `close`, "
     "`compact`, `reset`, `patch`, `archive`, `restore`, `release`, `drain`, `undrain`; left out, an execute alone is "
@@ -369,7 +369,7 @@ MEANING = {
     "rule.zone": "the time zone of `hours`",
     "rule.signed": "count only votes that are signed with a registered key",
     "rule.required": "how many different people must say yes",
-    "rule.groups": "roles of which at least `min` must say yes, all of them needed; the one role yet is `owner`",
+    "rule.groups": "roles of which at least `min` must say yes, all of them needed",
     "rule.deny_threshold": "how many must say no",
     "rule.ttl": "how long an approval of this rule may be answered: \"90s\", \"15m\", \"24h\", \"2d\"",
     "rule.reason": "told with a denial",
@@ -475,8 +475,7 @@ def frames() -> str:
                  (f"`{row.name}`", ways[row.direction], row.frame_class.value, _fields(row.payload))
                  for row in FRAMES.values())),
              "", *paragraph(
-        "A field with `?` may be absent. Not every type is sent yet: pause, resume, compaction, mode switches,",
-        "file transfers and release are in the table, and nothing in this version sends them."),
+        "A field with `?` may be absent."),
              "## Codes of the link", "", *table(("code", "means", "who can mend it"), (
                  (f"`{code}`", meaning.sentence, meaning.fault.value) for code, meaning in MEANINGS.items()))]
     return page("Frames", *lines)
