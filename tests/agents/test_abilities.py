@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from agents.builtin_stage import builtin
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
+from model_server import ModelServer, running_model_server
 from runner.stage import Stage, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio
@@ -30,8 +32,11 @@ class Driven(NamedTuple):
     can: frozenset[str]
 
 
-def driven(name: str, home: Path) -> Driven:
+def driven(name: str, home: Path, server: ModelServer | None = None) -> Driven:
     match name:
+        case "builtin":
+            assert server is not None
+            return Driven(builtin(server, "chat"), frozenset(ALL - {"questions"}))
         case "acp":
             return Driven(misbehaving("--start=able"), frozenset({"plan_mode", "model_switch", "prompt_options",
                                                                   "resume_session", "read_only"}))
@@ -51,7 +56,7 @@ def driven(name: str, home: Path) -> Driven:
             raise KeyError(name)
 
 
-NAMES = ("acp", "acp-grouped", "acp-plain", "claude", "dps", "exec")
+NAMES = ("acp", "acp-grouped", "acp-plain", "builtin", "claude", "dps", "exec")
 
 
 @pytest.fixture(params=NAMES)
@@ -62,9 +67,10 @@ def name(request: pytest.FixtureRequest) -> str:
 @asynccontextmanager
 async def opened(name: str, tmp_path: Path, **fields: Any) -> AsyncIterator[tuple[Stage, Driven, Frame]]:
     (tmp_path / "work").mkdir()
-    agent = driven(name, tmp_path)
-    async with stage(tmp_path / "work", {name: agent.spec}) as scene:
-        yield scene, agent, await reopen(scene, name, **fields)
+    with running_model_server() if name == "builtin" else nullcontext() as server:
+        agent = driven(name, tmp_path, server)
+        async with stage(tmp_path / "work", {name: agent.spec}) as scene:
+            yield scene, agent, await reopen(scene, name, **fields)
 
 
 async def reopen(scene: Stage, name: str, **fields: Any) -> Frame:
@@ -146,7 +152,7 @@ async def test_a_mode_stays_until_it_is_switched_and_over_an_opening(name: str, 
 
 
 @pytest.mark.req("A-6", "A-9")
-@pytest.mark.parametrize("name", ["acp", "acp-grouped", "claude"])
+@pytest.mark.parametrize("name", ["acp", "acp-grouped", "builtin", "claude"])
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions", "acceptEdits"])
 async def test_no_mode_is_chosen_that_lets_tools_run_unasked(name: str, mode: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
@@ -159,6 +165,7 @@ async def test_no_mode_is_chosen_that_lets_tools_run_unasked(name: str, mode: st
 
 
 @pytest.mark.req("A-7", "T-3")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "builtin"])  # Its memory is the transcript.
 async def test_a_later_opening_goes_on_or_says_that_it_does_not(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, agent, _):
         await scene.turn("state")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +331,21 @@ async def test_a_picture_reaches_the_model(model_server: ModelServer, form: str,
                      {"type": "image", "data": data, "media_type": "image/png"}]))
         await scene.next("session.usage")
         assert data in msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
+
+
+@pytest.mark.req("A-7")
+async def test_what_is_not_installed_is_said_in_one_sentence(
+    model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("interlock.agents.builtin.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.startswith("pydantic_ai")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        error = scene.all("session.error")[0].payload
+        assert error.error_code == "AGENT_START_FAILED"
+        assert error.message == "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'."
 
 
 @pytest.mark.parametrize(("fields", "word"), [

@@ -120,11 +120,12 @@ def test_a_hook_that_fails_or_is_late_blocks_and_its_clock_fits_31_bits() -> Non
 
 
 @pytest.mark.req("A-7")
-def test_the_sdk_is_not_loaded_before_an_agent_of_this_kind_opens() -> None:
+def test_no_sdk_is_loaded_before_an_agent_of_its_kind_opens() -> None:
     code = (
         "import sys, interlock.app.runner, interlock.agents.registry as r\n"
         "from interlock.ports.agent import AgentSpec\n"
-        "r.make_agent(AgentSpec(adapter='claude'), None)\n"
-        "sys.exit('claude_agent_sdk' in sys.modules)"
+        "made = [r.make_agent(AgentSpec(adapter=name), None) for name in ('claude', 'builtin')]\n"
+        "offered = r.offers(r.with_builtin({}), {})\n"
+        "sys.exit(bool({'claude_agent_sdk', 'pydantic_ai', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -103,8 +103,8 @@ def _flushing(asked: Asked, path: str) -> Answer:
 def _state(asked: Asked) -> str:
     mode = "plan" if "Plan only" in asked.system else "default"
     last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
-    loaded = "yes" if asked.told else "no"
-    return f"mode={mode} model={asked.model} effort={asked.effort} system={last} loaded={loaded}"
+    said = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
+    return said if asked.prompt == "state" else f"{said} loaded={'yes' if asked.told else 'no'}"
 
 
 def _calling(asked: Asked, script: Script) -> Answer:

@@ -20,7 +20,7 @@
 | `[[flaky:STATUS:N]]`| fails with that status N times, and may be asked again                                    |
 | `[[room:CHARS]]`  | does not fit the context while the request has more characters than that                    |
 | `[[tokens:N]]`    | reports N tokens of input instead of a hundred, as long as the word is in the conversation  |
-| `[[state]]`       | says what the request was set to: model, effort, and words of the instructions              |
+| `[[state]]`, `state` | says what the request was set to: model, effort, and words of the instructions              |
 | `[[overflow]]`    | answers that the prompt does not fit the context, in the provider's words                   |
 
 A prompt that asks for a memory flush is obeyed: the file that it names is written, where a `write` tool is on offer,
@@ -107,7 +107,7 @@ def read_script(prompt: str) -> Script:
         cut="[[cut]]" in prompt,
         flaky=(int(flaky[1]), int(flaky[2])) if flaky else None,
         room_chars=int(room[1]) if room else None,
-        state="[[state]]" in prompt,
+        state="[[state]]" in prompt or prompt.strip() == "state",
         chunks=min(int(chunks[1]), MAX_CHUNKS) if chunks else None,
         delay_seconds=min(int(delay[1]), MAX_DELAY_MS) / 1000 if delay else 0.0,
         fail_status=int(fail[1]) if fail else None,
