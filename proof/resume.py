@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import socket
 import tempfile
@@ -35,7 +36,13 @@ from proof.swift import Swift
 EVENTS = 1_000
 BEFORE = 3
 """A reader that is cut behind event p began so many events before it, at a cursor of its own."""
+AFTER = 50
+"""So many events are read behind a cut …"""
+TO_THE_END = 20
+"""… and behind every so-many-th, and the first and last, all that there are."""
 PATIENCE_S = 30.0
+_silent = logging.Logger("websockets", logging.CRITICAL + 1)
+"""Breaking off is what is meant here, and no error."""
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _events = msgspec.json.Decoder(list[msgspec.Raw])
 _message = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -112,7 +119,7 @@ class Ways:
         seen: list[Seen] = []
         asked = {"op": "subscribe", "ref": "r", "path": self._path, **({"since": cursor} if cursor else {})}
         with connect(url, additional_headers=self._house.headers, max_size=None, compression=None,
-                     close_timeout=0) as link:
+                     close_timeout=0, logger=_silent) as link:
             link.send(msgspec.json.encode(asked).decode())
             while len(seen) < wanted:
                 message = _message.decode(link.recv(PATIENCE_S))
@@ -212,10 +219,11 @@ def _cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) -
             start = max(0, position - BEFORE)
             first = read(cursors[start], position - start, draw.random())
             resumed_at = first[-1].cursor if first else cursors[start]
-            second = read(resumed_at, events - position, draw.random())
+            end = events if position % TO_THE_END == 0 else min(events, position + AFTER)
+            second = read(resumed_at, end - position, draw.random())
             got = [seen.data for seen in (*first, *second)]
-            if got != [seen.data for seen in whole[name][start:]]:
-                wrong.append(f"{name}, cut at {position}: it is not events {start + 1} to {events}, once and in order")
+            if got != [seen.data for seen in whole[name][start:end]]:
+                wrong.append(f"{name}, cut at {position}: it is not events {start + 1} to {end}, once and in order")
             cuts[name] += 1
             read_in_all[name] += len(got)
         seconds[name] = time.monotonic() - began
