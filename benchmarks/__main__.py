@@ -1,4 +1,4 @@
-"""`python -m benchmarks frames|link|limits|control|transcripts [--seconds N] [--json]`."""
+"""`python -m benchmarks frames|link|limits|control|transcripts|cluster [--seconds N] [--json]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.report import frames_table, limits_table
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
-    parser.add_argument("what", choices=("frames", "link", "limits", "control", "transcripts"))
+    parser.add_argument("what", choices=("frames", "link", "limits", "control", "transcripts", "cluster"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
@@ -33,6 +33,11 @@ def main() -> None:
     elif asked.what == "transcripts":
         report = transcripts.run(asked.seconds)
         text = transcripts.table(report)
+    elif asked.what == "cluster":
+        from benchmarks import cluster  # It needs what a single gateway does not.
+
+        report = cluster.run(asked.seconds)
+        text = cluster.table(report)
     else:
         report = limits.run(asked.seconds)
         text = limits_table(report)

@@ -1,0 +1,17 @@
+"""`python -m benchmarks cluster` measures what it says: each figure beside its limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import cluster
+
+
+def test_each_figure_stands_beside_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "HOPS", 5)
+    monkeypatch.delenv("INTERLOCK_BENCH_DIR", raising=False)
+    report = cluster.run(0.3)
+    assert [row["what"].split(",")[0] for row in report["rows"]] == [
+        "durable frames", "commands", "a note over NATS", "a request over NATS and its answer"]
+    assert all(row["value"] > 0 and row["limit"] > 0 for row in report["rows"])
+    assert len(cluster.table(report).splitlines()) == 5
