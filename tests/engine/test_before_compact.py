@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from engine.conversation import OWNER, remember
@@ -9,6 +11,7 @@ from engine.gateway_context import LONG, Room
 from interlock.ports.compaction_hook import BeforeCompact, Cancel, CompactionHook, Supply
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-6")]
 
@@ -95,3 +98,44 @@ async def test_in_mid_turn_the_agent_that_waits_is_given_it() -> None:
     await table.report("by hook")
     (compaction,) = await table.entries("compaction")
     assert compaction["details"]["by"] == "hook"
+
+
+class Slow(CompactionHook):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.may = asyncio.Event()
+
+    async def before_compact(self, about: BeforeCompact) -> None:
+        assert about.entries
+        self.asked.set()
+        await self.may.wait()
+
+
+@pytest.mark.req("T-1", "Z-6")
+async def test_prompts_wait_while_a_hook_thinks() -> None:
+    table, hook = Room(), Slow()
+    assert table.engine.compactor is not None
+    await table.talk(7)
+    table.engine.compactor.hook = hook
+    while not hook.asked.is_set():
+        await table.ask("more")
+        await table.begin_turn()
+        talking = asyncio.create_task(table.finish(LONG))
+        asked = asyncio.create_task(hook.asked.wait())
+        await asyncio.wait([talking, asked], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+    command = await table.execute("next", target=Target(session_id=table.session_id))
+    assert await table.state(command.id) == "queued"
+    record = await table.ledger.session(table.session_id)
+    assert record is not None
+    assert record.state == "compacting"
+    with pytest.raises(Problem, match="at work"):
+        await table.engine.compact(OWNER, table.session_id, None, remember)
+    hook.may.set()
+    await talking
+    assert table.requests() == 1
+    assert await table.state(command.id) == "queued"
+    await table.report("so far")
+    assert await table.state(command.id) == "dispatched"
