@@ -149,6 +149,10 @@ def test_what_is_short_is_not_compacted() -> None:
     talk.answer("hello")
     with pytest.raises(NothingToCompact, match="the last 400 are always kept"):
         planned(talk.entries)
+    one = Talk()
+    one.user("all in one message " * 700)
+    with pytest.raises(NothingToCompact, match="no message is cut in two"):
+        planned(one.entries)
     with pytest.raises(NothingToCompact):
         planned([])
 

@@ -132,8 +132,7 @@ def plan(
     begin = _begin(path)
     cut = _cut(path, begin.at, keep, calibration)
     if cut.at is None:
-        raise NothingToCompact(f"the conversation has about {cut.tokens} tokens since its last summary, and the last "
-                               f"{keep} are always kept")
+        raise NothingToCompact(_nothing(cut.tokens, keep))
     head_at = _turn_start(path, begin.at, cut.at)
     summarised = [at for at in range(begin.at, cut.at) if path.types[at] in CONTRIBUTING]
     gone = _Gone(path, summarised)
@@ -193,6 +192,13 @@ class _Gone:
             entry = self._path.entry(at)
             self.tokens += entry_tokens(entry)
             yield entry
+
+
+def _nothing(tokens: int, keep: int) -> str:
+    if tokens < keep:
+        return f"the conversation has about {tokens} tokens since its last summary, and the last {keep} are always kept"
+    return (f"all of its about {tokens} tokens since its last summary would be kept: at least the last {keep} are, and "
+            "no message is cut in two")
 
 
 def _begin(path: Path) -> _Begin:
