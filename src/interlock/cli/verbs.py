@@ -82,6 +82,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
     Verb("undrain", "interlock.cli.holding:undrain", "Start again what waits since a drain.",
          ("interlock undrain", "interlock undrain runner local")),
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
+    Verb("cluster-keys", "interlock.cli.cluster_keys:cluster_keys", "Make the keys that a cluster's gateways share.",
+         ("interlock cluster-keys ./keys",)),
     Verb("telegram", "interlock.cli.telegram:telegram", "Carry messages between a Telegram bot and the gateway.",
          ("interlock telegram",)),
 )
