@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.config.sections import Config
+from interlock.config.writing import value_toml
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH)", re.IGNORECASE)
 
@@ -67,18 +68,4 @@ def _host_alone(url: str) -> str:
 
 
 def _entries(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None]
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON's string form is a TOML basic string, DEL apart.
-        return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(member) for member in cast("list[object]", value)) + "]"
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value).items()
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(member)}" for key, member in pairs if member is not None) + "}"
-    return str(value)
+    return [f"{key} = {value_toml(value)}" for key, value in table.items() if value is not None]
