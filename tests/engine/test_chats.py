@@ -219,6 +219,43 @@ async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_
     assert not (await room.system("tick", origin="cron")).denied
 
 
+@pytest.mark.req("I-1")
+@pytest.mark.parametrize("text", ["/new start over", "/new"])
+async def test_a_gateway_that_ends_between_the_two_halves_of_a_reset_does_the_other_after_its_start(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room()
+    first = await room.hear("hello")
+    waiting = await room.hear("and this")
+
+    async def killed(*_: Any, **__: Any) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(room.engine.chats, "_leave", killed)
+    with pytest.raises(asyncio.CancelledError):
+        await room.hear(text)
+    assert await room.state(waiting.command_id) == "queued"
+    newest = await room.ledger.session_by_key("default", first.session_key)
+    assert newest is not None
+    assert newest.session_id != first.session_id
+    monkeypatch.undo()
+    room.begin()
+    room.engine.chats.settings = ChatSettings()
+    await room.engine.start()
+    async with asyncio.timeout(10):
+        while await room.state(waiting.command_id) != "canceled" or (await room.row(newest.session_id)).leaves:
+            await asyncio.sleep(0)
+    assert await room.state(first.command_id) in ("canceling", "canceled")
+    # It was done once: the next start finds nothing left to do.
+    audits = len(await room.ledger.audit("default", 0, 1000))
+    room.begin()
+    await room.engine.start()
+    await room.engine.lanes.lane(newest.session_id)
+    assert (await room.row(newest.session_id)).leaves == ""
+    assert len(await room.ledger.audit("default", 0, 1000)) == audits
+    await room.engine.stop()
+
+
 @pytest.mark.req("V-1")
 async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> None:
     room = Room()

@@ -229,12 +229,13 @@ async def test_the_task_rings_by_itself_and_takes_other_jobs_while_it_sleeps() -
     hall = Hall("2026-06-01T08:59")
     hall.crons.start()
     hall.crons.configure([job()])
-    while not await hall.ledger.fact("cron/default/report"):
-        await asyncio.sleep(0)
-    hall.clock.at_ms = at("2026-06-01T09:00")
-    hall.crons.configure([job()])
-    while not await hall.told():
-        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        while not await hall.ledger.fact("cron/default/report"):
+            await asyncio.sleep(0)
+        hall.clock.at_ms = at("2026-06-01T09:00")
+        hall.crons.configure([job()])
+        while not await hall.told():
+            await asyncio.sleep(0)
     await hall.crons.stop()
     kept = msgspec.json.decode(await hall.ledger.fact("cron/default/report") or "")
     assert kept["settled_ms"] == at("2026-06-01T09:00")

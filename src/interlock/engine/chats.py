@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
+import structlog
 
 from interlock.engine.bridge import archiving, entries
 from interlock.engine.bridge.canceling import stop_all
-from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.prompts import prompt_content
@@ -25,7 +26,7 @@ from interlock.engine.lanes import Lanes
 from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import Ledger, PutIdempotency, Write
+from interlock.ports.ledger import Ledger, LedgerError, PutIdempotency, Write
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.inbound import Received, ResetCause
 from interlock.protocol.problems import Place, Problem
@@ -46,6 +47,7 @@ from interlock.session.routing import MAIN_ALONE, BadChat, Binding, Chat, Naming
 from interlock.session.sending import SendRules, may_send
 
 _state = msgspec.json.Decoder(LaneState)
+log = structlog.get_logger("interlock.sessions")
 
 Remember = Callable[[Received], IdempotencyRecord]
 
@@ -115,6 +117,8 @@ class Chats:
         self.settings = ChatSettings()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, key): two messages at the same time must not both reset it."""
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """New session → what ends the work of the one before it, where a gateway ended in between."""
 
     async def arrive(self, principal: Principal, message: Message, remember: Remember) -> Received:
         """Take a message: its command waits in the session of its key, or nothing runs where policy keeps silent."""
@@ -131,7 +135,7 @@ class Chats:
             route = await self._next(principal, key, agent_id, current, cause)
             answer = await self._say(principal, message, key, route, _Begin(current, cause, asked, hold), remember)
             if current is not None and cause is not None:
-                await self._leave(principal, current, asked=asked is not None)
+                await self._leave(route.session_id, current, who_is(principal), asked=asked is not None)
             return answer
 
     async def system(
@@ -186,7 +190,7 @@ class Chats:
                 return begun
 
             begun: SessionRecord = await shell.call(decide)
-            await self._leave(principal, current, asked=True)
+            await self._leave(begun.session_id, current, who_is(principal), asked=True)
             return begun
 
     async def _ask_policy(self, principal: Principal, session_id: str) -> None:
@@ -317,11 +321,39 @@ class Chats:
 
         return await (await self._shell(route, begin.hold)).call(decide)
 
-    async def _leave(self, principal: Principal, before: LaneState, *, asked: bool) -> None:
-        """End the old session's agent. The new one is durable, so what cannot be ended now ends by itself when idle."""
+    async def _leave(self, session_id: str, before: LaneState, who: dict[str, str], *, asked: bool) -> None:
+        """End the old session's work. That this is still to be done is durable with the new session, so that a gateway
+        which ends in between does it after its start."""
         shell = await self._lanes.lane(before.session_id)  # It was met before anything was done.
         if shell is not None and not before.controller:
-            await shell.call(lambda lane: archiving.retire(lane, who_is(principal), asked=asked))
+            await shell.call(lambda lane: archiving.retire(lane, who, asked=asked))
+        after = await self._lanes.lane(session_id)
+        if after is not None:
+            await after.call(entries.has_left)
+
+    def watch(self, lane: Lane) -> None:
+        """Shown every decision of every lane: take up what a gateway that ended left to do."""
+        state = lane.state
+        place = (state.tenant_id, state.session_key)
+        if state.leaves and place not in self._turns and state.session_id not in self._leaving:
+            task = asyncio.create_task(self._leave_later(state), name=f"leave {state.leaves}")
+            self._leaving[state.session_id] = task
+            task.add_done_callback(lambda _done: self._leaving.pop(state.session_id, None))
+
+    async def stop(self) -> None:
+        """End; what is left to do is done after the next start."""
+        for task in (tasks := [*self._leaving.values()]):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _leave_later(self, state: LaneState) -> None:
+        try:
+            async with self._turn(state.tenant_id, state.session_key):
+                before = await self._ledger.session(state.leaves, state.tenant_id)
+                if before is not None and state.leaves:
+                    await self._leave(state.session_id, _state.decode(before.machine), SYSTEM, asked=state.leaves_asked)
+        except (Problem, LedgerError) as error:
+            log.warning("a reset's old session could not be left yet", session_id=state.leaves, error=str(error))
 
     async def _current(self, tenant_id: str, key: str) -> LaneState | None:
         record = await self._ledger.session_by_key(tenant_id, key)

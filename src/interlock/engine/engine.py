@@ -118,6 +118,7 @@ class Engine:
             self.lanes.watchers.append(self.compactor.watch)
         self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
         self.chats.compact = self.compact
+        self.lanes.watchers.append(self.chats.watch)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
 
@@ -160,6 +161,7 @@ class Engine:
     async def stop(self) -> None:
         """End all lanes; what was acknowledged is durable."""
         self._up = False
+        await self.chats.stop()
         if self.compactor is not None:
             await self.compactor.stop()
         await self.lanes.stop()

@@ -245,11 +245,14 @@ class TranscriptDesk:
                      remember: Callable[[Repaired], IdempotencyRecord]) -> Repaired:
         """Put a whole file in the place of a damaged one, which is kept (X-4). A sound one stays as it is."""
 
+        found = await self.examine(record)
+
         def note(lane: Lane) -> None:
             _check_still(lane)
-            lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair"})
+            if not found.sound:
+                # Before the file is changed, since no transaction spans both: what became of it is told behind it.
+                lane.audit(AUDIT_ACTION, who_is(principal), {"op": "repair", "step": "begun", "found": found.counts})
 
-        await self._settle(record)
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
         await shell.call(note)
@@ -272,6 +275,10 @@ class TranscriptDesk:
             if lane.transcriber is not None:
                 lane.transcriber.rejoin(after.leaf, ids)
                 lane.note_leaf()
+            if not repaired.report.sound:
+                lane.audit(AUDIT_ACTION, who_is(principal), {
+                    "op": "repair", "step": "done", "found": repaired.report.counts, "kept": kept or "",
+                    "entries": after.entries})
             lane.out.writes.append(PutIdempotency(remember(repaired)))
 
         shell = await self._lanes.lane(record.session_id)

@@ -17,6 +17,7 @@ from interlock.ports.ledger import Batch, DropTranscript, Ledger
 from interlock.ports.transcripts import TranscriptHeader, Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
+from interlock.session.keys import topic_of
 
 BATCH_LINES = 128
 """Lines taken from the ledger at once: bounds the memory of a batch and the size of the commit that forgets it."""
@@ -135,7 +136,8 @@ class TranscriptWriter:
             record = await self._ledger.session(session_id)
             if record is None:
                 raise ValueError(f"there is no session {session_id}")
-            header = TranscriptHeader(session_id, record.agent_id, record.workspace, iso(record.created_ms))
+            header = TranscriptHeader(session_id, record.agent_id, record.workspace, iso(record.created_ms),
+                                      topic_of(record.session_key))
             self._headers[session_id] = header
             if len(self._headers) > KNOWN_HEADERS:
                 self._headers.popitem(last=False)

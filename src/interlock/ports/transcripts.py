@@ -17,6 +17,8 @@ class TranscriptHeader(NamedTuple):
     agent_id: str
     cwd: str
     timestamp: str
+    topic: str = ""
+    """The topic of a chat whose session it is: a file bears it in its name."""
 
 
 class TranscriptPage(NamedTuple):

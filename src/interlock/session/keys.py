@@ -48,6 +48,12 @@ def agent_of(key: str) -> str:
     return key.split(":", 2)[1]
 
 
+def topic_of(key: str) -> str:
+    """Read the topic of a canonical key, "" where it has none."""
+    head, _, topic = key.rpartition(":")
+    return topic if head.endswith(":topic") else ""
+
+
 def _name(text: str) -> str:
     name = text.rstrip(":")  # An empty last part names nothing: `work:` is `work`.
     if not name or name.lower() == MAIN_KEY:

@@ -15,6 +15,7 @@ from interlock.backends.jsonl import files
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
+from interlock.session.keys import topic_of
 
 pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
@@ -201,3 +202,24 @@ async def test_a_link_is_not_followed(transcripts: JsonlTranscripts, file: Path,
     with pytest.raises(OSError):
         await transcripts.append(HEADER, [line("a")])
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.req("X-3", "R-1")
+def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
+    store = files.TranscriptFiles(tmp_path, StandingClock())
+    line = TranscriptLine(session_id="S1", entry_id="0000000a", line=b'{"type":"custom","id":"0000000a"}')
+    store.append(HEADER._replace(topic="42"), [line])
+    place = tmp_path / "agents/shell/sessions/S1-topic-42.jsonl"
+    assert place.read_bytes().endswith(line.line + b"\n")
+    # Whoever asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
+    for again in (store, files.TranscriptFiles(tmp_path, StandingClock())):
+        assert again.path("S1", "shell") == again.path("S1", "shell", "42") == place
+        assert again.path("S2", "shell").name == "S2.jsonl"
+    plain = HEADER._replace(session_id="S3")
+    store.append(plain, [line])
+    store.append(plain._replace(topic="42"), [TranscriptLine(session_id="S3", entry_id="0000000b", line=b"{}")])
+    assert sorted(path.name for path in place.parent.glob("*.jsonl")) == ["S1-topic-42.jsonl", "S3.jsonl"]
+    # A topic that could lead elsewhere names nothing.
+    assert store.path("S4", "shell", "../../x").name == "S4.jsonl"
+    assert [topic_of(key) for key in ("agent:a:telegram:group:-1:topic:42", "agent:a:topic", "agent:a:dm:topic:",
+                                      "agent:a:main")] == ["42", "", "", ""]

@@ -33,6 +33,8 @@ PIECE_BYTES = 1024 * 1024
 MAX_HEADER_BYTES = 1024 * 1024
 """A first line that is longer is no header."""
 
+TOPIC = "-topic-"
+"""Stands between session and topic in the name of a file."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -58,15 +60,33 @@ class TranscriptFiles:
         self._root = root
         self._clock = clock
         self._known: OrderedDict[Path, Known] = OrderedDict()
+        self._topics: dict[str, dict[str, str]] = {}
+        """Agent → session → the topic in its file's name."""
         self._undone: dict[Path, int] = {}
         """Files that an append failed on and that could not be cut back yet → the size that is durable."""
 
-    def path(self, session_id: str, agent_id: str) -> Path:
-        """Name a session's file. Raises ValueError for a name that could lead elsewhere."""
+    def path(self, session_id: str, agent_id: str, topic: str = "") -> Path:
+        """Name a session's file: as it is there already, else with its topic. Raises ValueError for a name that could
+        lead elsewhere."""
         for name in (agent_id, session_id):
             if not _SAFE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot name a transcript")
-        return self._root / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
+        directory = self._root / "agents" / agent_id / "sessions"
+        topics = self._topics_in(agent_id, directory)
+        if topic and session_id not in topics and _SAFE_NAME.fullmatch(topic) \
+                and not (directory / f"{session_id}.jsonl").exists():
+            topics[session_id] = topic
+        named = topics.get(session_id)
+        return directory / (f"{session_id}{TOPIC}{named}.jsonl" if named is not None else f"{session_id}.jsonl")
+
+    def _topics_in(self, agent_id: str, directory: Path) -> dict[str, str]:
+        """Sessions whose files bear a topic; the directory is looked through once, since this process alone writes."""
+        found = self._topics.get(agent_id)
+        if found is None:
+            names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+            parts = (name.removesuffix(".jsonl").partition(TOPIC) for name in names if name.endswith(".jsonl"))
+            found = self._topics[agent_id] = {session_id: topic for session_id, _, topic in parts if topic}
+        return found
 
     def look(self, path: Path) -> Known | None:
         """What a file holds, None where there is none. Changes nothing."""
@@ -131,7 +151,7 @@ class TranscriptFiles:
 
     def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         """Append what the file does not have, and make it survive power loss. Raises OSError: nothing was added."""
-        path = self.path(header.session_id, header.agent_id)
+        path = self.path(header.session_id, header.agent_id, header.topic)
         self.modernise(path)
         made = _make_directories(path.parent, self._root)
         fd = os.open(path, _OPEN_FLAGS, 0o600)

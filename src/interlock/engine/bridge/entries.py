@@ -98,7 +98,14 @@ def begin_again(lane: Lane, who: dict[str, str], before: str, cause: str, model:
     """Begin a reset's new session: one audit record names the old one (I-1)."""
     if model is not None:
         lane.state.entry = entries.patched(lane.state.entry, {"modelOverride": model})[0]
+    lane.state.leaves, lane.state.leaves_asked = before if cause != "first" else "", cause == "asked"
     lane.audit("session_reset", who, {"reason": cause, "before": before, "session_key": lane.state.session_key})
+
+
+def has_left(lane: Lane) -> None:
+    """The work of the session before is ended, or ends by itself."""
+    lane.state.leaves, lane.state.leaves_asked = "", False
+    lane.out.writes.append(lane.snapshot())
 
 
 def with_wishes(lane: Lane, prompt: PromptRequest) -> PromptRequest:

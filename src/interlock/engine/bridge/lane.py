@@ -382,7 +382,7 @@ class Lane:
 
     def _wanted_ms(self, due_ms: int | None) -> int | None:
         """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
-        waits = (self.state.attached and self.state.active) or self.state.context.due
+        waits = (self.state.attached and self.state.active) or self.state.context.due or self.state.leaves
         return self.state.created_ms if due_ms is None and waits else due_ms
 
     def session_state(self) -> str:

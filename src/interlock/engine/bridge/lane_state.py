@@ -140,6 +140,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     updated_ms: int = 0
     entry: Entry = Entry()
     """What the key carries from one session to the next (I-4)."""
+    leaves: str = ""
+    """The session that this one began after, while its work is not ended yet (I-1)."""
+    leaves_asked: bool = False
+    """A person asked for the reset: that work ends at once."""
     wished: list[str] = []
     """The overrides that the last prompt carried."""
     context: ContextState = msgspec.field(default_factory=ContextState)

@@ -39,7 +39,7 @@ from interlock.protocol.transcripts import (
     TreeNode,
 )
 from interlock.session.rendering import markdown, page
-from interlock.session.tree import read_tree
+from interlock.session.tree import Tree, read_tree
 
 NDJSON, MARKDOWN, HTML = "application/x-ndjson", "text/markdown", "text/html"
 FORMATS = {"jsonl": (NDJSON, "jsonl"), "markdown": (MARKDOWN, "md"), "html": (HTML, "html")}
@@ -76,18 +76,27 @@ async def transcript(call: Call) -> ASGIApp:
 async def tree(call: Call) -> ASGIApp:
     """GET /sessions/{id}/tree."""
     found = await _desk(call).tree(await find_session(call))
+    return raw_answer(await asyncio.to_thread(_tree_answer, found))
+
+
+def _tree_answer(found: Tree) -> bytes:
+    """On a thread: tens of thousands of nodes would hold up whoever waits for an acknowledgement."""
     labels = found.labels()
     first = max(0, len(found.nodes) - MAX_TREE_NODES)
     nodes = [TreeNode(id=node.id, parent_id=node.parent_id if node.parent_id in found.at else None, type=node.type,
                       role=_role(node.message), label=labels.get(node.id)) for node in found.nodes[first:]]
-    return json_answer(TreeAnswer(nodes, found.nodes[-1].id if nodes else None, len(found.nodes), first > 0))
+    return encode(TreeAnswer(nodes, found.nodes[-1].id if nodes else None, len(found.nodes), first > 0))
 
 
 async def context(call: Call) -> ASGIApp:
     """GET /sessions/{id}/context."""
     found = await _desk(call).context(await find_session(call))
     model = ModelName(*found.model) if found.model is not None else None
-    return json_answer(ContextAnswer([_as_json(bytes(raw)) for raw in found.raw], model, found.thinking_level))
+
+    def written() -> bytes:
+        return encode(ContextAnswer([_as_json(bytes(raw)) for raw in found.raw], model, found.thinking_level))
+
+    return raw_answer(await asyncio.to_thread(written))
 
 
 async def export(call: Call) -> ASGIApp:
@@ -104,7 +113,7 @@ async def export(call: Call) -> ASGIApp:
     else:
         lines, redacted = await desk.leaving(record)
     if media == NDJSON:
-        body = b"".join(line + b"\n" for line in lines)
+        body = await asyncio.to_thread(_joined, lines)
     else:
         body = await asyncio.to_thread(_readable, lines, media)
     return Response(body, headers={
@@ -112,6 +121,10 @@ async def export(call: Call) -> ASGIApp:
         REDACTED: str(redacted),
         "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'",
     }, media_type=media)
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
 
 
 def _readable(lines: list[bytes], media: str) -> bytes:
