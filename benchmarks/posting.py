@@ -81,13 +81,13 @@ def posts(scale: Scale) -> list[Line]:
         for kind in KINDS[1:]:
             sides[kind].open_sessions()
         share = scale.seconds / (ROUNDS * (2 * len(KINDS) - 1))
-        rates = dict[str, list[float]]()
-        busy = dict[str, tuple[float, float]]()
+        rates, busy, costs = dict[str, list[float]](), dict[str, float](), dict[str, list[float]]()
 
         def measure(label: str, side: Side, body: Callable[[], bytes]) -> None:
             rate, server, driver = side.rate(body, share)
             rates.setdefault(label, []).append(rate)
-            busy[label] = server, driver
+            costs.setdefault(label, []).append(server / rate)
+            busy[label] = driver
 
         for _ in range(ROUNDS):
             measure("bare", sides["bare"], lambda: OPENING)
@@ -95,15 +95,19 @@ def posts(scale: Scale) -> list[Line]:
                 ids = itertools.cycle(sides[kind].sessions)
                 measure(kind, sides[kind], lambda ids=ids: existing(next(ids)))
                 measure(f"{kind}, opening", sides[kind], lambda: OPENING)
-    return _lines({label: median(found) for label, found in rates.items()}, busy)
+    return _lines(_medians(rates), _medians(costs), busy)
 
 
-def _lines(rates: dict[str, float], busy: dict[str, tuple[float, float]]) -> list[Line]:
+def _medians(found: dict[str, list[float]]) -> dict[str, float]:
+    return {label: median(given) for label, given in found.items()}
+
+
+def _lines(rates: dict[str, float], costs: dict[str, float], busy: dict[str, float]) -> list[Line]:
     limit = rates["bare"]
 
     def line(label: str, what: str, wanted: float | None = None) -> Line:
-        server, driver = busy[label]
-        return Line("4", f"{what} (busy: server {server:.2f}, driver {driver:.2f})", rates[label], "/s",
+        return Line("4", f"{what}; {costs[label] * 1e6:.0f} µs of the server's processor each, "
+                    f"{costs['bare'] / costs[label]:.2f} (driver busy {busy[label]:.2f})", rates[label], "/s",
                     rates[label] / limit, wanted)
 
     return [
