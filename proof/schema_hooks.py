@@ -43,7 +43,8 @@ def _make_good(case: Any) -> None:
         (case.query or {}).pop(name, None)
     if "input" in (case.query or {}):
         case.query["input"] = "{}"
-    case.body = _whole(case.body)
+    if not isinstance(case.body, NotSet):  # To be set at all would make one that was left out a wrong one.
+        case.body = _whole(case.body)
 
 
 def _whole(value: Any) -> Any:
@@ -63,18 +64,14 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
         case.query["wait"] = "0"
     if (case.path_parameters or {}).get("runner_id") == OWN_RUNNER:
         case.path_parameters["runner_id"] = "another"  # Without its runner the house would take no command any more.
-    if case.meta is None:
-        return
-    if not case.meta.generation.mode.is_positive:
-        if isinstance(case.body, NotSet) and case.operation.body and "{" not in case.operation.path:
-            case.body = []  # Of a body that may be left out, its absence is counted as wrong; a list truly is.
+    if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     _make_good(case)
     if _dice.random() < 0.5:
         for name in case.path_parameters or {}:
             case.path_parameters[name] = _known.get(name, case.path_parameters[name])
-        body = _good_body(case.operation.label)
-        case.body = body if body is not None else case.body
+        if (body := _good_body(case.operation.label)) is not None:
+            case.body = body
     if case.method in ("POST", "PATCH"):
         case.headers["Idempotency-Key"] = f"proof-of-the-schema-{next(_numbers):08d}"
         if isinstance(case.body, dict) and case.body.get("idempotency_key") is not None:
