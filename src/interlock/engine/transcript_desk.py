@@ -111,7 +111,7 @@ class TranscriptDesk:
         """Have the audit log know of an export that is not redacted, before it leaves (U-1)."""
         await self._ledger.commit(Batch([Audit(AuditDraft(
             tenant_id=record.tenant_id, at=iso(self._lanes.wall.now_ms()), who=who_is(principal), action=AUDIT_ACTION,
-            session_id=record.session_id, meta={"verb": "export", "view": "raw", "format": media}))]))
+            session_id=record.session_id, meta={"op": "export", "view": "raw", "format": media}))]))
 
     async def examine(self, record: SessionRecord) -> Report:
         """What is wrong with the file (X-4)."""

@@ -125,4 +125,4 @@ async def test_an_export_is_redacted_and_an_admin_may_have_it_as_it_is_which_is_
 
 async def raw_exports(gateway: Gateway) -> list[dict[str, Any]]:
     records = [msgspec.json.decode(one.body) for one in await gateway.desk.ledger.audit("default", 0, 1_000)]
-    return [one for one in records if one["meta"].get("verb") == "export"]
+    return [one for one in records if one["meta"].get("op") == "export"]
