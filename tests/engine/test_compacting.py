@@ -402,3 +402,50 @@ async def test_a_session_that_closes_while_it_is_looked_at_is_not_asked_for_anyt
     await (await room.lane(room.session_id)).call(ended_and_closed)
     await room.settled()
     assert room.requests() == 0
+
+
+@pytest.mark.req("Z-2", "T-1")
+async def test_a_gateway_that_dies_before_it_has_looked_leaves_no_prompt_waiting() -> None:
+    room = Room()
+    await room.talk(8)
+    await room.ask("the last before")
+    room.engine.lanes.watchers.clear()
+    await room.answer(LONG)
+    assert (await room.lane(room.session_id)).lane.state.context.due == "look"
+    room.begin()
+    await room.engine.start()
+    await room.reattach(room.session_id, 99)
+    await room.settled()
+    command = await room.ask("after")
+    if room.requests():
+        await room.report("so far")
+    assert await room.state(command) == "dispatched"
+    await room.engine.stop()
+
+
+@pytest.mark.req("Z-2")
+@pytest.mark.parametrize("why", ["switched off", "already"])
+async def test_an_overflow_that_nothing_is_done_about_is_answered_at_once(why: str) -> None:
+    settings = SETTINGS if why == "already" else msgspec.structs.replace(SETTINGS, enabled=False)
+    room = Room(settings, window=100_000)
+    await room.talk(6)
+    await room.ask("and this")
+    await room.begin_turn()
+    frames: list[Any] = []
+    for _ in range(2):
+        frames.append(await room.say(room.session_id, "agent.error", p.AgentError(
+            severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{room.turns}")))
+        await room.settled()
+    assert room.wire.last("session.error").metadata["in_reply_to"] == frames[-1].message_id
+    assert room.requests() == (1 if why == "already" else 0)
+
+
+@pytest.mark.req("Z-2", "C-5")
+async def test_nothing_is_compacted_by_itself_where_nothing_new_may_start() -> None:
+    room = Room()
+    await room.talk(8)
+    await room.ask("the last before")
+    room.engine.lanes.draining = lambda _state: True
+    await room.answer(LONG)
+    assert room.requests() == 0
+    assert (await room.lane(room.session_id)).lane.state.context.due == ""

@@ -102,13 +102,14 @@ def after_turn(lane: Lane, stop_reason: str) -> None:
 def overflowed(lane: Lane, frame: Frame) -> None:
     """The provider refused the context within a turn: it is compacted, and the agent asks again (Z-2)."""
     context = lane.state.context
-    if not owns(lane.state) or lane.state.compacting is not None or lane.state.machine.phase != "turn":
+    if not owns(lane.state) or lane.state.machine.phase != "turn":
         return
     if lane.transcriber is None or not lane.limits.compaction.settings.enabled:
-        context.due_reply = frame.message_id
-        refuse_overflow(lane, "automatic compaction is switched off")
-        return
-    context.due, context.due_reply = "overflow", frame.message_id
+        refuse_overflow(lane, "automatic compaction is switched off", frame.message_id)
+    elif lane.state.compacting is not None or context.due:
+        refuse_overflow(lane, "it is being made smaller already", frame.message_id)
+    else:
+        context.due, context.due_reply = "overflow", frame.message_id
 
 
 def looked(lane: Lane, seen: Seen) -> bool:
@@ -133,6 +134,8 @@ def looked(lane: Lane, seen: Seen) -> bool:
         return False
     if not state.attached or state.opening != "open" or state.features.get("context_compaction") is not True:
         return False
+    if lane.draining:  # Nothing new starts; the next turn looks again.
+        return False
     context.due = "threshold"
     return True
 
@@ -141,18 +144,15 @@ def nothing_to_do(lane: Lane, sentence: str) -> None:
     """A plan could not be made, or a hook said no: the session goes on as it is."""
     context = lane.state.context
     if context.due == "overflow":
-        refuse_overflow(lane, sentence)
-    context.due = ""
+        refuse_overflow(lane, sentence, context.due_reply)
+    context.due, context.due_reply = "", ""
 
 
-def refuse_overflow(lane: Lane, sentence: str) -> None:
-    """Tell the agent, which waits in its turn, that its context stays as it is."""
-    context = lane.state.context
-    named = {"in_reply_to": context.due_reply} if context.due_reply else {}
+def refuse_overflow(lane: Lane, sentence: str, told: str) -> None:
+    """Tell the agent, which waits in its turn, that its context stays as it is. `told` is its frame of the overflow."""
     lane.control("session.error", p.SessionError(
         error_code=Code.COMPACTION_FAILED, message=f"The conversation cannot be made smaller: {sentence}.",
-        fatal=False), named)
-    context.due_reply = ""
+        fatal=False), {"in_reply_to": told})
 
 
 # --- the request ---
