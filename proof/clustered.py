@@ -17,7 +17,9 @@ from pathlib import Path
 
 import asyncpg
 
+from interlock import config
 from interlock.app.own_servers import OwnServer, start_nats, start_postgres
+from interlock.backends.postgres import database
 from interlock.command.audit_check import verify
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
 
@@ -57,6 +59,13 @@ async def _make(url: str, name: str) -> None:
         await connection.execute(f"CREATE DATABASE {name}")
     finally:
         await connection.close()
+
+
+def shown(state: Path) -> str:
+    """The address of a house's database as a gateway tells it."""
+    store = config.load(state / config.FILE_NAME).cluster.store
+    assert store is not None, "the house says so"
+    return database.shown(store)
 
 
 def pids(state: Path) -> list[int]:

@@ -172,6 +172,22 @@ class House:
             if not page["has_more"]:
                 return found
 
+    def transcript(self, session_id: str) -> list[str]:
+        """A session's transcript as it is kept: the lines of its file, or where there is none what is exported."""
+        if not self._clustered:
+            return next(self.state.rglob(f"{session_id}.jsonl")).read_text().splitlines()
+        answer = self._http.get(f"{self.url}/v1/sessions/{session_id}/export", headers=self.headers,
+                                params={"view": "raw"})
+        return answer.raise_for_status().text.splitlines()
+
+    def places(self) -> tuple[set[str], set[str]]:
+        """What a gateway may say of where its state and its ledger are."""
+        if not self._clustered:
+            return {str(self.state)}, {str(self.state / "ledger.db")}
+        from proof import clustered
+
+        return {str(one) for one in (self.state / "cluster").iterdir()}, {clustered.shown(self.state)}
+
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
         if self._clustered:

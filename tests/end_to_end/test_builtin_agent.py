@@ -56,9 +56,8 @@ def workspace(house: House, request: pytest.FixtureRequest) -> Path:
 
 
 def entries(house: House, session_id: str) -> list[dict[str, Any]]:
-    """The transcript's entries, as the file has them."""
-    file = next(house.state.rglob(f"{session_id}.jsonl"))
-    return [json.loads(line) for line in file.read_text().splitlines()][1:]
+    """The transcript's entries, as they are kept."""
+    return [json.loads(line) for line in house.transcript(session_id)][1:]
 
 
 def roles(found: list[dict[str, Any]]) -> list[str]:

@@ -15,6 +15,8 @@ from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Presence, Present, told
+from interlock.ports.clock import Clock
+from interlock.ports.leases import RunnerLink
 from interlock.protocol.payloads import Heartbeat
 
 
@@ -26,6 +28,9 @@ class Joining(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     @property
     def drains(self) -> Drains: ...
@@ -42,6 +47,7 @@ class Vouched(msgspec.Struct, array_like=True):
     heartbeat: Heartbeat
 
 
+_row = msgspec.msgpack.Decoder(RunnerLink)
 _vouched = msgspec.msgpack.Decoder(Vouched)
 
 
@@ -79,14 +85,15 @@ class Neighbours(Holder):
     # --- runners ---
     async def attach(self, present: Present) -> None:
         """A runner has come: its sessions are to be had here alone. Raises LedgerError."""
-        record = present.record
-        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, told(present))
-        self._hint_runner(record.runner_id)
+        record, known = present.record, told(present)
+        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known)
+        self._hint(RunnerLink(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
 
     async def detach(self, present: Present) -> None:
         """Its link is gone. Raises LedgerError."""
-        await self.cluster.detach(present.record.runner_id, present.link_id)
-        self._hint_runner(present.record.runner_id)
+        record = present.record
+        await self.cluster.detach(record.runner_id, present.link_id)
+        self._hint(RunnerLink(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
     def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
         """It has said which agents it has."""
@@ -98,17 +105,34 @@ class Neighbours(Holder):
         rows = await self.cluster.runners()
         for runner_id in self._engine.presence.learn(rows, self.cluster.instance_id):
             self._on_replaced(runner_id)
-        gone = [shell for shell in self._engine.lanes.live()
-                if (present := self._engine.presence.get(shell.lane.state.runner_id)) is not None
-                and present.instance_id]
+        await self._let_go_of({shell.lane.state.runner_id for shell in self._engine.lanes.live()})
+
+    async def _let_go_of(self, runner_ids: set[str]) -> None:
+        """Drop lanes of runners that are attached elsewhere by now: they are decided there."""
+        presence = self._engine.presence
+        moved = {runner_id for runner_id in runner_ids
+                 if (present := presence.get(runner_id)) is not None and present.instance_id}
+        gone = [shell for shell in self._engine.lanes.live() if shell.lane.state.runner_id in moved] if moved else []
         if gone:
             await self._engine.lanes.let_go(gone)
 
-    def _hint_runner(self, runner_id: str) -> None:
-        self.cluster.hint("runners", runner_id.encode())
+    def _hint(self, row: RunnerLink) -> None:
+        """The row goes along: a thousand runners that come at once must not have everybody read all rows for each."""
+        self.cluster.hint("runners", msgspec.msgpack.encode(row))
 
-    async def _runners_changed(self, _runner_id: bytes) -> None:
-        await self.look_at_runners()
+    async def _runners_changed(self, body: bytes) -> None:
+        if not body:
+            await self.look_at_runners()
+            return
+        row = _row.decode(body)
+        presence = self._engine.presence
+        if not row.instance_id:
+            presence.left_elsewhere(row.runner_id, row.link_id, self._engine.clock.now_ms())
+            return
+        presence.learn_one(row)
+        if presence.link_of(row.runner_id) is not None:
+            self._on_replaced(row.runner_id)
+        await self._let_go_of({row.runner_id})
 
     def _heard_heartbeat(self, body: bytes) -> None:
         if body:

@@ -112,6 +112,18 @@ class Presence:
             self._elsewhere[row.runner_id] = found
         return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
 
+    def learn_one(self, row: LinkRow) -> None:
+        """Take that a runner has attached to another gateway."""
+        self._elsewhere[row.runner_id] = _elsewhere(row)
+
+    def left_elsewhere(self, runner_id: str, link_id: str, at_ms: int) -> None:
+        """Take that its link there is gone."""
+        present = self._elsewhere.get(runner_id)
+        if present is not None and present.link_id == link_id:
+            del self._elsewhere[runner_id]
+            if (here := self._present.get(runner_id)) is not None:
+                here.last_seen_ms = max(here.last_seen_ms, at_ms)
+
     def vouched_elsewhere(self, runner_id: str, link_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
         """Another gateway had a heartbeat."""
         present = self._elsewhere.get(runner_id)
@@ -126,6 +138,7 @@ class Presence:
             before.link.fail("the same runner opened a newer link")
         present = Present(record, hello, at_ms)
         self._present[record.runner_id] = present
+        self._elsewhere.pop(record.runner_id, None)
         return present
 
     def detach(self, runner_id: str, link: RunnerLink, at_ms: int) -> bool:

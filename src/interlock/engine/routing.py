@@ -83,7 +83,9 @@ class Router:
 
     async def _choose_from(self, principal: Principal, agent_id: str, target: Target) -> None:
         """Have every runner known that could be chosen."""
-        await self.look()
+        if not any(target.runner_id in (None, present.record.runner_id)
+                   for present in self._presence.offering(agent_id, principal.tenant_id)):
+            await self.look()
         await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
 
     def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
@@ -165,6 +165,8 @@ class Cluster(Room):
 
     async def _take_up_orphans(self) -> None:
         found = await self._leases.orphans(ORPHANS_A_BEAT)
+        if found:  # Somebody has died: who was attached there is not any more.
+            self._read_again(("runners",))
         # Each gateway begins elsewhere, so that they seldom want the same one.
         found.sort(key=lambda lane: hashlib.sha256(f"{self.instance_id}/{lane}".encode()).digest())
         for lane in found:
@@ -276,8 +278,11 @@ class Cluster(Room):
 
     def read_again(self) -> None:
         """Take every change anew: hints may have been lost."""
-        for kind, listening in self._told.items():
-            for told in listening:
+        self._read_again(self._told)
+
+    def _read_again(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            for told in self._told.get(kind, ()):
                 self._tell(kind, told, b"")
 
     def _tell(self, kind: str, told: Told, what: bytes) -> None:
