@@ -13,11 +13,16 @@ import pytest
 
 from clusters.street import CAPABILITIES, House, Street, eventually, street
 from gateway.test_rawp import PATIENCE_S, Runner, warning
+from interlock.engine.cluster.relay import Note
 from interlock.engine.cron import CronJob
 from interlock.engine.items import Durable, Item, Transient
+from interlock.engine.room import Elsewhere
 from interlock.gateway.hooks import Hook
 from interlock.ports.leases import INSTANCE_LIFE_MS
+from interlock.ports.ledger import Append, Batch, Fenced
 from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.frames import encode
 from interlock.protocol.problems import Problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -91,6 +96,27 @@ async def test_one_key_opened_at_three_gateways_at_the_same_time_is_one_session(
         answers = await asyncio.gather(*(house.execute(session_key="agent:shell:main") for house in (a, b, c)))
         assert [answer.status for answer in answers] == [202, 202, 202]
         assert len({answer.body["target"]["session_id"] for answer in answers}) == 1
+
+
+@pytest.mark.req("R-2")
+async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(town: Street) -> None:
+    a, b, c = town.houses
+    name = "default/agent:shell:main"
+    async with b.attached():
+        await settled(town)
+        async with a.cluster.hold(name) as hold:
+            with pytest.raises(Elsewhere) as there:
+                async with c.cluster.hold(name):
+                    pass
+            assert there.value.instance_id == a.cluster.instance_id
+            town.clock.advance(INSTANCE_LIFE_MS)
+            await town.beat(b, c)
+            async with c.cluster.hold(name) as newer:
+                assert newer is not None
+                assert hold is not None
+                with pytest.raises(Fenced):
+                    await town.ledger.commit(Batch([Append("s/x", "C", 1, b"{}")], [hold]))
+                await town.ledger.commit(Batch([Append("s/x", "C", 1, b"{}")], [newer]))
 
 
 async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
@@ -427,6 +453,30 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
         say(runner, session_id, 11, "heard")
         await eventually(lambda: _all([reader.text() == "heard lost heard"]))
         assert reader.numbers == list(range(1, len(reader.numbers) + 1))
+
+
+@pytest.mark.req("S-3", "E-4")
+async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
+        stream = f"s/{session_id}"
+        before = await town.ledger.head(stream)
+        await eventually(lambda: _all([reader.numbers[-1:] == [before]]))
+        say(runner, session_id, 0, "said")
+        await eventually(lambda: _all([reader.text() == "said"]))
+        done(runner, session_id, 3, "said")
+        await eventually(lambda: _all([reader.numbers[-1:] == [before + 1]]))
+        owner = b.engine.lanes.peek(session_id)
+        assert owner is not None
+        late = encode(Frame(type="agent.text.delta", message_id="late", session_id=session_id, timestamp="",
+                            payload=p.TextDelta(turn_id="t1", block_id="b1", offset=0, text="said")))
+        note = Note(b.cluster.instance_id, owner.epoch, [before, late])
+        b.bus.publish(b.cluster.subject(f"stream.{stream}"), msgspec.msgpack.encode(note))
+        say(runner, session_id, 0, "next", "b2")
+        await eventually(lambda: _all([reader.text("b2") == "next"]))
+        assert reader.text() == "said"
+        assert isinstance(reader.items[-1], Transient)
+        assert reader.items[-1].frame.payload.block_id == "b2"
 
 
 @pytest.mark.req("S-3", "E-4")
