@@ -51,6 +51,7 @@ class Sessions:
     patch = Once(sessions.patch)
     reset = Once(sessions.reset)
     archive = Once(sessions.archive)
+    delete = Once(sessions.delete)
     restore = Once(sessions.restore)
     history = Once(sessions.history)
     close = Once(sessions.close)

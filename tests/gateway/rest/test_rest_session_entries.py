@@ -96,6 +96,12 @@ async def test_an_archived_session_is_readable_its_key_begins_anew_and_it_can_co
         assert (await gateway.http.get(f"/v1/sessions/{session_id}")).status_code == 200
         back = (await gateway.post(f"/v1/sessions/{session_id}/restore", {})).json()
         assert "archivedAt" not in back["entry"]
+        once = {"Idempotency-Key": "delete-it-0000001"}
+        gone = await gateway.http.request("DELETE", f"/v1/sessions/{session_id}", headers=once)
+        assert (gone.status_code, "archivedAt" in gone.json()["entry"]) == (200, True)
+        again = await gateway.http.request("DELETE", f"/v1/sessions/{session_id}", headers=once)
+        assert (again.content, again.headers["idempotency-replayed"]) == (gone.content, "true")
+        await gateway.post(f"/v1/sessions/{session_id}/restore", {})
         await gateway.post(f"/v1/sessions/{session_id}/archive", {})
         again = (await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")).json()
         assert again["session_id"] != session_id

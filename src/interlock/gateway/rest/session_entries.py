@@ -59,7 +59,9 @@ async def reset(call: Call) -> ASGIApp:
 
 
 async def archive(call: Call) -> ASGIApp:
-    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins anew."""
+    """POST /sessions/{session_id}/archive: end its work and put it away; it stays readable, and its key begins anew.
+
+    DELETE /sessions/{session_id} is the same: nothing that is recorded is taken away by a person's word (V-2)."""
     desk = call.front.desk
     answer = await change(call, lambda session_id, remember: desk.archive_session(
         call.principal, session_id, call.body.reason, remember))
@@ -105,6 +107,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/sessions/{session_id}/reset", "resetSession", reset, OPERATORS, body=StartOverBody,
               body_optional=True, answers=Session, codes=VERB_CODES),
     Operation("POST", "/sessions/{session_id}/archive", "archiveSession", archive, OPERATORS, body=ArchiveBody,
+              body_optional=True, answers=Session, codes=VERB_CODES),
+    Operation("DELETE", "/sessions/{session_id}", "deleteSession", archive, OPERATORS, body=ArchiveBody,
               body_optional=True, answers=Session, codes=VERB_CODES),
     Operation("POST", "/sessions/{session_id}/restore", "restoreSession", restore, OPERATORS, body=RestoreBody,
               body_optional=True, answers=Session, codes=VERB_CODES),

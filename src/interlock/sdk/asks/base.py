@@ -42,6 +42,11 @@ def patch(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None
     return _change("PATCH", path, kind, body, key, keyed=True)
 
 
+def delete(path: str, kind: type[T], body: msgspec.Struct, key: str | None = None) -> Ask[T]:
+    """Ask for something to be put away."""
+    return _change("DELETE", path, kind, body, key, keyed=True)
+
+
 def _change(method: str, path: str, kind: type[T], body: msgspec.Struct | None, key: str | None, *, keyed: bool
             ) -> Ask[T]:
     return Ask(method, path, _decoder(kind).decode, body=_encoder.encode(body or EmptyBody()), key=key, keyed=keyed)

@@ -18,6 +18,7 @@ from interlock.protocol.bodies import (
     StartOverBody,
 )
 from interlock.protocol.resources import Compaction, FeedEvent, Session
+from interlock.sdk.asks.base import delete as delete_at
 from interlock.sdk.asks.base import get, post, raw, segment, written
 from interlock.sdk.asks.base import patch as change
 from interlock.sdk.exchange import Ask
@@ -68,6 +69,11 @@ def reset(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session
 def archive(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
     """End the session's work and put it away: it stays readable, and its key begins anew."""
     return post(_path(session_id, "/archive"), Session, ArchiveBody(reason=reason), idempotency_key)
+
+
+def delete(session_id: str, *, reason: str = "asked for", idempotency_key: str | None = None) -> Ask[Session]:
+    """Do the same: a session is put away, never taken out of the record."""
+    return delete_at(_path(session_id), Session, ArchiveBody(reason=reason), idempotency_key)
 
 
 def restore(session_id: str, *, idempotency_key: str | None = None) -> Ask[Session]:
