@@ -14,7 +14,7 @@ from proof.kill_many import quick as kill_many
 from proof.orphans import orphans
 from proof.power_cut import cut_power
 
-KILLS = 2
+KILLS = 1
 WRITERS = 2
 MANY_KILLS = 3
 POWER_CUTS = 3
