@@ -14,7 +14,10 @@ import pytest
 
 from agents.builtin_stage import FORMS, KEY, builtin
 from interlock.agents.builtin import asking
+from interlock.agents.builtin.agent import BuiltinAgent
+from interlock.ports.agent import Keys, Opening, Prompt, Settings
 from interlock.protocol import payloads as p
+from interlock.runner.process import AgentProcess
 from model_server import AFTER_TOOL, ModelServer, chunk_texts
 from runner.stage import Stage, raw_input, stage
 
@@ -164,6 +167,45 @@ async def test_a_cancel_in_mid_stream_and_in_mid_tool_leaves_nothing(model_serve
         assert left_of(scene.session_id) == []
         await scene.next("session.usage")
         assert await allowed(scene, "go on [[chunks:1]]") == "end_turn", errors(scene)
+
+
+async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_session_usable(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
+    opening = Opening("s-1", "own", builtin(model_server), str(tmp_path), dict(os.environ),
+                      keys=Keys({"OWN_KEY": KEY}))
+    agent = BuiltinAgent(AgentProcess.start)
+    await agent.open(opening)
+    scribe = Heard()
+    await agent.settle(Settings())
+    await agent.cancel()
+    assert (await agent.prompt(Prompt("p", "t", HELLO), scribe)).stop_reason == "cancelled"
+    assert model_server.recording.all() == []
+    for _ in range(2):
+        await agent.settle(Settings())
+        outcome = await agent.prompt(Prompt("p", "t", HELLO), scribe)
+        assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
+        await agent.close()
+    assert scribe.said == "Hello from the model server." * 2
+
+
+HELLO = [{"type": "text", "text": "hello"}]
+
+
+class Heard:
+    """As much of a scribe as a turn without tools writes with."""
+
+    def __init__(self) -> None:
+        self.said = ""
+
+    async def text(self, text: str) -> None:
+        self.said += text
+
+    async def thinking(self, text: str) -> None:
+        raise AssertionError(text)
+
+    async def usage(self, usage: Any) -> None:
+        assert usage.output_tokens
 
 
 def left_of(session_id: str) -> list[str]:

@@ -131,12 +131,14 @@ async def _once(model: Model, wanted: Wanted, heard: _Heard, patience: Patience)
 async def _pieces(stream: StreamedResponse, patience: Patience) -> AsyncGenerator[tuple[bool, str], None]:
     """(thinking?, text) as it comes. Raises TimeoutError where the stream stands still for too long."""
     events = aiter(stream)
+    wait_s = max(patience.idle_s, patience.first_event_s)
     while True:
         try:
-            async with asyncio.timeout(max(patience.idle_s, patience.first_event_s)):
+            async with asyncio.timeout(wait_s):
                 event = await anext(events)
         except StopAsyncIteration:
             return
+        wait_s = patience.idle_s
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 if text:

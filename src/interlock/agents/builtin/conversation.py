@@ -48,7 +48,7 @@ class Conversation:
         self._opening = opening
         self._patience = patience
         self._models: dict[Choice, Model] = {}
-        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(patience.idle_s, connect=CONNECT_S))
+        self._http = self._new_http()
         self._choice = choice
         self._mode = "default"
         self._cache = Cache()
@@ -56,12 +56,21 @@ class Conversation:
         """What was said since the last context came: a gateway that sends none has an agent that remembers so."""
         self._wanted: tuple[Choice, str, ThinkingLevel | None] = (choice, "default", None)
         self._running: asyncio.Task[TurnOutcome] | None = None
+        self._cancelled = False
+        """The prompt that comes next, or runs, is to end: a cancel may be quicker than its beginning."""
         own = {name for name in (*opening.keys, opening.spec.api_key_env) if name}
         environment = {name: value for name, value in opening.environment.items() if name not in own}
         self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace))
         self._model(choice)
 
+    def _new_http(self) -> httpx2.AsyncClient:
+        idle_s = max(self._patience.first_event_s, self._patience.idle_s)
+        return httpx2.AsyncClient(timeout=httpx2.Timeout(idle_s, connect=CONNECT_S))
+
     def _model(self, choice: Choice) -> Model:
+        if self._http.is_closed:
+            # A prompt that did not hear its cancel was ended by a close, and the session goes on.
+            self._http, self._models = self._new_http(), {}
         if choice not in self._models:
             self._models[choice] = make_model(choice, self._http)
         return self._models[choice]
@@ -85,6 +94,7 @@ class Conversation:
         if settings.context is not None:
             self._take(settings.context)
         self._wanted = (choice, mode, thinking)
+        self._cancelled = False
 
     def _take(self, context: dict[str, Any]) -> None:
         try:
@@ -96,6 +106,8 @@ class Conversation:
     # --- turns ---
     async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
         """Work on one prompt to its end."""
+        if self._cancelled:
+            return TurnOutcome("cancelled")
         running = self._running = asyncio.create_task(self._work(prompt, scribe))
         try:
             await asyncio.wait([running])
@@ -169,7 +181,8 @@ class Conversation:
         return True
 
     def cancel(self) -> None:
-        """Break the running prompt off."""
+        """Break the prompt off."""
+        self._cancelled = True
         if self._running is not None:
             self._running.cancel()
 

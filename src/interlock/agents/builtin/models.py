@@ -75,7 +75,8 @@ def thinking_of(options: dict[str, Any]) -> ThinkingLevel | None:
 def settings_of(thinking: ThinkingLevel | None, max_tokens: int | None, first_event_s: float, idle_s: float
                 ) -> ModelSettings:
     """How a request is made: retries are ours alone, so that they are said."""
-    settings = ModelSettings(max_retries=0, cache=True, first_event_timeout=first_event_s, timeout=idle_s)
+    settings = ModelSettings(max_retries=0, cache=True, first_event_timeout=first_event_s,
+                             timeout=max(first_event_s, idle_s))
     if max_tokens is not None:
         settings["max_tokens"] = max_tokens
     if thinking is not None:
