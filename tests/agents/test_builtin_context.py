@@ -214,6 +214,11 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
         assert "Beginning of the turn" in told.summary
         assert told.summary.endswith("<read-files>\na.py\n</read-files>\n\n<modified-files>\nb.py\n</modified-files>")
         assert told.preserved_elements == {"files_modified": ["b.py"]}
+        # A hook's own summary is taken as it is, and no model is asked.
+        await scene.send("control.session.compact",
+                         p.SessionCompact(request_id="r-2", plan={**given_plan, "summary": "Mine."}))
+        assert (await scene.next("session.compacted")).payload.summary == "Mine."
+        assert len(model_server.recording.all()) == 2
         first, second = (msgspec.json.encode(one.body).decode() for one in model_server.recording.all())
         assert "What was long ago." in first
         assert "What was long ago." not in second

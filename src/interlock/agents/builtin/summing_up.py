@@ -75,16 +75,9 @@ async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedU
     """Do what a plan says. Raises CompactionFailed with one sentence."""
     plan, count = _plan(request)
     parts = _parts(plan, count, cache)
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            summary = await _summary(asker, plan, parts, request.instructions)
-    except TimeoutError:
-        raise CompactionFailed(f"{asker.choice.name} did not sum up the conversation in {TIMEOUT_S:.0f} s.") from None
-    except RequestFailed as failed:
-        raise CompactionFailed(str(failed)) from None
-    if not summary.strip():
-        raise CompactionFailed(f"{asker.choice.name} gave an empty summary.")
-    summary += _files("read-files", plan.read_files) + _files("modified-files", plan.modified_files)
+    given = (request.plan or {}).get("summary")
+    # A hook's summary is taken as it is: no model is asked (Z-6).
+    summary = given if isinstance(given, str) else await _made(asker, plan, parts, request.instructions)
     preserved: dict[str, Any] = {"files_modified": plan.modified_files} if plan.modified_files else {}
     report = Compacted(
         summary=summary, previous_token_count=plan.tokens_before,
@@ -101,6 +94,19 @@ def check_goes_on(entries: Sequence[Entry], live: Sequence[Message]) -> None:
     same = there.get("role") == last.get("role") and there.get("toolCallId") == last.get("toolCallId")
     if not same:
         raise CompactionFailed("The plan's context does not end where the turn is.")
+
+
+async def _made(asker: Asker, plan: Plan, parts: _Parts, instructions: str | None) -> str:
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            summary = await _summary(asker, plan, parts, instructions)
+    except TimeoutError:
+        raise CompactionFailed(f"{asker.choice.name} did not sum up the conversation in {TIMEOUT_S:.0f} s.") from None
+    except RequestFailed as failed:
+        raise CompactionFailed(str(failed)) from None
+    if not summary.strip():
+        raise CompactionFailed(f"{asker.choice.name} gave an empty summary.")
+    return summary + _files("read-files", plan.read_files) + _files("modified-files", plan.modified_files)
 
 
 class _Parts(NamedTuple):
