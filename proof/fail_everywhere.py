@@ -68,8 +68,9 @@ def fail_everywhere(place: Path, seed: int, times: int, pace: Pace = PACE, few: 
     swift = Swift()
     house = House(place, CONFIG, swift, on_file=True)
     plans = [_Plan("gateway", times, draw), _Plan("runner", times, draw)]
-    for plan in plans:
-        del plan.left[few:]
+    if few is not None:
+        for plan in plans:
+            del plan.left[few:]
     deaths: Counter[str] = Counter()
     try:
         house.up()  # Its first start is whole: the crew needs a key.
