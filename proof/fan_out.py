@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.crowd import Reader, request
-from proof.house import REPOSITORY, House
+from proof.house import REPOSITORY, House, NotReady
 from proof.swift import Swift
 
 VIEWERS = 500
@@ -31,6 +31,8 @@ SETTLED_SHARE = 0.2
 """After the last viewer's coming so much of the measured time passes first."""
 P99_MS = 250.0
 CUT_S = 30.0
+CAUGHT_UP_S = 60.0
+"""Viewers who come late are shown what was said before, and are live within this."""
 WORSE = 1.5
 SHOWN_OF_SAID = 0.9
 """So much of what was said while it was measured was shown: delays of what never came would not count."""
@@ -122,17 +124,20 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
     standing: list[Reader] = []
     try:
         house.up()
-        path = f"/v1/sessions/{_begin(house, a_second)}/frames"
+        session_id = _say(house, 1, 1)  # A first turn, so that there is a session to watch.
+        path = f"/v1/sessions/{session_id}/frames"
         log = place / "viewers.jsonl"
         watching = _watch(house, path, viewers, log)
         house.until(lambda: log.stat().st_size > 0)
+        _say(house, a_second, TURN_S, session_id)
         time.sleep(SETTLED_SHARE * measured_s)
         gateway = house.processes["gateway"].pid
         alone = _measure(log, measured_s, gateway, watching.pid)
         descriptors = [_descriptors(gateway)]
         if not frozen:
             return Findings(viewers, 0, said, alone, alone, 0, 0.0, (*descriptors * 3,))
-        standing.extend(_one_more(house, path) for _ in range(frozen))
+        since = _newest(house, path)
+        standing.extend(_one_more(house, f"{path}?since={since}") for _ in range(frozen))
         _read_along(standing)
         began = time.monotonic()
         descriptors.append(_descriptors(gateway))
@@ -152,12 +157,22 @@ def fan_out(place: Path, viewers: int, frozen: int, a_second: int, measured_s: f
         swift.close()
 
 
-def _begin(house: House, a_second: int) -> str:
-    body: dict[str, Any] = {
-        "type": "execute", "target": {"agent_id": "ticker", "workspace": str(house.workspace)},
-        "payload": {"messages": [{"role": "user", "content": [
-            {"contentType": "text", "value": f"{a_second} {TURN_S}"}]}]}}
-    return str(house.post("/v1/commands", body, "proof-fan-out-the-command").json()["target"]["session_id"])
+def _say(house: House, a_second: int, seconds: int, session_id: str | None = None) -> str:
+    """Have the agent say so much, in a session that is there or a new one; returns its id."""
+    target = {"session_id": session_id} if session_id else {"agent_id": "ticker", "workspace": str(house.workspace)}
+    body: dict[str, Any] = {"type": "execute", "target": target, "payload": {"messages": [
+        {"role": "user", "content": [{"contentType": "text", "value": f"{a_second} {seconds}"}]}]}}
+    answer = house.post("/v1/commands", body, f"proof-fan-out-{a_second}-{seconds}-{session_id}")
+    return str(answer.json()["target"]["session_id"])
+
+
+def _newest(house: House, path: str) -> str:
+    """Give the cursor of what was said last."""
+    cursor, more = "", True
+    while more:
+        page = house.get(path, limit=500, **({"since": cursor} if cursor else {}))
+        cursor, more = page["next_cursor"], page["has_more"]
+    return cursor
 
 
 def _watch(house: House, path: str, viewers: int, log: Path) -> subprocess.Popen[bytes]:
@@ -204,8 +219,11 @@ def _one_more(house: House, path: str) -> Reader:
 def _read_along(readers: list[Reader]) -> None:
     """Read until each is shown what was said within this second: what follows is live, and nobody reads it."""
     behind = {one.socket.fileno(): one for one in readers}
+    deadline = time.monotonic() + CAUGHT_UP_S
     while behind:
-        for number in select.select(list(behind), [], [])[0]:
+        if time.monotonic() > deadline:
+            raise NotReady(f"{len(behind)} viewers were shown nothing that is live within {CAUGHT_UP_S:.0f} s")
+        for number in select.select(list(behind), [], [], 1.0)[0]:
             if (ticks := behind[number].ticks()) and time.time() * 1000 - ticks[-1] < 1000:
                 del behind[number]
 
