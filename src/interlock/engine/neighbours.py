@@ -15,6 +15,7 @@ from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Presence, Present, told
+from interlock.engine.standing import Standing
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLink
 from interlock.protocol.payloads import Heartbeat
@@ -36,6 +37,8 @@ class Joining(Protocol):
     def drains(self) -> Drains: ...
 
     async def read_rules(self) -> None: ...
+
+    def standing(self) -> Standing: ...
 
 
 class Vouched(msgspec.Struct, array_like=True):
@@ -80,7 +83,8 @@ class Neighbours(Holder):
         await self._engine.lanes.let_go()
 
     async def take_up(self, session_id: str) -> None:
-        await self._engine.lanes.tick(session_id)
+        if self._engine.standing().up:  # Before, what drains and rules there are is not known yet.
+            await self._engine.lanes.tick(session_id)
 
     # --- runners ---
     async def attach(self, present: Present) -> None:
