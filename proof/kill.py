@@ -155,7 +155,7 @@ class Storm:
                         self.votes.write(approval["id"])
             except (httpx2.TransportError, KeyError, FileNotFoundError):
                 time.sleep(0.05)
-            time.sleep(0.02)
+            time.sleep(0.1)  # As people are: each look is a connection of its own.
 
     # --- who kills ---
     def _kill(self, part: Part, *, inside: bool) -> bool:
