@@ -113,7 +113,9 @@ def furnish(house: House) -> dict[str, str]:
     body = {"type": "execute", "target": {"agent_id": "shell"},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "true"}]}]}}
     command = house.post("/v1/commands", body, "proof-of-the-schema-first").json()
-    return {"command_id": command["id"], "session_id": command["target"]["session_id"],
+    key = house.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
+                     "proof-of-the-schema-its-key").json()
+    return {"key_id": key["key_id"], "command_id": command["id"], "session_id": command["target"]["session_id"],
             "approval_id": command["approval_id"]}
 
 

@@ -18,6 +18,7 @@ SEEN = "INTERLOCK_PROOF_SEEN"
 KNOWN = "INTERLOCK_PROOF_KNOWN"
 """Variable: ids that exist, as JSON, by the name of their place in a path."""
 OWN_RUNNER = "local"
+TRANSCRIPT = '{"type":"session","version":3,"id":"s","timestamp":"2026-11-21T00:00:00.000Z","cwd":"/"}\n'
 
 _known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
 _numbers = itertools.count()
@@ -32,6 +33,8 @@ def _good_body(label: str) -> dict[str, Any] | None:
         "POST /v1/keys": {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
         "POST /v1/tenants": {"tenant_id": f"tenant-{next(_numbers)}"},
         "POST /v1/signing-keys": {"public_key": base64.b64encode(_dice.randbytes(32)).decode()},
+        "POST /v1/inbound": {"channel": "irc", "chat_type": "direct", "sender": "ann", "text": "hello"},
+        "POST /v1/sessions/import": {"content": TRANSCRIPT, "agent_id": "shell"},
         "POST /v1/drain": {"scope": "agent", "id": "goose"},
         "POST /v1/undrain": {"scope": "agent", "id": "goose"},
     }.get(label)
