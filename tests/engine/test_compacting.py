@@ -449,3 +449,23 @@ async def test_nothing_is_compacted_by_itself_where_nothing_new_may_start() -> N
     await room.answer(LONG)
     assert room.requests() == 0
     assert (await room.lane(room.session_id)).lane.state.context.due == ""
+
+
+@pytest.mark.req("V-2")
+async def test_who_asks_on_the_heels_of_a_turn_is_not_told_to_come_back() -> None:
+    room = Room(window=100_000, settings=msgspec.structs.replace(SETTINGS, keep_recent_tokens=500))
+    await room.talk(6)
+    await room.ask("the last")
+    await room.begin_turn()
+    compactor = room.engine.compactor
+    assert compactor is not None
+    settled, compactor.settled = compactor.settled, _at_once
+    await room.finish("yes")
+    compactor.settled = settled
+    assert (await room.lane(room.session_id)).lane.state.context.due == "look"
+    asked = await room.engine.compact(OWNER, room.session_id, None, remember)
+    assert room.asked_for().message_id == asked.message_id
+
+
+async def _at_once() -> None:
+    return

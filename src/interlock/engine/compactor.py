@@ -194,6 +194,7 @@ class Compactor:
         `then` adds to the decision. Raises Problem."""
         permitted = False
         for _ in range(ROUNDS):
+            await self._looked(shell)
             await shell.call(lambda lane: asking_agents.check_compact(lane, instructions))
             view: _View = await shell.call(_view)
             try:
@@ -215,6 +216,12 @@ class Compactor:
             except compacting.Moved:
                 continue
         raise Problem("Conflict", "the conversation goes on all the time; compact it when it rests")
+
+    async def _looked(self, shell: LaneShell) -> None:
+        """Wait while the last turn's context is still looked at: who asks on its heels is not told to come back."""
+        working = self._working.get(shell.lane.state.session_id)
+        if working is not None and shell.lane.state.context.due == "look":
+            await asyncio.wait([working])
 
     # --- reading and planning ---
     async def _read(self, session_id: str, view: _View) -> _Read:
