@@ -173,7 +173,7 @@ delivery_header = "X-GitHub-Delivery"
 [hooks.deploy]
 auth = "token"
 secret_env = "DEPLOY"
-agent = "shell"
+agent = "Shell"
 key = "hook:deploy"
 
 [cron.report]
@@ -184,6 +184,7 @@ message = "write the report"
     hooks = open_hooks(config, tmp_path, {"DEPLOY": "fedcba9876543210"})
     assert (hooks["github"].agent_id, hooks["github"].secret, hooks["deploy"].key) == (
         "claude", b"0123456789abcdef", "hook:deploy")
+    assert hooks["deploy"].agent_id == "shell"
     job = cron_jobs(config)[0]
     assert (job.key, job.zone_name, job.agent_id) == ("agent:claude:cron:report", "Asia/Seoul", "claude")
     with pytest.raises(ConfigError, match=r"\[hooks.deploy\]: secret_env DEPLOY: there is no such variable"):

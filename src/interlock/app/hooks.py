@@ -12,7 +12,7 @@ from interlock.channels.webhook import read_secret
 from interlock.config import Config, ConfigError, HookSection
 from interlock.engine.cron import CronJob
 from interlock.gateway.hooks import Hook
-from interlock.session.keys import canonical_key
+from interlock.session.keys import canonical_agent, canonical_key
 from interlock.session.routing import cron_key
 
 SECRET_CHARS_MIN = 16
@@ -32,7 +32,8 @@ def open_hooks(config: Config, state: Path, environ: Mapping[str, str] = os.envi
             mistakes.append(f"[hooks.{name}]: {error}")
             continue
         hooks[name] = Hook(
-            name=name, tenant_id=section.tenant, agent_id=section.agent or answering_agent(config), auth=section.auth,
+            name=name, tenant_id=section.tenant, auth=section.auth,
+            agent_id=canonical_agent(section.agent or answering_agent(config)),
             secret=secret, message=section.message, key=section.key, workspace=section.workspace,
             signature_header=section.signature_header, token_header=section.token_header,
             delivery_header=section.delivery_header,
@@ -64,7 +65,7 @@ def cron_jobs(config: Config) -> list[CronJob]:
     """Give the jobs of the config."""
     jobs: list[CronJob] = []
     for job_id, section in config.cron.items():
-        agent_id = section.agent or answering_agent(config)
+        agent_id = canonical_agent(section.agent or answering_agent(config))
         named = section.time_zone or config.session.time_zone
         jobs.append(CronJob(
             id=job_id, tenant_id=section.tenant, agent_id=agent_id, text=section.message, schedule=section.schedule,
