@@ -174,6 +174,23 @@ async def test_an_old_text_takes_nothing_back_that_changed_since(desk: Desk) -> 
 
 
 @pytest.mark.req("N-1")
+async def test_two_edits_before_it_is_written_again_are_each_taken_once(desk: Desk) -> None:
+    await desk.look(1)
+    desk.edit(label="mine")
+    for _ in range(2):  # No time passes, so that nothing is written meanwhile.
+        await desk.views.look()
+    assert (await desk.entry())["label"] == "mine"
+    await desk.engine.patch_session(OWNER, desk.view()[KEY]["sessionId"], {"label": "theirs"}, lambda _record:
+                                    IdempotencyRecord(scope="p", fingerprint="", status=200, headers={}, body=b"",
+                                                      created_ms=0))
+    desk.edit(subject="s")
+    for _ in range(2):
+        await desk.views.look()
+    entry = await desk.entry()
+    assert (entry["label"], entry["subject"]) == ("theirs", "s")
+
+
+@pytest.mark.req("N-1")
 async def test_what_was_edited_while_no_gateway_ran_is_taken_at_the_start(desk: Desk) -> None:
     desk.edit(label="offline")
     desk.begin_views()
