@@ -105,20 +105,3 @@ async def test_an_archived_session_is_readable_its_key_begins_anew_and_it_can_co
         await gateway.post(f"/v1/sessions/{session_id}/archive", {})
         again = (await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")).json()
         assert again["session_id"] != session_id
-
-
-@pytest.mark.req("V-2")
-async def test_to_delete_a_session_is_to_archive_it() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
-        session_id = await begun(gateway)
-        headers = {"Idempotency-Key": "delete-key-number-1"}
-        gone = await gateway.http.delete(f"/v1/sessions/{session_id}", headers=headers)
-        assert gone.status_code == 200, gone.text
-        assert "archivedAt" in gone.json()["entry"]
-        again = await gateway.http.delete(f"/v1/sessions/{session_id}", headers=headers)
-        assert again.content == gone.content
-        # It stays readable, and its key begins anew.
-        assert (await gateway.http.get(f"/v1/sessions/{session_id}")).json()["entry"] == gone.json()["entry"]
-        told = await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")
-        assert told.json()["session_id"] != session_id
-        assert (await gateway.http.delete("/v1/sessions/none", headers=headers)).status_code in (404, 422)
