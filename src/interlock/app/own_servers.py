@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +35,11 @@ class ServerMissing(Exception):
 class OwnServer:
     """A server that was started here; `url` is where it is. It is ended by its process id."""
 
-    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path, sockets: Path | None = None) -> None:
         self.process = process
         self.url = url
         self.log = log
+        self._sockets = sockets
 
     @property
     def pid(self) -> int:
@@ -53,6 +55,8 @@ class OwnServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 class _As(NamedTuple):
@@ -93,7 +97,7 @@ def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[s
                                    extra_groups=run_as.extra_groups)
     place = sockets / (SOCKET if port is None else f".s.PGSQL.{port}")
     url = f"postgresql://{OWNER}@/postgres?host={sockets}" + (f"&port={port}" if port else "")
-    server = OwnServer(process, url, log)
+    server = OwnServer(process, url, log, sockets)
     _await_ready(server, lambda: _takes_connections(programs, sockets, port) if place.exists() else False)
     return server
 
@@ -130,17 +134,24 @@ def _postgres_programs() -> Path:
 
 
 def _readable(programs: Path) -> Path:
-    """Give the programs where the user `nobody` may read them: a copy, if they are in root's own home."""
+    """Give the programs where the user `nobody` may read them: a copy, where they are in root's own home."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
-    tree = programs.parent
-    copy = Path(tempfile.gettempdir()) / f"interlock-postgres-{int(tree.stat().st_mtime)}"
-    if not copy.exists():
+    version, package = programs.parent, programs.parent.parent
+    copy = Path(tempfile.gettempdir()) / f"interlock-postgres-{version.stat().st_mtime_ns}"
+    if not copy.exists() or copy.stat().st_uid != os.geteuid():  # Another's there is not believed.
         draft = Path(tempfile.mkdtemp(prefix="interlock-postgres-"))
-        shutil.copytree(tree, draft / "tree", symlinks=True)
-        (draft / "tree").rename(copy)
-        draft.rmdir()
-    return copy / "bin"
+        # The programs look for their libraries in a directory beside the package.
+        for part in (version, package.with_name(package.name + ".libs")):
+            if part.exists():
+                shutil.copytree(part, draft / part.relative_to(package.parent), symlinks=True)
+        draft.chmod(0o755)
+        copy = copy if not copy.exists() else draft
+        with suppress(OSError):
+            draft.rename(copy)
+        if draft != copy:  # Another process was sooner.
+            shutil.rmtree(draft, ignore_errors=True)
+    return copy / programs.relative_to(package.parent)
 
 
 def _program(name: str, package: str) -> Path:
