@@ -124,6 +124,7 @@ def run(seed: int, rounds: int | None) -> bool:
         finally:
             house.down()
     print(seen.table())
+    print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
     passed = seen.reckoned.passed and seen.slowest_s <= READY_LIMIT_S
     if seen.slowest_s > READY_LIMIT_S:
         print(f"  ! ready again after {seen.slowest_s:.2f} s; {READY_LIMIT_S:.0f} s are allowed, on two free cores")
