@@ -72,7 +72,8 @@ class House:
         """Start a part; its output goes to `<place>/<part>.log`."""
         arguments = [*self.entry.get(part, ["proof.part"]), part, str(self.state), self.runner_url, str(self.workspace)]
         place = self.place / f"{part}.log"
-        if self._swift is not None:
+        # What is forked from a warm process has no gateways of its own to start.
+        if self._swift is not None and not (self._clustered and part == "gateway"):
             self.processes[part] = self._swift.start(arguments, place)
             return
         with place.open("ab") as log:
@@ -202,7 +203,7 @@ class House:
     def down(self) -> None:
         """End both, the runner first."""
         if self._clustered and "gateway" in self.processes:
-            with contextlib.suppress(httpx2.TransportError):
+            with contextlib.suppress(httpx2.TransportError, FileNotFoundError):
                 answer = self._http.get(self.url + "/v1/audit/export", headers=self.headers)
                 self.exported = answer.content.splitlines(keepends=True) if answer.status_code == 200 else []
         self._http.close()

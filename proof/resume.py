@@ -22,8 +22,9 @@ import httpx2
 import msgspec
 from websockets.sync.client import connect
 
+from interlock import config
 from interlock.app.place import SystemClock
-from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.app.stores import open_stores
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.sse import Stream, Told
@@ -187,7 +188,8 @@ def _one_session(house: House, seed: int) -> str:
 
 async def _lengthen(state: Path, session_id: str, events: int) -> None:
     """Have a session's stream be `events` long: what it said is said again, under new ids."""
-    ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
+    stores = await open_stores(state, config.load(state / config.FILE_NAME).cluster, SystemClock())
+    ledger = stores.ledger
     try:
         stream = session_stream(session_id)
         there = await ledger.events(stream, 0, events)
@@ -202,7 +204,7 @@ async def _lengthen(state: Path, session_id: str, events: int) -> None:
                                                      if number % 10 == 0 else frame), f"again-{number}"))
         await ledger.commit(Batch(writes))
     finally:
-        await ledger.close()
+        await stores.close()
 
 
 def _cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) -> Findings:
