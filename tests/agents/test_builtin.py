@@ -109,6 +109,14 @@ async def test_files_are_written_read_changed_listed_and_searched(model_server: 
         assert (tmp_path / "src/a.txt").read_text() == "one\nthree\n"
 
 
+async def test_a_name_that_is_no_text_breaks_nothing(model_server: ModelServer, tmp_path: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff"))).write_text("x")
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "[[call:list {}]]") == "end_turn", errors(scene)
+        assert results(scene) == [("ok", "odd?")]
+
+
 @pytest.mark.req("A-1")
 @pytest.mark.parametrize("path", ["../out.txt", "/etc/passwd", "link/secret.txt", "there.txt"])
 async def test_nothing_outside_the_workspace_is_reached_and_nobody_is_asked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -139,7 +140,7 @@ def understood(name: str, given: Any, tools: list[Tool]) -> Call:
             wrong = f"Its arguments are no JSON: {error}."
     if wrong is None and not isinstance(value, dict):
         wrong = "Its arguments are no JSON object."
-    told: dict[str, Any] = value if isinstance(value, dict) else {"input": value}  # pyright: ignore[reportUnknownVariableType]
+    told = _sound(value if isinstance(value, dict) else {"input": value})  # pyright: ignore[reportUnknownArgumentType]
     tool = BY_NAME.get(name)
     if tool is None or tool not in tools:
         there = ", ".join(one.name for one in tools) or "none"
@@ -151,6 +152,17 @@ def understood(name: str, given: Any, tools: list[Tool]) -> Call:
         return Call(name, tool, msgspec.convert(told, tool.arguments), told)
     except (msgspec.ValidationError, RecursionError) as error:
         return Call(name, tool, None, told, f"Its arguments are wrong: {error}.")
+
+
+def _sound(value: dict[str, Any]) -> dict[str, Any]:
+    """The object as JSON can carry it: half a surrogate pair becomes a question mark, what nests too deep is named."""
+    try:
+        msgspec.json.encode(value)
+        return value
+    except UnicodeEncodeError:
+        return msgspec.json.decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError:
+        return {"input": "(nested too deep)"}
 
 
 def title(call: Call) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
@@ -141,7 +141,7 @@ class AgentTurn:
         self.live.append(assistant_message(parts, arguments, self.setting.choice.model, _now_ms()))
         self.answers[found[0][0]] = dataclasses.replace(response, parts=parts)
         for invocation_id, call in found:
-            await self.scribe.tool_request(invocation_id, call.name, _json(call.input), title(call),
+            await self.scribe.tool_request(invocation_id, call.name, msgspec.json.encode(call.input), title(call),
                                            kind=call.tool.kind if call.tool is not None else None)
         return found
 
@@ -167,8 +167,8 @@ class AgentTurn:
         if call.wrong is not None or call.tool is None:
             raise ToolFailed(call.wrong or "There is no such tool.")
         self._workshop.check(call)
-        question = Question(invocation_id, call.name, title(call), _json(call.input), OPTIONS, call.tool.kind,
-                            takes_input=True)
+        given = msgspec.json.encode(call.input)
+        question = Question(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind, takes_input=True)
         answer = await self.scribe.ask(question)
         if not answer.allow:
             return Result(DENIED.format(f": {answer.message.rstrip('.')}" if answer.message else ""), ok=False)
@@ -183,19 +183,14 @@ class AgentTurn:
         return await self._workshop.run(call, emit)
 
     async def _tell(self, invocation_id: str, call: Call, result: Result) -> None:
+        # A file's name may hold bytes that are no text: they would break the request, and the frame.
+        result = result._replace(text=result.text.encode("utf-8", "replace").decode())
         self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))
         if result.whole is not None:
             file = GivenFile(f"{call.name}.txt", "text/plain; charset=utf-8", result.whole.encode())
             await self.scribe.file(file, invocation_id)
         kind = result.output_type if result.text else "empty"
         await self.scribe.tool_result(invocation_id, "ok" if result.ok else "error", kind, result.text)
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except RecursionError:
-        return b'{"input":"(nested too deep)"}'
 
 
 def _now_ms() -> int:
