@@ -51,7 +51,7 @@ class Heard:
     async def until(self, count: int) -> list[bytes]:
         while len(self.bodies) < count:
             self._more.clear()
-            await asyncio.wait_for(self._more.wait(), 10)
+            await asyncio.wait_for(self._more.wait(), 30)
         return self.bodies
 
 
@@ -210,7 +210,7 @@ async def test_an_answer_that_does_not_come_in_time_goes_on_where_it_is_made(joi
     with pytest.raises(BusTimeout):
         await a.request("late", b"", 20)
     gate.set()
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 30)
 
 
 async def test_a_failing_answer_is_said(join: Join) -> None:
@@ -246,13 +246,13 @@ async def test_a_closed_bus_takes_nothing_and_what_it_waited_for_fails(join: Joi
 
     await b.serve("never", never)
     asking = asyncio.create_task(a.request("never", b"", 60_000))
-    await asyncio.wait_for(begun.wait(), 10)
+    await asyncio.wait_for(begun.wait(), 30)
     await a.close()
     await a.close()
     with pytest.raises(BusError):
-        await asyncio.wait_for(asking, 10)
+        await asyncio.wait_for(asking, 30)
     gate.set()
-    await asyncio.wait_for(done.wait(), 10)  # Who was asked goes on.
+    await asyncio.wait_for(done.wait(), 30)  # Who was asked goes on.
     a.publish("x", b"")
     assert a.counts().dropped == 1
     assert not a.connected()

@@ -24,11 +24,10 @@ def keep(name: str, directory: Path) -> None:
     draft.rename(directory / f"{name}.url")
     with (directory / f"{name}.users").open("a") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
+        # Whoever comes now waits for the lock, then starts another; the lock's file stays for them.
         (directory / f"{name}.url").unlink()
         server.stop(signal.SIGINT)
         shutil.rmtree(own, ignore_errors=True)
-        if not [*directory.glob("*.url")]:
-            shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":
