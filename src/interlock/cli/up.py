@@ -180,8 +180,8 @@ class Up:
                 child.kill()
             return
         self._signal = signal.Signals(number)
+        self._told.set()  # First: whoever would read that it ends may be gone.
         say("ending the runner and the gateway …", "dim")
-        self._told.set()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do it, unless a signal comes first; whether it was done. Raises what it raises."""
