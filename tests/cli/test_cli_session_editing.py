@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ class Person:
 
 
 @pytest.fixture
-async def person(tmp_path: Path) -> AsyncIterator[Person]:
+async def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Person]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # Texts that are kept for their writer go with the test.
     room = Room(naming=Naming("per-peer"))
     async with running(60, desk=EngineDesk(room)) as gateway:
         for name, text in (("ann", "hello"), ("bob", "/new"), ("cid", "/new")):
