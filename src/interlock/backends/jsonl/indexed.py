@@ -156,11 +156,10 @@ class Indexed:
             kept = self._first_kept(path, compacted)
         if len(path) - kept > len(index.parents) // WHOLE_SHARE:
             return None
-        pairs = self._checked(path[kept:])
         level = next((at for at in range(kept - 1, -1, -1) if sorts[path[at]] == _THINKING), None)
-        if level is not None:
-            pairs = [*self._checked([path[level]]), *pairs]
-        found = context(_chained(pairs))
+        taken = [*([path[level]] if level is not None else []), *path[kept:]]
+        found = context(_chained(self._checked(taken)))
+        found = found._replace(places=[taken[at] for at in found.places])
         # Where nobody answered in what is kept, the model is looked for above it, in the whole file.
         return found if found.model is not None or kept == 0 else None
 
