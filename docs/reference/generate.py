@@ -352,8 +352,9 @@ MEANING = {
     "rule.tenant": "the tenant; all of them without",
     "rule.door": "`command`: before an agent starts; `tool`: inside its turn",
     "rule.type": "the command's type: `execute`, or one that is answered at once: `pause`, `resume`, `close`, "
-    "`compact`, `reset`, `patch`, `archive`, `restore`, `release`, `drain`, `undrain`; left out, an execute alone is "
-    "concerned. `ask` answers those with ApprovalRequired, and they go through once it is granted. A `cancel` never is",
+    "`compact`, `reset`, `patch`, `archive`, `restore`, `release`, `drain`, `undrain`, `label`, "
+    "`branch`, `fork`, `import`, `repair`; left out, an execute alone is concerned. `ask` answers those with "
+    "ApprovalRequired, and they go through once it is granted. A `cancel` never is",
     "rule.agent": "glob over the agent's id",
     "rule.origin": "who gave the command",
     "rule.tool": "glob over the tool's name, as the agent gives it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from engine.conversation import OWNER, ManualClock, Table, remember
 from engine.test_transcript_writer import talk
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.command.policy import Policy, Rule
 from interlock.engine.transcript_desk import TranscriptDesk
+from interlock.ports.ledger import Batch, PutTenant
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import SessionRecord
+from interlock.protocol.records import SessionRecord, TenantRecord
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +182,45 @@ async def test_while_a_turn_runs_its_transcript_is_not_moved(place: Place) -> No
     with pytest.raises(Problem, match="at work"):
         await place.desk.repair(OWNER, record, remember)
     await place.desk.label(OWNER, record, first, "while it works", remember)
+
+
+DOINGS: dict[str, Callable[[Place, SessionRecord, str], Awaitable[Any]]] = {
+    "label": lambda place, record, first: place.desk.label(OWNER, record, first, "start", remember),
+    "branch": lambda place, record, first: place.desk.branch(OWNER, record, first, None, remember),
+    "fork": lambda place, record, first: place.desk.fork(OWNER, record, first, remember),
+    "repair": lambda place, record, first: place.desk.repair(OWNER, record, remember),
+    "import": lambda place, record, first: place.desk.take_in(OWNER, Target(agent_id="shell"), OLD, remember),
+}
+OLD = b"".join(msgspec.json.encode(one) + b"\n" for one in (
+    {"type": "session", "version": 3, "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/elsewhere"},
+    {"type": "message", "id": "00000001", "parentId": None, "timestamp": "2025-11-01T00:00:00.000Z",
+     "message": {"role": "user", "content": "long ago", "timestamp": 1}}))
+
+
+@pytest.mark.req("P-1", "X-6")
+@pytest.mark.parametrize("verb", DOINGS)
+async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, verb: str) -> None:
+    await place.table.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+    record = await place.record()
+    first = (await place.desk.tree(record)).nodes[0].id
+    before, count = place.file().read_bytes(), len(await place.table.ledger.sessions("default", 10, None))
+
+    def doing() -> Awaitable[Any]:
+        return DOINGS[verb](place, record, first)
+
+    place.table.engine.policy = Policy([Rule(name="nobody", effect="deny", type=verb)])
+    with pytest.raises(Problem, match="rule nobody denies"):
+        await doing()
+    place.table.engine.policy = Policy([Rule(name="two", effect="ask", type=verb, self_approval=True)])
+    with pytest.raises(Problem) as held:
+        await doing()
+    assert (held.value.code, place.file().read_bytes()) == ("ApprovalRequired", before)
+    assert len(await place.table.ledger.sessions("default", 10, None)) == count
+    assert held.value.approval_id is not None
+    await place.table.vote(held.value.approval_id, "grant")
+    await doing()
+    with pytest.raises(Problem, match="wants an approval"):
+        await doing()
 
 
 @pytest.mark.req("X-2")

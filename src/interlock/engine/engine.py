@@ -109,7 +109,7 @@ class Engine:
             self.lanes.on_transcript = self._writer.nudge
         self._router = Router(ledger, self.presence, clock, entropy, self.lanes.state_of)
         self.transcripts = None if transcripts is None or self._writer is None else TranscriptDesk(
-            ledger, transcripts, self._writer, self.lanes, self._router)
+            ledger, transcripts, self._writer, self.lanes, self._router, self._permit)
         """What people do with transcripts (X-6); None where none are kept."""
         self.compactor = None if transcripts is None or self._writer is None else Compactor(
             self.lanes, transcripts, self._writer)

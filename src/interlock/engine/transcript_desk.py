@@ -1,13 +1,14 @@
 """What people do with transcripts: read, label, branch, fork, take in, repair (X-4, X-6).
 
 An entry is added by its session's lane alone, as every other (X-3). A fork or an import is a file first and a session
-then: a file without a session is nothing to anybody, a session without its file would be a lie. Each change is audited
-in the transaction that makes it, and looked for in the file before it is told.
+then: a file without a session is nothing to anybody, a session without its file would be a lie. Each change is asked of
+policy (P-1), audited in the transaction that makes it, and looked for in the file before it is told.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,8 @@ from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.verbs import Verb
+from interlock.engine.house import house_id
 from interlock.engine.lanes import Lanes
 from interlock.engine.routing import Router
 from interlock.engine.transcript_writer import TranscriptWriter
@@ -40,6 +43,7 @@ from interlock.session.leaving import Leaving, Redact, leaving
 from interlock.session.tree import Tree, read_tree
 
 T = TypeVar("T")
+Permit = Callable[[Lane, Verb, Callable[[], Any]], Any]
 
 AUDIT_ACTION = "transcript"
 _state_decoder = msgspec.json.Decoder(LaneState)
@@ -72,12 +76,14 @@ class TranscriptDesk:
     """Raises Problem for whatever is refused. Whoever calls it has checked that the session is the tenant's."""
 
     def __init__(self, ledger: Ledger, transcripts: Transcripts, writer: TranscriptWriter, lanes: Lanes,
-                 router: Router) -> None:
+                 router: Router, permit: Permit) -> None:
+        """`permit` asks policy about a verb in its lane, and does it where that may be."""
         self._ledger = ledger
         self._transcripts = transcripts
         self._writer = writer
         self._lanes = lanes
         self._router = router
+        self._permit = permit
         self.redact: Redact = SECRETS.text
         """What is kept out of a transcript that leaves (K-4); set by the composition."""
 
@@ -131,7 +137,8 @@ class TranscriptDesk:
         if label is not None and not 0 < len(label.strip()) <= editing.MAX_LABEL_CHARS:
             raise _wrong("/label", f"a label has 1 to {editing.MAX_LABEL_CHARS} characters; null takes it away")
         draft = Label(entry_id, label.strip() if label is not None else None)
-        added = await self._add(principal, record, entry_id, "label", lambda _: (draft, None), remember)
+        said = {"entry_id": entry_id, "label": draft.label}
+        added = await self._add(Verb("label", principal, said), record, lambda _: (draft, None), remember)
         if (await self.tree(record)).labels().get(entry_id) != draft.label:
             raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
         return added
@@ -143,27 +150,28 @@ class TranscriptDesk:
         def draft(leaf: str | None) -> tuple[Draft, str | None]:
             return editing.branch_draft(summary, entry_id, leaf), entry_id
 
-        added = await self._add(principal, record, entry_id, "branch", draft, remember)
+        said = {"entry_id": entry_id, **({"summary": summary} if summary is not None else {})}
+        added = await self._add(Verb("branch", principal, said), record, draft, remember)
         tree = await self.tree(record)
         place = tree.place(added.entry_id)
         if place is None or tree.nodes[place].parent_id != entry_id:
             raise Problem("Unavailable", f"the branch below {entry_id} cannot be seen in the transcript yet")
         return added
 
-    async def _add(self, principal: Principal, record: SessionRecord, entry_id: str, what: str,
-                   make: Callable[[str | None], tuple[Draft, str | None]],
+    async def _add(self, verb: Verb, record: SessionRecord, make: Callable[[str | None], tuple[Draft, str | None]],
                    remember: Callable[[Added], IdempotencyRecord]) -> Added:
         """`make` gives the entry and the parent that it is to have instead of the leaf."""
+        entry_id = verb.said["entry_id"]
         if (await self.tree(record)).place(entry_id) is None:
             raise Problem("NotFound", f"the transcript of session {record.session_id} has no entry {entry_id}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
 
-        def decide(lane: Lane) -> Added:
+        def do(lane: Lane) -> Added:
             transcriber = lane.transcriber
             assert transcriber is not None, "a lane keeps a transcript where there is a desk for it"
-            if what == "branch":
+            if verb.name == "branch":
                 _check_still(lane)
             made, parent = make(transcriber.leaf)
             if parent is not None:
@@ -171,11 +179,12 @@ class TranscriptDesk:
             parent = transcriber.leaf
             lane.transcribe([made])
             added = Added(record.session_id, transcriber.leaf or "", parent)
-            lane.audit(AUDIT_ACTION, who_is(principal), {"op": what, "entry": added.entry_id, "target": entry_id})
+            lane.audit(AUDIT_ACTION, who_is(verb.principal), {"op": verb.name, "entry": added.entry_id,
+                                                              "target": entry_id})
             lane.out.writes.append(PutIdempotency(remember(added)))
             return added
 
-        return await shell.call(decide)
+        return await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
 
     # --- sessions ---
     async def fork(self, principal: Principal, record: SessionRecord, entry_id: str | None,
@@ -187,6 +196,7 @@ class TranscriptDesk:
             what = f"no entry {entry_id}" if entry_id is not None else "no entry yet"
             raise Problem("NotFound", f"the transcript of session {record.session_id} has {what}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
+        await self._ask(record.session_id, Verb("fork", principal, {"entry_id": entry_id} if entry_id else {}))
         source = _state_decoder.decode(record.machine)
         session_id = uuid4(self._lanes.entropy(16))
         fresh = LaneState(
@@ -208,6 +218,10 @@ class TranscriptDesk:
             found = editing.import_lines(data, self._header(fresh, None), self._lanes.entropy)
         except editing.NothingToImport as error:
             raise _wrong("/content", str(error)) from None
+        told = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
+                "content_sha256": hashlib.sha256(data).hexdigest()}
+        await self._ask(house_id(fresh.tenant_id), Verb("import", principal, told, f"for {fresh.agent_id}",
+                                                        fresh.agent_id))
         return await self._begin(principal, fresh, found.lines, {"op": "import"}, found.report, remember)
 
     async def _begin(self, principal: Principal, fresh: LaneState, lines: list[bytes], meta: dict[str, Any],
@@ -247,6 +261,8 @@ class TranscriptDesk:
 
         found = await self.examine(record)
 
+        verb = Verb("repair", principal, {})
+
         def note(lane: Lane) -> None:
             _check_still(lane)
             if not found.sound:
@@ -255,7 +271,7 @@ class TranscriptDesk:
 
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
-        await shell.call(note)
+        await shell.call(lambda lane: self._permit(lane, verb, lambda: note(lane)))
         header = Header(version=VERSION, id=record.session_id, timestamp=iso(record.created_ms), cwd=record.workspace)
         reports: list[Report] = []
 
@@ -287,6 +303,13 @@ class TranscriptDesk:
         return repaired
 
     # --- inside ---
+    async def _ask(self, session_id: str, verb: Verb) -> None:
+        """Ask policy about what begins in a session to come: a yes is used up before, as a reset's is. Raises
+        Problem."""
+        shell = await self._lanes.lane(session_id)
+        assert shell is not None, "sessions are never removed, and a house is always there"
+        await shell.call(lambda lane: self._permit(lane, verb, lambda: None))
+
     async def _settle(self, record: SessionRecord) -> None:
         try:
             await self._writer.settle(record.session_id)

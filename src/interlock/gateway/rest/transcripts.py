@@ -233,7 +233,7 @@ def _role(message: msgspec.Raw) -> str | None:
 
 _SESSION = "/sessions/{session_id}"
 _READ = ("Unavailable",)
-_CHANGE = ("Conflict", "NotFound", "Unavailable")
+_CHANGE = ("ApprovalRequired", "Conflict", "NotFound", "QuotaExceeded", "Unavailable")
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{_SESSION}/transcript", "getTranscript", transcript, RAW_VIEWERS, ("cursor", "limit", "last"),
               answers=TranscriptPageAnswer, codes=_READ),
