@@ -248,7 +248,7 @@ async def overflowed(scene: Stage) -> p.AgentError:
     raise AssertionError(errors(scene))
 
 
-@pytest.mark.req("Z-2")
+@pytest.mark.req("Z-2", "W-2")
 async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
     model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
@@ -285,7 +285,7 @@ async def request_size(server: ModelServer, kept: Transcribed) -> int:
     return server.recording.turns()[-1].asked.size
 
 
-@pytest.mark.req("Z-2")
+@pytest.mark.req("Z-2", "W-2")
 async def test_an_overflow_that_cannot_be_helped_ends_the_turn_with_its_own_error(
     model_server: ModelServer, tmp_path: Path
 ) -> None:
