@@ -131,7 +131,10 @@ async def test_what_is_no_post_or_too_much_or_cannot_begin_is_refused() -> None:
         assert (large.status_code, large.json()["code"]) == (413, "PayloadTooLarge")
         room.engine.presence.detach("local", room.wire, 0)
         nobody = await knock(gateway, **signed())
-        assert (nobody.status_code, nobody.json()["code"]) == (409, "Conflict")
+        told = nobody.json()
+        assert (nobody.status_code, told["code"], told["retryable"]) == (503, "Unavailable", True)
+        assert "no runner that is online offers agent shell" in told["detail"]
+        assert int(nobody.headers["retry-after"]) > 0  # The sender is to deliver it again.
         room.engine.presence.arrive(room.record, room.hello, 0).link = room.wire
         assert (await knock(gateway, **signed())).status_code == 202  # What did not begin is not remembered.
 

@@ -31,6 +31,8 @@ SAME_MS = 10 * 60 * 1000
 STAMP_MS = 5 * 60 * 1000
 """A Standard Webhook's time may differ by so much."""
 DELIVERY_CHARS = 200
+RETRY_S = 60
+"""After so long a delivery that could not begin is worth another try: by then a runner may be there."""
 
 Auth = Literal["hmac", "standard", "token"]
 
@@ -75,7 +77,8 @@ class Hooks:
 
     async def take(self, hook: Hook, headers: Mapping[str, str], body: bytes) -> tuple[IdempotencyRecord, bool]:
         """Give a delivery to its agent, once: the answer, and whether it is one that was given before. Raises
-        Problem."""
+        Problem; Unavailable for what cannot begin now, of which nothing is kept: it is the sender's to deliver
+        again."""
         delivery = _delivery(hook, headers)
         fingerprint = hashlib.sha256(body).hexdigest()
         now_ms = self._clock.now_ms()
@@ -90,7 +93,14 @@ class Hooks:
                     if before.fingerprint != fingerprint:
                         raise Problem("IdempotencyKeyReused", f"The delivery {delivery} came before with another body.")
                     return before, True
-            return await self._tell(hook, delivery, body, scopes[0], fingerprint), False
+            try:
+                return await self._tell(hook, delivery, body, scopes[0], fingerprint), False
+            except Problem as problem:
+                if problem.code != "Conflict":
+                    raise
+                # No runner is there yet, or its session is elsewhere: a 4xx would tell the sender to give up.
+                raise Problem("Unavailable", problem.detail, hint=problem.hint,
+                              headers={"Retry-After": str(RETRY_S)}) from None
 
     async def _tell(self, hook: Hook, delivery: str, body: bytes, scope: str, fingerprint: str) -> IdempotencyRecord:
         kept: list[IdempotencyRecord] = []

@@ -60,8 +60,9 @@ RAW_PATHS: dict[str, Any] = {
         "responses": {
             "202": _said("It is a command of the session that the hook names.", "Received"),
             "400": _refused("InvalidPayload"), "401": _refused("Unauthorized"), "403": _refused("Forbidden"),
-            "409": _refused("Conflict"), "413": _refused("PayloadTooLarge"), "421": _refused("MisdirectedRequest"),
+            "413": _refused("PayloadTooLarge"), "421": _refused("MisdirectedRequest"),
             "422": _refused("IdempotencyKeyReused"), "429": _refused("RateLimited", "QuotaExceeded"),
+            "503": _refused("Unavailable"),
         },
     }},
     "/openapi.json": {"get": {
