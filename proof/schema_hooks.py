@@ -75,7 +75,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
             case.path_parameters[name] = _known.get(name, case.path_parameters[name])
         if (body := _good_body(case.operation.label)) is not None:
             case.body = body
-    if case.method in ("POST", "PATCH"):
+    if case.method in ("POST", "PATCH", "DELETE"):
         case.headers["Idempotency-Key"] = f"proof-of-the-schema-{next(_numbers):08d}"
         if isinstance(case.body, dict) and case.body.get("idempotency_key") is not None:
             case.body["idempotency_key"] = case.headers["Idempotency-Key"]
