@@ -41,7 +41,10 @@ PROOFS = {
     "A1": "proof.audit_tamper",
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
+    "simulation": "proof.simulation.full",
 }
+COUNTS = ("runners", "sessions", "viewers", "gateways", "steps")
+"""Of the simulation; each has its own full count."""
 
 
 def main() -> int:
@@ -52,13 +55,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="repeat a run; printed by each run")
     parser.add_argument("--rounds", "--minutes", type=int, default=None, dest="rounds",
                         help="how often, or for R13 how many minutes; each proof has its own full count")
+    for count in COUNTS:
+        parser.add_argument(f"--{count}", type=int, default=None, help="of the simulation")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
-            passed &= bool(importlib.import_module(PROOFS[name]).run(seed, given.rounds))
+            counts = {count: getattr(given, count) for count in COUNTS} if name == "simulation" else {}
+            passed &= bool(importlib.import_module(PROOFS[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")
             passed = False

@@ -1,0 +1,189 @@
+"""One gateway of a simulated cluster: the real engine, links and API, at the ends where a server would call them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.backends.bus_local.bus import Hub
+from interlock.backends.memory.leases import MemoryLeases
+from interlock.backends.memory.objects import MemoryObjects
+from interlock.command.policy import Policy
+from interlock.config.sections import RatesSection
+from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.cluster.cluster import Cluster
+from interlock.engine.cron import Crons
+from interlock.engine.engine import Engine
+from interlock.engine.viewers import Viewers
+from interlock.gateway.access import make_access
+from interlock.gateway.hooks import Hooks
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.pairing import Pairings
+from interlock.gateway.rawp import RawpEndpoint
+from interlock.gateway.rest.app import RestApp
+from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.retention import Retention
+from interlock.gateway.sharing import share
+from interlock.gateway.webhooks import Webhooks
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.envelope import DPS_VERSION
+from proof.simulation.network import LossyBus, Reached, Store
+from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
+
+LIMITS = Limits(timeout_ms=60_000, detach_ttl_ms=45_000, approval_ttl_ms=120_000, queue_ttl_ms=240_000)
+"""Clocks short enough to run out within a simulation."""
+LINK_S = 0.005
+NO_RATES = RatesSection(principal_a_minute=0, tenant_a_minute=0)
+
+
+class Answer(NamedTuple):
+    """What the API answered."""
+
+    status: int
+    body: Any
+
+
+class Shared(NamedTuple):
+    """What all gateways of a cluster have in common."""
+
+    loop: SimulatedLoop
+    store: Store
+    leases: MemoryLeases
+    hub: Hub
+    policy: Policy
+
+
+class Gateway:
+    """A gateway, until it dies."""
+
+    def __init__(self, shared: Shared, name: str, draw: random.Random, skew_ms: int) -> None:
+        self.shared = shared
+        self.name = name
+        self.place = Place(name)
+        self.alive = True
+        self.clock = SimulatedClock(shared.loop, skew_ms)
+        self.store = Reached(shared.store, draw)
+        self.leases = Reached(shared.leases, draw)
+        self.bus = LossyBus(shared.hub, draw)
+        self._entropy = random.Random(draw.random())
+        self.viewers = Viewers(self.store)
+        store, clock, entropy = self.store, self.clock, self._entropy.randbytes
+        # The leases and the ledger are the cluster's; what stands on deadlines is this machine's own clock.
+        self.engine = Engine(store, self.viewers, clock, entropy, shared.policy, LIMITS,  # type: ignore[arg-type]
+                             None, MemoryObjects())
+        self.cluster = Cluster(self.leases, self.bus, store, self.viewers, entropy, "sim", name)  # type: ignore[arg-type]
+        self.rawp = RawpEndpoint(self.engine, "gw_simulated", entropy)
+        front = Front(
+            self.engine, clock, Facts("gw_simulated", "0", "/", "/ledger"), _no_checkpoint, 30.0,
+            Pairings(store, clock, entropy, self.rawp.shut_out, "own"),  # type: ignore[arg-type]
+            make_access(store, clock, entropy, None, NO_RATES),  # type: ignore[arg-type]
+            Webhooks(store, clock, entropy, {}), Metrics(), Retention(store, None, clock),  # type: ignore[arg-type]
+            Hooks({}, store, self.engine.chats, clock, entropy),  # type: ignore[arg-type]
+            Crons(store, self.engine.chats, clock))  # type: ignore[arg-type]
+        self.front = front._replace(ask=self.cluster.ask)
+        self.rest = RestApp(self.front)
+        share(self.cluster, self.engine, self.rawp, self.front, self.rest)
+
+    async def open(self) -> None:
+        """Join the others."""
+        await self.place.start(self._open())
+
+    async def _open(self) -> None:
+        await self.cluster.start()
+        await self.engine.start()
+        self.cluster.run()
+
+    # --- what happens to it ---
+    def stand(self) -> None:
+        """Stop where it is, as a machine that swaps does: nothing of it runs, and it does not know."""
+        self.place.standing = True
+
+    def go_on(self) -> None:
+        """Wake it where it was."""
+        if self.alive:
+            self.shared.loop.wake(self.place)
+
+    def die(self) -> None:
+        """As by kill -9: from here on nothing of it runs, and nothing was said."""
+        self.alive = False
+        self.place.standing = True
+        self.bus.cut_off()
+        self.store.gone = self.leases.gone = True
+
+    async def end(self) -> None:
+        """Take it down for good at the end of a simulation, be it alive or dead."""
+        if self.alive:
+            self.shared.loop.wake(self.place)
+            await self.place.start(self._shut())
+        self.store.gone = self.leases.gone = True
+        self.shared.loop.wake(self.place)
+        while tasks := [task for task in self.place.tasks if not task.done()]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=1.0)
+
+    async def _shut(self) -> None:
+        self.rawp.end()
+        await self.engine.stop()
+        await self.cluster.stop()
+
+    # --- its doors ---
+    async def ask(self, method: str, path: str, key: str, body: Any = None, idempotency: str = "") -> Answer:
+        """Ask the API."""
+        return await self.place.start(self._ask(method, path, key, body, idempotency))
+
+    async def _ask(self, method: str, path: str, key: str, body: Any, idempotency: str) -> Answer:
+        given = [(b"authorization", f"Bearer {key}".encode()), (b"content-type", b"application/json"),
+                 (b"idempotency-key", idempotency.encode())]
+        raw = msgspec.json.encode(body) if body is not None else b""
+        taken, status, out = False, 0, bytearray()
+
+        async def receive() -> Any:
+            nonlocal taken
+            if taken:
+                await asyncio.get_running_loop().create_future()
+            taken = True
+            return {"type": "http.request", "body": raw, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                out.extend(message["body"])
+
+        scope: dict[str, Any] = {
+            "type": "http", "method": method, "path": path, "query_string": b"", "state": {}, "headers": given,
+            "root_path": "", "client": ("127.0.0.1", 0), "server": None, "scheme": "http", "http_version": "1.1"}
+        await self.rest(scope, receive, send)
+        return Answer(status, msgspec.json.decode(out) if out else None)
+
+    def link(self, token: str, said: asyncio.Queue[Any], heard: Callable[[Any], None]) -> asyncio.Task[None]:
+        """Serve a runner's WebSocket, of which these are the two ends."""
+
+        loop, world = asyncio.get_running_loop(), contextvars.Context()
+        last_s = 0.0
+
+        async def send(message: Any) -> None:
+            # What was sent arrives, whatever becomes of the gateway; what the runner does of it is not in its place.
+            nonlocal last_s
+            last_s = max(last_s + 1e-7, loop.time() + LINK_S)
+            loop.call_at(last_s, heard, message, context=world)
+
+        async def serve() -> None:
+            scope = {"type": "websocket", "subprotocols": [DPS_VERSION], "headers": [
+                (b"authorization", f"Bearer {token}".encode())]}
+            with contextlib.suppress(LedgerError):  # A server closes the WebSocket then.
+                await self.rawp(scope, said.get, send)
+
+        return self.place.start(serve())
+
+
+async def _no_checkpoint(_tenant: str) -> bytes | None:
+    return None

@@ -1,0 +1,234 @@
+"""The ledger, the leases and the bus as gateways reach them: late, now and then not at all, and the bus with losses."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.command.machine import TERMINAL
+from interlock.ports.bus import BusTimeout, NobodyThere, Subscription
+from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
+from interlock.ports.writes import Audit, PutApproval, PutCommand, PutRunner, PutSession, Write
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Event, RunnerRecord, SessionRecord
+from proof.simulation.time import PLACE
+
+STORE_S = (0.0005, 0.004)
+"""A store's answer takes as long as this, there and back."""
+BUS_S = (0.0003, 0.003)
+
+
+class Store(MemoryLedger):
+    """The ledger of all, with the indexes that a database has: a simulation holds a hundred thousand sessions. It
+    watches each commit from the inside: what was written, and under which epoch."""
+
+    def __init__(self) -> None:
+        super().__init__("gw_simulated")
+        self._of_runner: dict[str, dict[str, None]] = {}
+        self._of_session: dict[str, dict[str, None]] = {}
+        self._asked_of: dict[str, dict[str, None]] = {}
+        self._by_token: dict[str, str] = {}
+        self.counts = Counter[str]()
+        self.faults: list[str] = []
+        self.moves: dict[str, list[str]] = {}
+        """Every state that each command and approval was in, in order."""
+        self.pending: dict[str, str] = {}
+        """Approvals that wait for a vote, and their tenants."""
+        self.checks_epochs = True
+        """False leaves the check of epochs out, to see that this is noticed."""
+
+    async def commit(self, batch: Batch) -> Receipt:
+        stale = [lane for lane, epoch in batch.epochs if self.lanes.get(lane) != epoch]
+        given = batch if self.checks_epochs else Batch(batch.writes)
+        try:
+            receipt = await super().commit(given)
+        except Fenced:
+            self.counts["fenced"] += 1
+            raise
+        if stale:
+            self.faults.append(f"a write under a stale epoch succeeded: {stale[0]}")
+        self.counts["commits"] += 1
+        self.counts["events"] += len(receipt.numbers)
+        self._compare(batch)
+        return receipt
+
+    def _compare(self, batch: Batch) -> None:
+        """Each move of the batch has its one audit record in it, and is one that the table of states has."""
+        moved, written = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for write in batch.writes:
+            if isinstance(write, PutCommand):
+                self._moved(write.record.command.id, write.record.command.state, moved)
+            elif isinstance(write, PutApproval):
+                self._moved(write.record.approval.id, write.record.approval.state, moved)
+                self._note_pending(write.record)
+            elif isinstance(write, Audit) and "to" in write.draft.meta:
+                written[write.draft.approval_id or write.draft.command_id or "", str(write.draft.meta["to"])] += 1
+        self.counts["transitions"] += moved.total()
+        if moved != written:
+            self.faults.append(f"moved {dict(moved - written)} without a record, recorded {dict(written - moved)} that "
+                               "did not move")
+
+    def _moved(self, name: str, state: str, moved: Counter[tuple[str, str]]) -> None:
+        states = self.moves.setdefault(name, [])
+        if not states or states[-1] != state:
+            states.append(state)
+            moved[name, state] += 1
+
+    def _note_pending(self, record: ApprovalRecord) -> None:
+        if record.approval.state == "pending":
+            self.pending[record.approval.id] = record.approval.tenant_id
+        else:
+            self.pending.pop(record.approval.id, None)
+
+    def _apply(self, write: Write, receipt: Receipt, undo: Any) -> None:
+        super()._apply(write, receipt, undo)
+        match write:
+            case PutSession(record):
+                self._of_runner.setdefault(record.runner_id, {})[record.session_id] = None
+            case PutCommand(record):
+                self._of_session.setdefault(record.session_id, {})[record.command.id] = None
+            case PutApproval(record):
+                self._asked_of.setdefault(record.approval.session_id, {})[record.approval.id] = None
+            case PutRunner(record):
+                self._by_token[record.token_sha256] = record.runner_id
+            case _:
+                pass
+
+    async def runner_sessions(self, runner_id: str) -> list[SessionRecord]:
+        found = (self._sessions[one] for one in self._of_runner.get(runner_id, ()))
+        return [record for record in found if record.state != "closed"]
+
+    async def live_commands(self, session_id: str) -> list[CommandRecord]:
+        found = (self._commands[one] for one in self._of_session.get(session_id, ()) if one in self._commands)
+        return [record for record in found if record.command.state not in TERMINAL]
+
+    async def live_approvals(self, session_id: str) -> list[ApprovalRecord]:
+        found = (self._approvals[one] for one in self._asked_of.get(session_id, ()) if one in self._approvals)
+        return [record for record in found if record.approval.state in ("pending", "granted")]
+
+    async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
+        return self._runners.get(self._by_token.get(token_sha256, ""))
+
+    # --- what a check reads ---
+    def all_commands(self) -> list[CommandRecord]:
+        """Every command there is."""
+        return list(self._commands.values())
+
+    def all_approvals(self) -> list[ApprovalRecord]:
+        """Every approval there is."""
+        return list(self._approvals.values())
+
+    def all_sessions(self) -> list[SessionRecord]:
+        """Every session there is."""
+        return list(self._sessions.values())
+
+    def streams(self) -> list[str]:
+        """The names of all streams."""
+        return list(self._streams._events)
+
+    def all_events(self, stream: str) -> list[Event]:
+        """A whole stream."""
+        return self._streams.after(stream, 0, self._streams.kept(stream))
+
+    def last(self, stream: str) -> int:
+        """Number of its last event."""
+        return self._streams.head(stream)
+
+    def event(self, stream: str, n: int) -> Event | None:
+        """One event of a stream."""
+        return next(iter(self._streams.after(stream, n - 1, 1)), None)
+
+
+class Reached:
+    """A store as one gateway reaches it: each call there takes a while, in order, and fails while the store refuses."""
+
+    def __init__(self, inner: Any, draw: random.Random) -> None:
+        self._inner = inner
+        self._draw = draw
+        self._last_s = 0.0
+        self.refuses = False
+        self.gone = False
+        """Its gateway is dead: nothing of it arrives."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def reached(*given: Any, **named: Any) -> Any:
+            await self._travel()
+            if self.refuses or self.gone:
+                raise LedgerError("The store refuses.")
+            answer = await found(*given, **named)
+            await self._travel()
+            return answer
+
+        self.__dict__[name] = reached
+        return reached
+
+    async def _travel(self) -> None:
+        # Whoever was first arrives first: a ledger takes the calls of one gateway in their order.
+        loop = asyncio.get_running_loop()
+        self._last_s = max(self._last_s + 1e-7, loop.time() + self._draw.uniform(*STORE_S) / 2)
+        arrived = loop.create_future()
+        loop.call_at(self._last_s, _arrive, arrived)
+        await arrived
+
+
+def _arrive(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+class LossyBus(LocalBus):
+    """The bus with latency, and losses while `loses` says so; a note that is lost is lost for one reader alone."""
+
+    def __init__(self, hub: Hub, draw: random.Random) -> None:
+        super().__init__(hub)
+        self._draw = draw
+        self.loses = 0.0
+        self.lost = 0
+
+    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+        place = PLACE.get()
+        last_s = 0.0
+
+        def late(body: bytes) -> None:
+            nonlocal last_s
+            if self.loses and self._draw.random() < self.loses:
+                self.lost += 1
+                return
+            loop = asyncio.get_running_loop()
+            last_s = max(last_s + 1e-7, loop.time() + self._draw.uniform(*BUS_S))
+            context = place.context.copy() if place is not None else None
+            loop.call_at(last_s, arrive, body, context=context)
+
+        def arrive(body: bytes) -> None:
+            if not self.away:
+                told(body)
+
+        return await super().subscribe(subject, late)
+
+    async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
+        await asyncio.sleep(self._draw.uniform(*BUS_S))
+        if self.loses and self._draw.random() < self.loses:
+            raise BusTimeout(f"{subject} was not reached.")
+        if self.away:
+            raise NobodyThere("This gateway is cut off from the bus.")
+        answer = await super().request(subject, body, timeout_ms)
+        await asyncio.sleep(self._draw.uniform(*BUS_S))
+        return answer
+
+    async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
+        place = PLACE.get()
+
+        async def there(body: bytes) -> bytes:
+            # The one who is asked answers in its own place, which may be standing.
+            return await place.start(answer(body)) if place is not None else await answer(body)
+
+        return await super().serve(subject, there)

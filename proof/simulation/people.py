@@ -1,0 +1,186 @@
+"""Those who look and those who ask: viewers with cursors, and people whose requests are repeated until answered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from interlock.engine.items import Durable
+from interlock.engine.viewers import Behind
+from interlock.ports.ledger import LedgerError
+from proof.simulation.gateway import Answer, Gateway
+from proof.simulation.network import Store
+from proof.simulation.runner import AGENT
+
+MARK = re.compile(rb"~(tn\d+)~")
+"""Every text in the simulation says whose it is."""
+PATIENCE_S = 12.0
+"""A person asks another gateway when one has not answered by then."""
+ATTEMPTS = 12
+
+
+class Viewer:
+    """Reads one stream, at one gateway after the other, from where it was; and looks at all that it is given."""
+
+    def __init__(self, stream: str, tenant: str, store: Store, choose: Callable[[], Gateway],
+                 draw: random.Random) -> None:
+        self.stream = stream
+        self.tenant = tenant.encode()
+        self.cursor = 0
+        self.seen = 0
+        self.transients = 0
+        self.faults: list[str] = []
+        self.gateway: Gateway | None = None
+        self.leave = asyncio.Event()
+        self._store = store
+        self._choose = choose
+        self._draw = draw
+
+    async def run(self) -> None:
+        """Read for good."""
+        while True:
+            gateway = self.gateway = self._choose()
+            self.leave.clear()
+            reading = gateway.place.start(self._read(gateway))
+            left = asyncio.ensure_future(self.leave.wait())
+            await asyncio.wait({reading, left}, return_when=asyncio.FIRST_COMPLETED)
+            left.cancel()
+            reading.cancel()
+            await asyncio.sleep(self._draw.uniform(0.1, 1.0))
+
+    def lost(self, gateway: Gateway) -> None:
+        """A gateway no longer answers; without effect where the viewer has left it."""
+        if self.gateway is gateway:
+            self.leave.set()
+
+    async def _read(self, gateway: Gateway) -> None:
+        try:
+            async with gateway.viewers.join(self.stream, self.cursor) as viewer:
+                async for burst in viewer:
+                    if self.gateway is not gateway or self.leave.is_set():
+                        return  # What a gateway that was left still says is heard by nobody.
+                    for item in burst:
+                        self._look(item)
+        except (LedgerError, Behind):
+            return
+
+    def _look(self, item: Any) -> None:
+        if not isinstance(item, Durable):
+            self.transients += 1
+            self._check_tenant(item.body)
+            return
+        if item.n != self.cursor + 1:
+            self.faults.append(f"a viewer of {self.stream} was given {item.n} after {self.cursor}")
+        self.cursor, self.seen = item.n, self.seen + 1
+        kept = self._store.event(self.stream, item.n)
+        if kept is None or kept.body != item.body:
+            self.faults.append(f"a viewer of {self.stream} was given as {item.n} what is not in the ledger")
+        self._check_tenant(item.body)
+
+    def _check_tenant(self, body: bytes) -> None:
+        for found in MARK.findall(body):
+            if found != self.tenant:
+                self.faults.append(f"a text of {found.decode()} is in {self.stream} of {self.tenant.decode()}")
+
+
+class Given(NamedTuple):
+    """A command that was acknowledged."""
+
+    command_id: str
+    tenant: str
+    kind: str
+
+
+class People:
+    """Everybody who asks the API."""
+
+    def __init__(self, store: Store, choose: Callable[[], Gateway], draw: random.Random) -> None:
+        self.acknowledged: dict[str, Given] = {}
+        """By idempotency key."""
+        self.tried: set[str] = set()
+        self.faults: list[str] = []
+        self.answers: Counter[str] = Counter()
+        self.yes: set[str] = set()
+        """Approvals for which somebody at least tried to say yes."""
+        self.under_way: set[asyncio.Task[None]] = set()
+        self._store = store
+        self._choose = choose
+        self._draw = draw
+        self._numbers = 0
+
+    def begin(self, doing: Any) -> None:
+        """Have it done beside everything else."""
+        task = asyncio.ensure_future(doing)
+        self.under_way.add(task)
+        task.add_done_callback(self.under_way.discard)
+
+    async def execute(self, tenant: str, session_id: str | None, key: str | None = None) -> None:
+        """Give a command, in a session that is there or a new one."""
+        name = self._name()
+        self.tried.add(name)
+        target = {"session_id": session_id} if session_id is not None else {"agent_id": AGENT}
+        if key is not None:
+            target["session_key"] = f"agent:{AGENT}:{key}"
+        content = [{"contentType": "text", "value": f"~{tenant}~ {name}"}]
+        body = {"type": "execute", "target": target, "payload": {"messages": [{"role": "user", "content": content}]}}
+        if session_id is not None:
+            body["on_busy"] = "enqueue"
+        await self._give(tenant, name, body, "execute")
+
+    async def cancel(self, tenant: str, command_id: str) -> None:
+        """Cancel a command."""
+        name = self._name()
+        self.tried.add(name)
+        await self._give(tenant, name, {"type": "cancel", "target": {"command_id": command_id}}, "cancel")
+
+    async def _give(self, tenant: str, name: str, body: Any, kind: str) -> None:
+        answer = await self._until_answered("POST", "/v1/commands", tenant, name, body)
+        if answer is None or answer.status != 202:
+            return
+        given = Given(answer.body["id"], tenant, kind)
+        self.acknowledged[name] = given
+        if self._draw.random() < 0.1:  # Somebody who did not see the answer asks again.
+            again = await self._until_answered("POST", "/v1/commands", tenant, name, body)
+            if again is not None and (again.status != 202 or again.body["id"] != given.command_id):
+                self.faults.append(f"{name} was repeated and answered with another command: {again}")
+
+    async def vote(self, tenant: str, approval_id: str) -> None:
+        """Say yes or no."""
+        decision = "grant" if self._draw.random() < 0.75 else "deny"
+        if decision == "grant":
+            self.yes.add(approval_id)
+        await self._until_answered("POST", f"/v1/approvals/{approval_id}/grants", tenant, self._name(),
+                                   {"decision": decision})
+
+    async def pry(self, tenant: str, session_id: str) -> None:
+        """Ask for a session of another tenant."""
+        answer = await self._until_answered("GET", f"/v1/sessions/{session_id}", tenant, "")
+        if answer is not None and answer.status != 404:
+            self.faults.append(f"{tenant} asked for {session_id}, another's, and was answered {answer.status}")
+
+    async def _until_answered(self, method: str, path: str, tenant: str, name: str, body: Any = None
+                              ) -> Answer | None:
+        for _ in range(ATTEMPTS):
+            gateway = self._choose()
+            asking = asyncio.ensure_future(gateway.ask(method, path, f"ilk_{tenant}", body, name))
+            # What a person no longer waits for goes on where it was asked.
+            done, _late = await asyncio.wait({asking}, timeout=PATIENCE_S)
+            if done and asking.exception() is None:
+                answer = asking.result()
+                self.answers[f"{answer.status}"] += 1
+                if answer.status not in (0, 409, 500, 503) or (answer.status == 409 and method == "POST"
+                                                            and answer.body["code"] != "IdempotencyKeyInUse"):
+                    return answer
+                if answer.status == 500:
+                    self.faults.append(f"{method} {path} was answered 500: {answer.body}")
+            await asyncio.sleep(self._draw.uniform(0.2, 2.0))
+        self.answers["given up"] += 1
+        return None
+
+    def _name(self) -> str:
+        self._numbers += 1
+        return f"simulated-key-{self._numbers:07d}"

@@ -1,0 +1,279 @@
+"""A runner as the link sees it: it keeps what it said until that is acknowledged, and says it again after a reconnect.
+
+Its agents run on a script drawn from the seed: text, sometimes a tool that asks first, sometimes a turn that goes on
+until it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from interlock.protocol.batches import split
+from interlock.protocol.envelope import DPS_VERSION
+from proof.simulation.gateway import Gateway
+
+AGENT = "sim"
+STAMP = "2027-01-15T08:00:00.000Z"
+QUOTA = {"limit": -1, "used": 0, "unit": "USD"}
+AGAIN_S = (0.2, 2.0)
+"""Before a link that ended is opened anew."""
+WELCOME_S = 8.0
+"""A gateway that has not welcomed by then is left for another."""
+BEAT_S = 15.0
+STEP_S = (0.05, 1.5)
+"""Between two things that an agent does."""
+
+
+class Talk:
+    """One session as its runner has it."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.seq = 0
+        self.control_seq = 0
+        self.outbox: deque[tuple[int, str]] = deque()
+        self.turns = 0
+        self.turn_id: str | None = None
+        self.prompt_id: str | None = None
+        self.waits: dict[str, str] = {}
+        """interaction → invocation."""
+        self.ends: asyncio.TimerHandle | None = None
+        self.open = False
+
+    def stop(self) -> None:
+        """Do what was planned no more."""
+        if self.ends is not None:
+            self.ends.cancel()
+            self.ends = None
+
+
+class Runner:
+    """One runner, from its start to the end of the simulation."""
+
+    def __init__(self, runner_id: str, token: str, choose: Callable[[], Gateway], draw: random.Random,
+                 tenant: str) -> None:
+        self.runner_id = runner_id
+        self.tenant = tenant
+        self.gateway: Gateway | None = None
+        self.token = token
+        self.talks: dict[str, Talk] = {}
+        self.tools_run: list[tuple[str, str]] = []
+        """(session, interaction) of each tool that ran, which was said yes to."""
+        self.started: dict[str, int] = {}
+        """How often each command's turn was started."""
+        self.attached = False
+        self.links = 0
+        self._choose = choose
+        self._draw = draw
+        self._said: asyncio.Queue[Any] | None = None
+        self._gone = asyncio.Event()
+        self._welcomed = asyncio.Event()
+        self._ids = 0
+
+    async def run(self) -> None:
+        """Be attached somewhere, for good."""
+        while True:
+            await self._attach()
+            await asyncio.sleep(self._draw.uniform(*AGAIN_S))
+
+    def cut(self) -> None:
+        """The network between is gone: neither side is told at once."""
+        self._end_link()
+
+    def lost(self, gateway: Gateway) -> None:
+        """A gateway no longer answers; without effect where the runner has left it."""
+        if self.gateway is gateway:
+            self._end_link()
+
+    async def _attach(self) -> None:
+        gateway = self.gateway = self._choose()
+        said: asyncio.Queue[Any] = asyncio.Queue()
+        self._gone, self._welcomed = gone, welcomed = asyncio.Event(), asyncio.Event()
+        self._said = said
+        self.links += 1
+        said.put_nowait({"type": "websocket.connect"})
+        serving = gateway.link(self.token, said, lambda message: self._hear(said, message))
+        serving.add_done_callback(lambda _: gone.set())
+        listed = [{"session_id": talk.session_id, "last_seq_sent": talk.seq, "control_seq": talk.control_seq,
+                   "state": "running" if talk.turn_id else "idle", "turn_id": talk.turn_id,
+                   "prompt_id": talk.prompt_id} for talk in self.talks.values() if talk.open or talk.outbox]
+        offer = {"agent_id": AGENT, "adapter": "sim", "adapter_type": "process", "permission": "asks",
+                 "context_owner": "agent"}
+        self._put("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": self.runner_id, "boot_id": "sim",
+                                        "agents": [offer], "sessions": listed, "roots": ["/"]})
+        try:
+            async with asyncio.timeout(WELCOME_S):
+                await welcomed.wait()
+            while not gone.is_set() and gateway.alive:
+                try:
+                    async with asyncio.timeout(BEAT_S):
+                        await gone.wait()
+                except TimeoutError:
+                    self._beat()
+        except TimeoutError:
+            pass
+        finally:
+            if self._said is said:
+                self._end_link()
+
+    def _end_link(self) -> None:
+        said, self._said, self.attached = self._said, None, False
+        if said is not None:
+            said.put_nowait({"type": "websocket.disconnect"})
+        self._gone.set()
+
+    def _beat(self) -> None:
+        self._put("x-interlock.heartbeat", {"agents": [
+            {"session_id": talk.session_id, "agent_id": AGENT, "state": "running" if talk.turn_id else "idle",
+             "turn_id": talk.turn_id} for talk in self.talks.values() if talk.open]})
+
+    # --- what it hears ---
+    def _hear(self, said: Any, message: Any) -> None:
+        if said is not self._said:
+            return
+        if message["type"] == "websocket.close":
+            self._end_link()
+        elif message["type"] == "websocket.send":
+            for raw in split(message["text"].encode()):
+                self._take(msgspec.json.decode(raw))
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        kind, payload = frame["type"], frame.get("payload") or {}
+        if kind == "x-interlock.welcome":
+            self._resume({one["session_id"]: one["last_durable_seq"] for one in payload["sessions"]})
+        elif kind == "x-interlock.ack":
+            self._acked(payload["session_id"], payload["seq"])
+        elif frame.get("seq") is not None and frame.get("session_id"):
+            self._controlled(frame["session_id"], frame["seq"], kind, payload, frame)
+
+    def _resume(self, durable: dict[str, int]) -> None:
+        for session_id, seq in durable.items():
+            self._acked(session_id, seq)
+        for talk in self.talks.values():
+            for _, raw in talk.outbox:
+                self._send(raw)
+        self.attached = True
+        self._welcomed.set()
+
+    def _acked(self, session_id: str, seq: int) -> None:
+        talk = self.talks.get(session_id)
+        while talk is not None and talk.outbox and talk.outbox[0][0] <= seq:
+            talk.outbox.popleft()
+
+    def _controlled(self, session_id: str, seq: int, kind: str, payload: dict[str, Any], frame: Any) -> None:
+        talk = self.talks.get(session_id)
+        if talk is None:
+            talk = self.talks[session_id] = Talk(session_id)
+        if seq > talk.control_seq:
+            talk.control_seq = seq
+            self._obey(talk, kind, payload, frame)
+        self._put("x-interlock.ack", {"session_id": session_id, "seq": talk.control_seq})
+
+    def _obey(self, talk: Talk, kind: str, payload: dict[str, Any], frame: Any) -> None:
+        if kind == "control.session.open":
+            talk.open = True
+            self._say(talk, "session.capabilities", {"dps_version": DPS_VERSION, "features": {
+                "adapter_type": "process", "permission": "asks"}}, in_reply_to=frame["message_id"])
+        elif kind == "control.prompt.request":
+            self._prompt(talk, payload)
+        elif kind == "control.interaction.response":
+            self._answered(talk, payload["interaction_id"], payload["decision"] == "allow")
+        elif kind == "control.interaction.timeout":
+            self._answered(talk, payload["interaction_id"], allowed=False)
+        elif kind == "control.turn.cancel" and talk.turn_id is not None:
+            self._finish(talk, "cancelled")
+        elif kind == "control.session.close":
+            if talk.turn_id is not None:
+                self._finish(talk, "cancelled")
+            self._say(talk, "session.closed", {"reason": "asked"})
+            talk.open = False
+
+    # --- what its agents do ---
+    def _prompt(self, talk: Talk, payload: dict[str, Any]) -> None:
+        talk.turns += 1
+        talk.turn_id, talk.prompt_id = f"t{talk.turns}", payload["prompt_id"]
+        command_id = payload.get("command_id") or ""
+        self.started[command_id] = self.started.get(command_id, 0) + 1
+        self._say(talk, "session.turn.start", {"turn_id": talk.turn_id, "turn_index": talk.turns - 1},
+                  prompt_id=talk.prompt_id)
+        self._then(talk, self._speak)
+
+    def _then(self, talk: Talk, do: Callable[[Talk], None]) -> None:
+        talk.stop()
+        loop = asyncio.get_running_loop()
+        talk.ends = loop.call_later(self._draw.uniform(*STEP_S), do, talk)
+
+    def _speak(self, talk: Talk) -> None:
+        said = f"~{self.tenant}~ line {talk.seq}"
+        self._say(talk, "agent.text.delta", {"turn_id": talk.turn_id, "block_id": f"b{talk.seq}", "offset": 0,
+                                             "text": said}, numbered=False)
+        self._say(talk, "agent.text.done", {"turn_id": talk.turn_id, "block_id": f"b{talk.seq}", "text": said})
+        drawn = self._draw.random()
+        if drawn < 0.3:
+            self._then(talk, self._speak)
+        elif drawn < 0.7:
+            self._ask(talk)
+        elif drawn < 0.75:
+            return  # It works on until its clock runs out, or somebody cancels it.
+        else:
+            self._then(talk, lambda talk: self._finish(talk, "end_turn"))
+
+    def _ask(self, talk: Talk) -> None:
+        invocation = f"{talk.turn_id}-i{talk.seq}"
+        self._say(talk, "tool.invoke.request", {"invocation_id": invocation, "turn_id": talk.turn_id,
+                                                "tool_name": "shell", "input": {"command": "ls"}, "title": "ls"})
+        self._say(talk, "agent.interaction.request", {
+            "interaction_id": "x-" + invocation, "interaction_type": "PERMISSION", "title": "ls",
+            "context": {"tool_name": "shell", "invocation_id": invocation}})
+        talk.waits["x-" + invocation] = invocation
+
+    def _answered(self, talk: Talk, interaction: str, allowed: bool) -> None:
+        invocation = talk.waits.pop(interaction, None)
+        if invocation is None:
+            return
+        if allowed:
+            self.tools_run.append((talk.session_id, interaction))
+        self._say(talk, "x-interlock.interaction.resolved", {
+            "interaction_id": interaction, "outcome": "allowed" if allowed else "denied", "decided_at": STAMP})
+        self._say(talk, "tool.invoke.result", {
+            "invocation_id": invocation, "status": "ok" if allowed else "denied", "output_type": "text",
+            "output": "done", "duration_ms": 1})
+        self._then(talk, lambda talk: self._finish(talk, "end_turn"))
+
+    def _finish(self, talk: Talk, reason: str) -> None:
+        talk.stop()
+        talk.waits.clear()
+        self._say(talk, "session.turn.end", {"turn_id": talk.turn_id, "stop_reason": reason})
+        self._say(talk, "session.usage", {
+            "turn_id": talk.turn_id, "token_usage": {"input_tokens": 3, "output_tokens": 5}, "cost_usage": QUOTA,
+            "message_usage": {**QUOTA, "unit": "COUNT"}, "context_window": {}, "time_to_reset": STAMP})
+        talk.turn_id = talk.prompt_id = None
+
+    # --- words ---
+    def _say(self, talk: Talk, kind: str, payload: dict[str, Any], *, numbered: bool = True, **metadata: Any) -> None:
+        if numbered:
+            talk.seq += 1
+        raw = self._frame(kind, payload, talk.session_id, talk.seq if numbered else None, metadata)
+        if numbered:
+            talk.outbox.append((talk.seq, raw))
+        if self.attached:
+            self._send(raw)
+
+    def _put(self, kind: str, payload: dict[str, Any]) -> None:
+        self._send(self._frame(kind, payload, None, None, {}))
+
+    def _frame(self, kind: str, payload: Any, session_id: str | None, seq: int | None, metadata: Any) -> str:
+        self._ids += 1
+        frame = {"type": kind, "payload": payload, "message_id": f"{self.runner_id}-{self._ids}", "timestamp": STAMP,
+                 "session_id": session_id, "seq": seq, "metadata": metadata or None}
+        return msgspec.json.encode({name: value for name, value in frame.items() if value is not None}).decode()
+
+    def _send(self, text: str) -> None:
+        if self._said is not None:
+            self._said.put_nowait({"type": "websocket.receive", "text": text})

@@ -1,0 +1,71 @@
+"""One run of a town, from its seed to what does not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections import Counter
+from typing import Any
+
+import structlog
+
+from interlock.ports.ledger import LedgerError
+from proof.simulation.invariants import broken
+from proof.simulation.time import SimulatedLoop
+from proof.simulation.town import Size, Town
+
+
+def trial(seed: int, size: Size, *, checks_epochs: bool = True) -> tuple[list[str], Counter[str]]:
+    """Run one: (what does not hold, what happened). `checks_epochs=False` breaks the ledger on purpose."""
+    loop = SimulatedLoop()
+    failed: list[str] = []
+    loop.set_exception_handler(lambda _, context: _complain(failed, context))
+    asyncio.set_event_loop(loop)
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        broken, counted = loop.run_until_complete(_trial(loop, seed, size, checks_epochs=checks_epochs))
+        return broken + failed, counted
+    finally:
+        structlog.configure(**before)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _trial(loop: SimulatedLoop, seed: int, size: Size, *, checks_epochs: bool) -> tuple[list[str], Counter[str]]:
+    town = Town(loop, seed, size)
+    town.store.checks_epochs = checks_epochs
+    try:
+        await town.open()
+        await town.run()
+        return await broken(town), counted(town)
+    finally:
+        await town.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+def counted(town: Town) -> Counter[str]:
+    """What happened."""
+    return Counter({
+        **town.befell, **town.store.counts, "simulated s": int(town.loop.time()), "turns of the loop": town.loop.turns,
+        "acknowledged": len(town.people.acknowledged), "commands": len(town.store.all_commands()),
+        "links": sum(runner.links for runner in town.runners),
+        "turns": sum(len(runner.started) for runner in town.runners),
+        "tools run": sum(len(runner.tools_run) for runner in town.runners),
+        "given to viewers": sum(viewer.seen + viewer.transients for viewer in town.viewers),
+        "notes lost": sum(gateway.bus.lost for gateway in (*town.gateways, *town.gone)),
+        **{f"answered {status}": count for status, count in town.people.answers.items()},
+    })
+
+
+def _complain(failed: list[str], context: dict[str, Any]) -> None:
+    """Take what a task raised and nobody looked at. A store that refuses is no surprise to whoever asked it last."""
+    error = context.get("exception")
+    if error is not None and not isinstance(error, LedgerError):
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        failed.append(f"{error!r} at {where.filename.rsplit('/', 1)[-1]}:{where.lineno} was nobody's")

@@ -1,0 +1,31 @@
+"""The simulated cluster in a size that the ordinary suite can bear: what holds, and that it would be noticed if not."""
+
+from __future__ import annotations
+
+import pytest
+from proof.simulation.town import Size
+from proof.simulation.trial import trial
+
+SMALL = Size(runners=30, sessions=200, viewers=20, gateways=3, steps=50)
+pytestmark = pytest.mark.req("C-4", "S-1", "S-3", "M-1", "P-2", "U-1", "K-1")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_whatever_befalls_a_cluster_its_invariants_hold(seed: int) -> None:
+    broken, counted = trial(seed, SMALL)
+    assert broken == [], f"repeat with: python -m proof simulation --seed {seed}, and the counts of {SMALL}"
+    assert counted["acknowledged"] > 10
+    assert counted["turns"] > 10
+    assert counted["given to viewers"] > 100
+
+
+def test_a_run_without_failures_is_the_same_by_its_seed() -> None:
+    calm = SMALL._replace(runners=4, sessions=8, viewers=5, steps=10, failures=0.0)
+    assert trial(7, calm) == trial(7, calm)
+
+
+def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
+    broken, counted = trial(2, SMALL._replace(failures=4.0), checks_epochs=False)
+    assert counted["stands"] > 0
+    assert any("stale epoch" in sentence for sentence in broken)
+    assert any("stale epoch" not in sentence for sentence in broken), "it is seen by its effects too"
