@@ -81,3 +81,11 @@ def test_notices_are_given_and_what_is_unknown_is_passed_over() -> None:
     for event in ({}, {"n": 1, "kind": "C", "frame": None}, frame("x-new.thing", {}), frame("agent.text.done", {}),
                   {"kind": "notice", "notice": {}}, {"kind": "C", "frame": {"type": 3}}):
         assert part.take(event) is None
+
+
+@pytest.mark.req("Z-5")
+def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
+    asked = {"invocation_id": "i", "turn_id": "t1", "tool_name": "write", "input": {}}
+    part = Part(None)
+    assert part.take(frame("tool.invoke.request", asked, silent=True, suppressed=True)) is None
+    assert isinstance(part.take(frame("tool.invoke.request", asked)), Shown)

@@ -109,3 +109,16 @@ async def test_text_of_a_silent_turn_says_so_of_itself() -> None:
     await scribe.text(", then not")
     await scribe.finish("done")
     assert [frame.metadata for frame in kept.frames if frame.type == "agent.text.delta"] == [{}, {"silent": True}]
+
+
+@pytest.mark.req("Z-5")
+async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    journal.state.turn.silent = True
+    await scribe.tool_request("t1", "write", b"{}")
+    await scribe.tool_output("t1", "stdout", "done")
+    await scribe.tool_result("t1", "ok", "text", "done")
+    assert [(frame.type, frame.metadata) for frame in kept.frames] == [
+        (f"tool.invoke.{what}", {"silent": True}) for what in ("request", "stream", "result")]

@@ -10,6 +10,7 @@ from interlock.cli.cursors import Phase
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import FRAMES
 from interlock.protocol.resources import Notice
+from interlock.session.silence import SILENT
 
 
 class Shown(NamedTuple):
@@ -49,7 +50,10 @@ class Part:
             return None
         # A frame that ends the part belongs to it.
         was_inside = self.phase == "inside"
-        self._move(payload, members.get("metadata"))
+        metadata = members.get("metadata")
+        self._move(payload, metadata)
+        if isinstance(metadata, dict) and cast("dict[str, Any]", metadata).get(SILENT) is True:
+            return None  # What the agent does for itself is nobody's to read (Z-5).
         return Shown(row.name, payload) if was_inside or self.phase == "inside" else None
 
     def _move(self, payload: p.Payload, metadata: Any) -> None:

@@ -230,9 +230,11 @@ class Interactions:
         return self._presence.live(self._controller())
 
     def _request(self, pending: _Pending) -> Frame:
-        kind = pending.question.kind
+        kind, turn = pending.question.kind, self._journal.state.turn
+        marks = {**({"kind": kind[:MAX_NAME_CHARS]} if kind else {}),
+                 **({"silent": True} if turn is not None and turn.silent else {})}
         return self._journal.frame("agent.interaction.request", _request(pending.interaction_id, pending.question),
-                                   {"kind": kind[:MAX_NAME_CHARS]} if kind else None)
+                                   marks)
 
     def ask_anew(self) -> list[Frame]:
         """Control has passed: what the old gateway was asked is void, and the new one is asked under another id (D-5).

@@ -79,12 +79,12 @@ async def _end_turn(journal: Journal, outbox: Outbox, turn: TurnState) -> list[F
     if turn.usage_owed:
         return [owed]
     writes: list[Frame | CloseBlock] = []
-    calls = {name: ToolCall(name, started_ms) for name, started_ms in turn.tools.items()}
+    calls = {name: ToolCall(name, started_ms, silent=turn.silent) for name, started_ms in turn.tools.items()}
     for piece in await outbox.pieces(journal.session_id):
         writes += _close_piece(journal, turn, calls, piece)
     for name, call in calls.items():
         result = call.result("cancelled", "text", None, journal.now_ms)
-        writes.append(journal.frame("tool.invoke.result", result, {"partial": True}))
+        writes.append(journal.frame("tool.invoke.result", result, {**call.metadata, "partial": True}))
         writes += [CloseBlock(journal.session_id, f"{name}/{channel}") for channel in sorted(_CHANNELS)]
     for interaction_id in turn.interactions:
         resolved = p.InteractionResolved(

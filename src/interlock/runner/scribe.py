@@ -109,7 +109,8 @@ class TurnScribe:
                 title=None if title is None else sound(title)[:MAX_TITLE_CHARS], parent_invocation_id=parent,
             )
             now_ms = self._journal.now_ms
-            call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent))
+            call = self._calls[invocation_id] = ToolCall(invocation_id, now_ms, self._chain(parent),
+                                                                silent=self._turn.silent)
             call.tool_name = payload.tool_name
             call.delegates_to = _subagent(tool_name, input_json)
             call.kind = kind

@@ -38,8 +38,11 @@ def bounded_input(input_json: bytes) -> tuple[bytes, bool]:
 class ToolCall:
     """One announced call: what it streamed, channel by channel, and what of that is kept."""
 
-    def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None) -> None:
+    def __init__(self, invocation_id: str, started_ms: int, chain: list[dict[str, str]] | None = None, *,
+                 silent: bool = False) -> None:
         self.invocation_id = invocation_id
+        self.silent = silent
+        """Whether its turn is to be silent: its frames say so of themselves (Z-5)."""
         self.chain = chain or []
         """The subagents that it came through, as `delegation_chain` has them."""
         self.delegates_to = ""
@@ -59,7 +62,7 @@ class ToolCall:
     @property
     def metadata(self) -> dict[str, Any]:
         """What each of its frames carries."""
-        return {"delegation_chain": self.chain} if self.chain else {}
+        return {**({"delegation_chain": self.chain} if self.chain else {}), **({"silent": True} if self.silent else {})}
 
     @property
     def channels(self) -> list[str]:

@@ -20,7 +20,9 @@ MAX_REMEMBERED = 64
 """Closed blocks whose verdict is kept, since a block that goes on shares the verdict of the one before it."""
 
 SILENT = "silent"
-"""In a block's `metadata`: true in a turn that its prompt asked to be silent, so that none of it is delivered (Z-5)."""
+"""In a frame's `metadata`: true in a turn that its prompt asked to be silent, so that none of it is delivered (Z-5)."""
+MARK = b'"silent"'
+"""Stands in the bytes of every frame that says so of itself, and in hardly any other: most need not be understood."""
 
 Verdict = Literal["hold", "speak", "silent"]
 
@@ -44,6 +46,26 @@ def plain_speech(text: str, metadata: dict[str, Any]) -> bool:
         and judge(text, ended=True) == "speak"
 
 
+def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+    """What is left of a durable frame of a silent turn, so that it keeps its place and says nothing (Z-5); None for one
+    that is seen as it is. Texts are judged apart, since what continues one shares its verdict."""
+    match kind:
+        case "agent.thinking.done":
+            return {**payload, "text": ""}
+        case "tool.invoke.request":
+            return {**_without(payload, "title"), "input": {}}
+        case "tool.invoke.result":
+            return {**_without(payload, "truncated"), "output_type": "empty", "output": ""}
+        case "agent.interaction.request":
+            return {**payload, "title": "", "context": _without(payload.get("context", {}), "input")}
+        case _:
+            return None
+
+
+def _without(members: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key != name}
+
+
 class _Reply:
     """What is known of one block: its verdict, and the text that is held back."""
 
@@ -62,10 +84,10 @@ class Delivered:
         """Blocks that closed as plain speech, which nearly all do; `_closed` has the others, and wins."""
 
     def delta(self, frame: Frame) -> Frame | None:
-        """Take a transient frame: what of the reply goes out now, or None. Other frames pass."""
+        """Take a transient frame: what of the reply goes out now, or None. Other frames pass, but in a silent turn."""
         payload = frame.payload
         if frame.type != "agent.text.delta" or not isinstance(payload, TextDelta):
-            return frame
+            return None if frame.metadata.get(SILENT) is True else frame
         reply = self._reply(payload.block_id, frame.metadata)
         if reply.verdict != "hold":
             return frame if reply.verdict == "speak" else None

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.items import Durable, Shared
+from interlock.engine.items import Durable, Item, Shared, Transient
 from interlock.gateway.rest.sessions import frames_rendering
 from interlock.gateway.rest.views import deliver
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
-from interlock.protocol.payloads import TextDone, TurnEnd
+from interlock.protocol.payloads import (
+    InteractionContext,
+    InteractionRequest,
+    Payload,
+    TextDelta,
+    TextDone,
+    ToolRequest,
+    ToolResult,
+    ToolStream,
+    TurnEnd,
+)
 
 STREAM = "s/1"
 TEXTS = ("hello", "NO_REPLY", "NO_REPLY and more", "NO_REPLYING", " ", "", "fine")
@@ -48,3 +59,41 @@ def test_in_runs_or_one_by_one_a_viewer_reads_the_same(turns: list[list[tuple[st
         run = Shared(items)
         alone = [part for item in items for part in single([Durable(item.n, item.kind, item.body, item.at_ms)])]
         assert [render(run) for render in shared] == [alone, alone]
+
+
+SECRET = "keep this"
+DURABLE: list[tuple[str, Payload]] = [
+    ("agent.thinking.done", TextDone(turn_id="t", block_id="k", text=SECRET)),
+    ("tool.invoke.request", ToolRequest(invocation_id="i", turn_id="t", tool_name="write", title=SECRET,
+                                        input=msgspec.Raw(b'{"content":"keep this"}'))),
+    ("agent.interaction.request", InteractionRequest(
+        interaction_id="a", interaction_type="PERMISSION", title=SECRET,
+        context=InteractionContext(tool_name="write", input=msgspec.Raw(b'{"content":"keep this"}')))),
+    ("tool.invoke.result", ToolResult(invocation_id="i", status="ok", output_type="text", output=SECRET,
+                                      duration_ms=1)),
+]
+TRANSIENT: list[tuple[str, Payload]] = [
+    ("agent.thinking.delta", TextDelta(turn_id="t", block_id="k", offset=0, text=SECRET)),
+    ("tool.invoke.stream", ToolStream(invocation_id="i", channel="stdout", offset=0, text=SECRET)),
+]
+
+
+def framed(kind: str, payload: Payload, *, silent: bool, n: int = 0) -> Item:
+    frame = Frame(type=kind, message_id="m", session_id="1", seq=n or None, timestamp="t", payload=payload,
+                  metadata={"silent": True} if silent else {})
+    return Durable(n, "C", encode(frame), 0) if n else Transient(encode(frame), frame)
+
+
+@pytest.mark.req("S-6", "Z-5")
+@pytest.mark.parametrize("silent", [True, False])
+def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(silent: bool) -> None:
+    items = [framed(*one, silent=silent) for one in TRANSIENT]
+    items += [framed(*one, silent=silent, n=at) for at, one in enumerate(DURABLE, 1)]
+    live = b"".join(frames_rendering(STREAM, deliver("delivered", STREAM))(Shared(items)))
+    alone = frames_rendering(STREAM, deliver("delivered", STREAM))
+    assert live == b"".join(part for item in items for part in alone([item]))
+    assert (SECRET.encode() in live) is not silent
+    assert live.count(b'"suppressed":true') == (len(DURABLE) if silent else 0)
+    assert live.count(b"id: ") == len(DURABLE), "every number is there"
+    raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared(items)))
+    assert raw.count(SECRET.encode()) >= len(items)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from interlock.engine.items import Durable, Item, Shared, Transient
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
-from interlock.session.silence import MAX_REMEMBERED, Delivered, plain_speech
+from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, plain_speech
 
 
 class View(Protocol):
@@ -62,7 +62,8 @@ class _SilencedFrames:
     def __call__(self, item: Item) -> Item | None:
         if isinstance(item, Durable):
             frame = item.closing()
-            return item if frame is None else self._closed(item, frame)
+            seen = item if frame is None else self._closed(item, frame)
+            return _emptied(seen) if MARK in item.body and seen is item else seen
         shown = self._delivered.delta(item.frame)
         if shown is None or shown is item.frame:
             return item if shown is not None else None
@@ -90,14 +91,30 @@ class _SilencedFrames:
         return Durable(item.n, item.kind, msgspec.json.encode(whole), item.at_ms)
 
 
+def _emptied(item: Durable) -> Durable:
+    """What is seen of a frame that may be of a silent turn (Z-5)."""
+    whole: dict[str, Any] = msgspec.json.decode(item.body)
+    metadata: Any = whole.get("metadata")
+    if not isinstance(metadata, dict) or cast("dict[str, Any]", metadata).get(SILENT) is not True:
+        return item
+    payload = emptied(whole.get("type", ""), whole.get("payload", {}))
+    if payload is None:
+        return item
+    whole["payload"] = payload
+    whole["metadata"] = {**metadata, "suppressed": True}
+    return Durable(item.n, item.kind, msgspec.json.encode(whole), item.at_ms)
+
+
 def _spoken(run: Shared) -> list[str] | None:
     """Name the blocks that a run closes, the last of them, or None where a view must look at each item."""
     spoken: list[str] = []
     for item in run:
         if isinstance(item, Transient):
-            if item.frame.type == "agent.text.delta":
+            if item.frame.type == "agent.text.delta" or SILENT in item.frame.metadata:
                 return None
             continue
+        if MARK in item.body:
+            return None
         frame = item.closing()
         if frame is None or frame.type in ("agent.thinking.done", "tool.invoke.result"):
             continue
