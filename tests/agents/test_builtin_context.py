@@ -24,6 +24,7 @@ from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, 
 from interlock.session.hygiene import cleaned
 from interlock.session.transfers import File, chunks
 from model_server import AFTER_TOOL, ModelServer
+from model_server.answering import OUTPUT_TOKENS
 from runner.stage import Stage, stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
@@ -166,7 +167,7 @@ def planned(kept: Transcribed, keep: int = 1_500) -> tuple[dict[str, Any], Any]:
     return {**msgspec.to_builtins(made), "entries": len(made.entry_ids), "context": kept.context()}, made
 
 
-@pytest.mark.req("Z-4", "T-6")
+@pytest.mark.req("Z-4", "T-6", "P-7")
 async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form: str, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
@@ -183,6 +184,11 @@ async def test_a_plan_is_summed_up_by_the_model(model_server: ModelServer, form:
         assert told.covers == p.Covers(made.first_kept, len(made.entry_ids))
         assert told.summary == "Test session"
         assert told.current_token_count < told.previous_token_count
+        # What it took is told behind it, and is no turn's (P-7).
+        took: p.Usage = (await scene.next("session.usage")).payload
+        assert (took.turn_id, took.context_window.used) == (None, None)
+        assert took.token_usage.input_tokens > 0
+        assert took.token_usage.output_tokens > 0
         sent = asked(model_server)
         assert "question 0" in sent
         assert "keep the numbers" in sent
@@ -248,7 +254,7 @@ async def overflowed(scene: Stage) -> p.AgentError:
     raise AssertionError(errors(scene))
 
 
-@pytest.mark.req("Z-2", "W-2")
+@pytest.mark.req("Z-2", "W-2", "P-7")
 async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
     model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
@@ -270,6 +276,7 @@ async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
         assert report.metadata["in_reply_to"] == asked_for.message_id
         assert report.payload.covers == p.Covers(made.first_kept, len(made.entry_ids))
         assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn", errors(scene)
+        await scene.next("session.usage")
         assert scene.text() == f"ok{AFTER_TOOL}"
         assert (tmp_path / "ran").read_text() == "once\n"
         assert "Test session" in asked(model_server)
@@ -277,6 +284,9 @@ async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
         assert len(scene.all("tool.invoke.request")) == 1
         states = [f.payload.state for f in scene.all("agent.state.changed")]
         assert states[-3:] == ["compacting", "running", "idle"]
+        # The summary's tokens are the turn's as well (P-7): it was asked three times, and got three answers.
+        owed = scene.all("session.usage")[-1].payload
+        assert (owed.turn_id, owed.token_usage.output_tokens) == (told.payload.turn_id, 3 * OUTPUT_TOKENS)
 
 
 async def request_size(server: ModelServer, kept: Transcribed) -> int:

@@ -38,9 +38,10 @@ async def running(table: Table, pause: str = "signal", **fields: Any) -> Any:
     return command
 
 
-async def uses(table: Table, session_id: str, tokens: int = 0, usd: float = 0.0, **metadata: Any) -> None:
+async def uses(table: Table, session_id: str, tokens: int = 0, usd: float = 0.0, turn_id: str | None = "t1",
+               **metadata: Any) -> None:
     await table.say(session_id, "session.usage", p.Usage(
-        turn_id="t1", token_usage=p.TokenUsage(input_tokens=tokens, output_tokens=0),
+        turn_id=turn_id, token_usage=p.TokenUsage(input_tokens=tokens, output_tokens=0),
         cost_usage=p.Quota(limit=-1, used=usd, unit="USD"), message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
         context_window=p.ContextWindow(), time_to_reset="2026-12-01T00:00:00.000Z"), **metadata)
 
@@ -164,6 +165,20 @@ async def test_of_an_agent_that_cannot_pause_the_next_yes_is_held() -> None:
     await table.result(session_id)
     await table.ended(session_id)
     assert await table.state(command.id) == "succeeded"
+
+
+@pytest.mark.req("P-7")
+async def test_money_that_went_between_turns_for_a_summary_is_the_day_s_as_well() -> None:
+    table = table_with(DAILY)
+    command = await running(table)
+    session_id = command.target.session_id
+    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
+    await uses(table, session_id, usd=0.5)
+    await uses(table, session_id, tokens=70, usd=1.25, turn_id=None)
+    assert table.wire.last("session.usage").payload.cost_usage.used == 1.25
+    following = await table.execute(target=Target(session_id=session_id))
+    assert (await question(table)).budget.used == "1.25"
+    assert await table.state(following.id) == "queued"
 
 
 @pytest.mark.req("P-7")

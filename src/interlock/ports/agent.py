@@ -148,6 +148,10 @@ class TurnUsage(NamedTuple):
     context_used: int | None = None
 
 
+Spent = Callable[[TurnUsage], None]
+"""Is told what was taken so far."""
+
+
 class TurnOutcome(NamedTuple):
     """How a prompt ended, as the agent said it. `error` is (code, sentence). `exit_code` is the agent's own report of
     what it ran (shell, exec), shown to the user. `process` is set when the process ended in mid-turn (A-2): then
@@ -286,8 +290,9 @@ class CompactionFailed(Exception):
 class Compacts(Protocol):
     """An agent whose features say `context_compaction`."""
 
-    async def compact(self, request: SessionCompact) -> Compacted:
-        """Compact the context now; called outside turns only. Raises CompactionFailed."""
+    async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
+        """Compact the context now; called outside turns only. `spent` is told what that took where the agent knows it,
+        also where nothing came of it: its running totals, as often as they grow. Raises CompactionFailed."""
         ...
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from interlock.ports.agent import CompactionFailed, Compacts
+from interlock.ports.agent import CompactionFailed, Compacts, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import SessionCompact
+from interlock.runner.endings import compaction_usage
 from interlock.runner.journal import Journal
 
 BROKEN_OFF = "The session was closed before the agent had compacted its context."
@@ -17,11 +18,13 @@ log = structlog.get_logger()
 
 async def compact(agent: Compacts, journal: Journal, asked: Frame, request: SessionCompact) -> None:
     """Have the agent compact its context, and answer `asked`: `session.compacted`, or `session.error`
-    COMPACTION_FAILED, also where this is broken off."""
+    COMPACTION_FAILED, also where this is broken off. What it took is told behind that, where the agent says it: it is
+    money of the day as a turn's is (P-7)."""
+    told: list[TurnUsage] = []
     answer = journal.session_error(Code.COMPACTION_FAILED, BROKEN_OFF, False, asked.message_id)
     await journal.write(*journal.state_changed("compacting"))
     try:
-        report = await agent.compact(request)
+        report = await agent.compact(request, told.append)
         answer = journal.frame("session.compacted", report, {"in_reply_to": asked.message_id})
     except CompactionFailed as error:
         answer = journal.session_error(Code.COMPACTION_FAILED, str(error), False, asked.message_id)
@@ -31,4 +34,5 @@ async def compact(agent: Compacts, journal: Journal, asked: Frame, request: Sess
         sentence = f"Interlock's adapter for this agent failed: {error!r}."
         answer = journal.session_error(Code.COMPACTION_FAILED, sentence, False, asked.message_id)
     finally:
-        await journal.write(answer, *journal.state_changed("idle"))
+        took = [compaction_usage(journal, told[-1])] if told else []
+        await journal.write(answer, *took, *journal.state_changed("idle"))

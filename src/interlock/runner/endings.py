@@ -77,7 +77,12 @@ def running_usage(journal: Journal, turn_id: str, told: TurnUsage) -> Frame:
     return _usage(journal, turn_id, told, None)
 
 
-def _usage(journal: Journal, turn_id: str, told: TurnUsage, metadata: dict[str, Any] | None) -> Frame:
+def compaction_usage(journal: Journal, told: TurnUsage) -> Frame:
+    """What a compaction outside turns took; it is no turn's, and only the totals go on."""
+    return _usage(journal, None, told, None)
+
+
+def _usage(journal: Journal, turn_id: str | None, told: TurnUsage, metadata: dict[str, Any] | None) -> Frame:
     state, turn = journal.state, journal.state.turn
     if told.cost_usd is not None:
         before = turn.cost_usd if turn is not None else 0.0

@@ -15,6 +15,7 @@ from interlock.ports.agent import (
     Prompt,
     Scribe,
     Settings,
+    Spent,
     Started,
     TurnOutcome,
 )
@@ -69,11 +70,11 @@ class BuiltinAgent:
         """The context, the mode, the model and the options of the next prompt. Raises SettingRefused."""
         await asyncio.to_thread(self._opened().settle, settings)
 
-    async def compact(self, request: SessionCompact) -> Compacted:
+    async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
         """Sum up what the plan names (T-6, Z-4). Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
-        return await self._conversation.compact(request)
+        return await self._conversation.compact(request, spent)
 
     async def pause(self) -> None:
         """Nothing: it stops at its next question, which the runner keeps back (C-6)."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from typing import Any, cast
 
 import httpx2
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ThinkingLevel
 
@@ -29,6 +31,7 @@ from interlock.ports.agent import (
     Scribe,
     SettingRefused,
     Settings,
+    Spent,
     TurnOutcome,
 )
 from interlock.ports.process import Spawn
@@ -148,19 +151,21 @@ class Conversation:
     def _window(self, choice: Choice) -> int | None:
         return window_of(self._model(choice), self._opening.spec.context_window)
 
-    async def compact(self, request: SessionCompact) -> Compacted:
-        """Sum up what a plan names (T-6). Raises CompactionFailed."""
+    async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
+        """Sum up what a plan names (T-6), and tell what that takes. Raises CompactionFailed."""
         choice = self._wanted[0]
-        return (await self._summed_up(request, choice)).report
+        figures = Figures(self._window(choice))
+        return (await self._summed_up(request, choice, lambda response: spent(figures.spent(response)))).report
 
-    async def _summed_up(self, request: SessionCompact, choice: Choice) -> SummedUp:
+    async def _summed_up(self, request: SessionCompact, choice: Choice, spent: Callable[[ModelResponse], object]
+                         ) -> SummedUp:
         context = (request.plan or {}).get("context")
         if isinstance(context, dict):
             try:
                 self._take(cast("dict[str, Any]", context))
             except ContextMissing as missing:
                 raise CompactionFailed(str(missing)) from None
-        asker = Asker(self._model(choice), choice, self._patience, self._window(choice))
+        asker = Asker(self._model(choice), choice, self._patience, self._window(choice), spent)
         return await sum_up(asker, request, self._cache)
 
     async def _overflowing(self, turn: AgentTurn, why: str) -> bool:
@@ -171,11 +176,13 @@ class Conversation:
         except CompactionFailed:
             return False
         try:
-            made = await self._summed_up(request, turn.setting.choice)
+            made = await self._summed_up(request, turn.setting.choice, turn.figures.spent)
             check_goes_on(made.entries, turn.live)
         except CompactionFailed as failed:
             await turn.scribe.compacted(failed)
             return False
+        finally:
+            await turn.scribe.usage(turn.figures.usage)
         await turn.scribe.compacted(made.report)
         turn.said, turn.live = [entry.message for entry in made.entries], []
         return True

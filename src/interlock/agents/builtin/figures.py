@@ -19,6 +19,13 @@ class Figures:
     def took(self, response: ModelResponse) -> TurnUsage:
         """Count an answer; returns the turn's figures so far."""
         usage = response.usage
+        if usage.input_tokens:
+            self._used = usage.input_tokens + usage.output_tokens
+        return self.spent(response)
+
+    def spent(self, response: ModelResponse) -> TurnUsage:
+        """Count an answer that is no part of the conversation, such as a summary of it: it fills no context."""
+        usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
         # The provider's count of what it read holds what came from its cache, or went there.
         self._input += max(usage.input_tokens - read - written, 0)
@@ -26,8 +33,6 @@ class Figures:
         self._read += read
         self._written += written
         self._thinking += usage.details.get("reasoning_tokens", 0)
-        if usage.input_tokens:
-            self._used = usage.input_tokens + usage.output_tokens
         cost = _cost(response)
         if cost is not None:
             self._cost = (self._cost or 0.0) + cost

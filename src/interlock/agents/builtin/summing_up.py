@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,6 +62,8 @@ class Asker(NamedTuple):
     choice: Choice
     patience: Patience
     window: int | None
+    spent: Callable[[ModelResponse], object]
+    """Counts each answer: what a summary takes is money as well (P-7)."""
 
 
 class SummedUp(NamedTuple):
@@ -213,7 +215,9 @@ async def _asked(asker: Asker, conversation: str, task: str, previous: str, inst
     if instructions:
         parts.append(f"What matters most to who asked for it: {instructions}")
     wanted = Wanted([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
-    return _text(await ask(asker.model, asker.choice, wanted, DEAF, asker.patience))
+    response = await ask(asker.model, asker.choice, wanted, DEAF, asker.patience)
+    asker.spent(response)
+    return _text(response)
 
 
 def _text(response: ModelResponse) -> str:

@@ -16,6 +16,7 @@ from interlock.ports.agent import (
     Scribe,
     SettingRefused,
     Settings,
+    Spent,
     Started,
     TurnOutcome,
 )
@@ -95,8 +96,8 @@ class ClaudeAgent:
         except TimeoutError:
             raise SettingRefused("Claude Code did not take the prompt's mode or model.") from None
 
-    async def compact(self, request: SessionCompact) -> Compacted:
-        """Compact its context now (T-6). Raises CompactionFailed."""
+    async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
+        """Compact its context now (T-6); it does not say what that took. Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
         return await self._conversation.compact(request)

@@ -20,6 +20,7 @@ from interlock.ports.agent import (
     Opening,
     Prompt,
     Scribe,
+    Spent,
     Started,
     TurnOutcome,
 )
@@ -304,8 +305,8 @@ class DpsAgent:
             if self._process is not None:
                 await self._process.terminate()
 
-    async def compact(self, request: p.SessionCompact) -> p.Compacted:
-        """Have it compact its context. Raises CompactionFailed."""
+    async def compact(self, request: p.SessionCompact, spent: Spent) -> p.Compacted:
+        """Have it compact its context; it does not say what that took. Raises CompactionFailed."""
         pipe = self._connected()
         waiting: asyncio.Future[p.Compacted] = asyncio.get_running_loop().create_future()
         self._compacting = (await pipe.send("control.session.compact", request), waiting)
