@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from clusters.street import CAPABILITIES, House, Street, eventually, street
+from engine.conversation import USAGE
 from gateway.test_rawp import PATIENCE_S, Runner, warning
 from interlock.engine.cluster.relay import Note
 from interlock.engine.cron import CronJob
@@ -453,6 +454,25 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
         say(runner, session_id, 11, "heard")
         await eventually(lambda: _all([reader.text() == "heard lost heard"]))
         assert reader.numbers == list(range(1, len(reader.numbers) + 1))
+
+
+@pytest.mark.req("S-1", "S-3")
+async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_heard_before(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
+        await eventually(lambda: _all([len(reader.numbers) > 1]))
+        a.bus.cut_off()
+        runner.say("session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.say("session.usage", USAGE, session_id=session_id, seq=4)
+        await runner.acked(4)
+        before, head = reader.numbers[-1], await town.ledger.head(f"s/{session_id}")
+        assert before < head
+        await b.die()
+        await town.fail_over(a)
+        assert a.engine.lanes.peek(session_id) is not None
+        assert await town.ledger.head(f"s/{session_id}") == head, "and nothing new happens in it"
+        await a.cluster.relay.look()
+        await eventually(lambda: _all([reader.numbers == list(range(1, head + 1))]))
 
 
 @pytest.mark.req("S-3", "E-4")

@@ -78,6 +78,10 @@ class Neighbours(Holder):
         shell = self._engine.lanes.peek(session_id)
         return shell.epoch if shell is not None and not shell.broken else None
 
+    def told_of(self, session_id: str) -> int | None:
+        shell = self._engine.lanes.peek(session_id)
+        return shell.told if shell is not None and not shell.broken else None
+
     async def let_go(self) -> None:
         self.on_let_go()
         await self._engine.lanes.let_go()

@@ -52,6 +52,8 @@ class Holder(Protocol):
 
     def epoch_of(self, session_id: str) -> int | None: ...
 
+    def told_of(self, session_id: str) -> int | None: ...
+
     async def let_go(self) -> None:
         """Drop every lane and every link: they are others' by now."""
         ...
@@ -217,6 +219,9 @@ class Cluster(Room):
 
     def epoch_of(self, session_id: str) -> int | None:
         return self.holder.epoch_of(session_id) if self.holder is not None else None
+
+    def told_of(self, session_id: str) -> int | None:
+        return self.holder.told_of(session_id) if self.holder is not None else None
 
     # --- where runners are ---
     async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:

@@ -75,6 +75,10 @@ class Beside(Protocol):
         """The epoch under which a session's lane is in memory here; None where it is not."""
         ...
 
+    def told_of(self, session_id: str) -> int | None:
+        """Up to which event that lane has told its viewers, or found it written when it was read."""
+        ...
+
     async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
         """Ask the gateway that has a session; None where that is this one, or nobody. Raises BusError, LedgerError."""
         ...
@@ -263,13 +267,19 @@ class StreamRelay:
     async def _reach(self, stream: str, n: int) -> None:
         """Tell the viewers here all up to `n`, which the ledger has."""
         followed = self._followed.get(stream)
-        if followed is None or self._is_written_here(followed):
-            return  # What is written here is told by its lane, in its order.
+        if followed is None:
+            return
+        if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None:
+            # What is written here is told by its lane, in its order; what another gateway wrote before it came here may
+            # not have been told to anybody.
+            n = min(n, told)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:
                 events = await self._ledger.events(stream, at, min(n - at, PAGE_MAX))
                 if not events:
                     return  # Forgotten since (G-5).
+                if self._viewers.at(stream) != at:
+                    continue  # The lane was faster; its viewers have gone back to the ledger by themselves.
                 items = [Durable(event.n, event.kind, event.body, event.at_ms) for event in events]
                 for item in items:
                     self._close(followed, item.n, closing_frame(item.kind, item.body))
