@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 
 import anyio
@@ -81,3 +82,34 @@ async def test_each_connection_goes_to_the_next_one_that_answers(monkeypatch: py
             assert gateway.server is not None
             gateway.server.close()
             gateway.awake.set()
+
+
+async def test_last_words_of_a_gateway_that_closes_on_who_still_speaks_arrive() -> None:
+    def bye(taken: socket.socket) -> None:
+        taken.recv(1)
+        taken.sendall(b"too large\n")
+        taken.close()  # Most of what was said is unread: the system resets the connection.
+
+    with socket.create_server(("127.0.0.1", 0)) as gateway:
+        balancer = Balancer([gateway.getsockname()[1]], speaks_tls=False)
+        port = await balancer.start(0)
+        try:
+            for _ in range(20):
+                serving = asyncio.ensure_future(asyncio.to_thread(lambda: bye(_spoken_to(gateway))))
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"x" * 1_000_000)
+                with anyio.fail_after(10):
+                    assert await reader.readline() == b"too large\n"
+                    await serving
+                writer.close()
+        finally:
+            await balancer.stop()
+
+
+def _spoken_to(gateway: socket.socket) -> socket.socket:
+    """Take the next connection that is no look whether anybody is there."""
+    while True:
+        taken, _ = gateway.accept()
+        if taken.recv(1, socket.MSG_PEEK) == b"x":
+            return taken
+        taken.close()

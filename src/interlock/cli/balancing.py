@@ -6,6 +6,8 @@ For trying a cluster and for its tests; where people rely on one, a load balance
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -14,6 +16,9 @@ LOOK_S = 0.5
 PATIENCE_S = 1.0
 """One that takes longer is taken for dead until it answers again: its connections are cut, new ones go elsewhere."""
 CHUNK_BYTES = 65_536
+BACKLOG = 512
+LINGER_S = 2.0
+"""Whoever still speaks when the gateway has closed is heard out for so long."""
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
@@ -23,7 +28,7 @@ class _Behind:
     def __init__(self, port: int) -> None:
         self.port = port
         self.answers = True
-        self.writers: set[asyncio.StreamWriter] = set()
+        self.ends: set[socket.socket] = set()
 
     async def ask(self, *, speaks_tls: bool) -> None:
         """Look whether it answers; one that does not loses its connections."""
@@ -39,10 +44,14 @@ class _Behind:
                     writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             self.answers = False
-            for writer in self.writers:
-                writer.transport.abort()
+            self.cut()
             return
         self.answers = True
+
+    def cut(self) -> None:
+        """Cut every connection that leads to it; who passes on there sees it as an end."""
+        for end in self.ends:
+            _reset(end)
 
 
 class Balancer:
@@ -52,46 +61,62 @@ class Balancer:
         self._behind = [_Behind(port) for port in ports]
         self._speaks_tls = speaks_tls
         self._next = 0
-        self._server: asyncio.Server | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int) -> int:
         """Listen; 0 takes a free port. Returns the port. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
-        self._looking = asyncio.create_task(self._look(), name="balancer")
-        return int(self._server.sockets[0].getsockname()[1])
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
+        self._listener.setblocking(False)
+        self._tasks = {asyncio.create_task(self._look(), name="balancer"),
+                       asyncio.create_task(self._accept(self._listener), name="balancer")}
+        return int(self._listener.getsockname()[1])
 
     async def stop(self) -> None:
         """Take no more, and cut what there is."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
-            for behind in self._behind:
-                for writer in behind.writers:
-                    writer.transport.abort()
+        for behind in self._behind:
+            behind.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                here, _ = await loop.sock_accept(listener)
+            except OSError:  # Out of descriptors: those that end give some back.
+                await asyncio.sleep(LOOK_S)
+                continue
+            here.setblocking(False)
+            task = asyncio.create_task(self._serve(here), name="balancer")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
         while True:
             await asyncio.gather(*(behind.ask(speaks_tls=self._speaks_tls) for behind in self._behind))
             await asyncio.sleep(LOOK_S)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for behind in self._in_turn():
-            try:
-                there_reader, there_writer = await asyncio.open_connection("127.0.0.1", behind.port)
-            except OSError:
-                continue
-            behind.writers |= {writer, there_writer}
-            try:
-                await asyncio.gather(_pass_on(reader, there_writer), _pass_on(there_reader, writer))
-            finally:
-                behind.writers -= {writer, there_writer}
-                for one in (writer, there_writer):
-                    one.close()
-            return
-        writer.close()
+    async def _serve(self, here: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with here:
+            for behind in self._in_turn():
+                there = socket.socket()
+                there.setblocking(False)
+                with there:
+                    try:
+                        await loop.sock_connect(there, ("127.0.0.1", behind.port))
+                    except OSError:
+                        continue
+                    behind.ends |= {here, there}
+                    try:
+                        await asyncio.gather(_pass_on_and_hear_out(here, there), _pass_on(there, here))
+                    finally:
+                        behind.ends -= {here, there}
+                    return
 
     def _in_turn(self) -> list[_Behind]:
         """Those that answer, beginning with the next one; the others last, for all may only be slow."""
@@ -101,10 +126,30 @@ class Balancer:
         return sorted(turned, key=lambda one: not one.answers)
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    """Pass bytes on until their end, and then the end. These are bare sockets, since what lies in one that was reset
+    can still be read from it, and may be the gateway's last words."""
+    loop = asyncio.get_running_loop()
     with suppress(OSError):
-        while chunk := await reader.read(CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+        while chunk := await loop.sock_recv(source, CHUNK_BYTES):
+            await loop.sock_sendall(target, chunk)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) -> None:
+    """Where the gateway hears no more, read on what is still said: to close on it would reset the connection, and take
+    those last words from whoever speaks."""
+    await _pass_on(source, target)
+    loop = asyncio.get_running_loop()
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while await loop.sock_recv(source, CHUNK_BYTES):
+                pass
+
+
+def _reset(end: socket.socket) -> None:
+    """Have both sides know at once, and whoever waits on it here."""
+    with suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.shutdown(socket.SHUT_RDWR)
