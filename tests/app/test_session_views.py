@@ -106,6 +106,7 @@ async def test_rows_are_shown_whole_and_for_their_owner_alone(desk: Desk) -> Non
     view = desk.view()
     assert list(view) == [KEY, "agent:shell:dm:bob"]
     assert (view[KEY]["chatType"], view[KEY]["provider"]) == ("direct", "irc")
+    assert view[KEY]["sessionFile"] == f"{view[KEY]['sessionId']}.jsonl"
     assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
     assert {path.name for path in desk.file.parent.iterdir()} == {"sessions.json", ".sessions.json.written"}
     # What changes is there at the next look; what does not is not written again.

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.protocol.records import SessionRecord
 from interlock.session.entry import Entry
+from interlock.session.keys import topic_of, transcript_name
 from interlock.session.store_view import Counted, view_entry
 
 
@@ -28,5 +29,7 @@ def view_row(record: SessionRecord) -> tuple[str, dict[str, Any]] | None:
     kept = _kept.decode(record.machine)
     if kept.entry.archived_at is not None:
         return None
-    counted = Counted(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens, kept.context_tokens)
+    file = transcript_name(record.session_id, topic_of(record.session_key))
+    counted = Counted(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens, kept.context_tokens,
+                      file)
     return record.session_key, view_entry(kept.entry, counted)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from interlock.protocol.identifiers import AGENT_ID
 
 MAIN_KEY = "main"
 KEY_MAX_CHARS = 512
+TOPIC = "-topic-"
+"""Stands between session and topic in the name of a transcript's file."""
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""What may stand in a file's name, and leads nowhere else."""
 
 
 class BadKey(ValueError):
@@ -52,6 +58,11 @@ def topic_of(key: str) -> str:
     """Read the topic of a canonical key, "" where it has none."""
     head, _, topic = key.rpartition(":")
     return topic if head.endswith(":topic") else ""
+
+
+def transcript_name(session_id: str, topic: str = "") -> str:
+    """Name a session's file, with the key's topic where a file may bear it."""
+    return f"{session_id}{TOPIC}{topic}.jsonl" if SAFE_NAME.fullmatch(topic) else f"{session_id}.jsonl"
 
 
 def _name(text: str) -> str:

@@ -37,6 +37,8 @@ class Counted(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None
+    session_file: str | None = None
+    """The transcript's file beside the view; None where transcripts are no files."""
 
 
 class Edit(NamedTuple):
@@ -77,7 +79,8 @@ def view_of(sessions: Iterable[Session], agent_id: str) -> View:
 
 def _fields(entry: Mapping[str, Any], counted: Counted) -> dict[str, Any]:
     context = {"contextTokens": counted.context_tokens} if counted.context_tokens is not None else {}
-    return {"sessionId": counted.session_id, "updatedAt": counted.updated_ms, **entry,
+    file = {"sessionFile": counted.session_file} if counted.session_file is not None else {}
+    return {"sessionId": counted.session_id, "updatedAt": counted.updated_ms, **file, **entry,
             "inputTokens": counted.input_tokens, "outputTokens": counted.output_tokens,
             "totalTokens": counted.input_tokens + counted.output_tokens, **context}
 

@@ -15,7 +15,7 @@ from interlock.backends.jsonl import files
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
-from interlock.session.keys import topic_of
+from interlock.session.keys import topic_of, transcript_name
 
 pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z")
@@ -210,6 +210,7 @@ def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: P
     line = TranscriptLine(session_id="S1", entry_id="0000000a", line=b'{"type":"custom","id":"0000000a"}')
     store.append(HEADER._replace(topic="42"), [line])
     place = tmp_path / "agents/shell/sessions/S1-topic-42.jsonl"
+    assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
     assert place.read_bytes().endswith(line.line + b"\n")
     # Whoever asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
     for again in (store, files.TranscriptFiles(tmp_path, StandingClock())):

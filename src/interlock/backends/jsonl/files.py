@@ -6,7 +6,6 @@ Everything here blocks, and belongs to one thread of the one process that holds 
 from __future__ import annotations
 
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from interlock.ports.transcripts import Rewrite, TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import VERSION, header_line, read_stub
+from interlock.session.keys import SAFE_NAME, TOPIC
 from interlock.session.tree import read_object
 from interlock.session.versions import BOM, upgraded, version_of
 
@@ -33,9 +33,6 @@ PIECE_BYTES = 1024 * 1024
 MAX_HEADER_BYTES = 1024 * 1024
 """A first line that is longer is no header."""
 
-TOPIC = "-topic-"
-"""Stands between session and topic in the name of a file."""
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 log = structlog.get_logger("interlock.transcripts")
@@ -69,11 +66,11 @@ class TranscriptFiles:
         """Name a session's file: as it is there already, else with its topic. Raises ValueError for a name that could
         lead elsewhere."""
         for name in (agent_id, session_id):
-            if not _SAFE_NAME.fullmatch(name):
+            if not SAFE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot name a transcript")
         directory = self._root / "agents" / agent_id / "sessions"
         topics = self._topics_in(agent_id, directory)
-        if topic and session_id not in topics and _SAFE_NAME.fullmatch(topic) \
+        if topic and session_id not in topics and SAFE_NAME.fullmatch(topic) \
                 and not (directory / f"{session_id}.jsonl").exists():
             topics[session_id] = topic
         named = topics.get(session_id)
