@@ -18,6 +18,8 @@ from starlette.routing import Route
 TOKEN = "12345:stand-in-token-of-the-test"
 ME = {"id": 12345, "is_bot": True, "first_name": "Interlock", "username": "interlock_bot"}
 DATE = 1_800_000_000
+PATIENCE_S = 90
+"""For what comes by way of a gateway, a runner and an agent that are processes: a busy machine is no mistake."""
 _numbers = itertools.count(1)
 """Of messages, updates and presses: a number stands for one thing, also where a test's gateway outlives its bot."""
 
@@ -98,7 +100,7 @@ class BotApi:
 
     async def until(self, reached: Any) -> None:
         """Wait until something is so."""
-        async with self._changed, asyncio.timeout(30):
+        async with self._changed, asyncio.timeout(PATIENCE_S):
             await self._changed.wait_for(reached)
 
     async def close(self) -> None:
