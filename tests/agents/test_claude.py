@@ -246,7 +246,7 @@ async def test_plan_mode_is_switched_on_and_off_and_no_other(claude: ThirdParty)
         assert (error.error_code, error.fatal) == ("UNSUPPORTED_CAPABILITY", False)
 
 
-@pytest.mark.req("T-6")
+@pytest.mark.req("T-6", "P-7")
 async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> None:
     async with stage(claude.workspace, {"claude": spec(claude)}) as scene:
         await scene.open("claude")
@@ -259,6 +259,10 @@ async def test_compactions_are_reported_whoever_asked(claude: ThirdParty) -> Non
         by_hand, asked = (frame.payload for frame in scene.all("session.compacted"))
         assert (by_hand.trigger, asked.trigger) == ("manual", "requested")
         assert all(told.previous_token_count > 0 and told.summary for told in (by_hand, asked))
+        # What was asked for between turns is told when it was spent, and not with the next turn (P-7).
+        while (took := (await scene.next("session.usage")).payload).turn_id is not None:
+            pass
+        assert took.cost_usage.used > scene.all("session.usage")[-2].payload.cost_usage.used
         assert (await scene.turn("go on [[chunks:1]]")).payload.stop_reason == "end_turn"
 
 

@@ -97,10 +97,10 @@ class ClaudeAgent:
             raise SettingRefused("Claude Code did not take the prompt's mode or model.") from None
 
     async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
-        """Compact its context now (T-6); it does not say what that took. Raises CompactionFailed."""
+        """Compact its context now (T-6), and tell what that took. Raises CompactionFailed."""
         if self._conversation is None:
             raise CompactionFailed("The session is not open.")
-        return await self._conversation.compact(request)
+        return await self._conversation.compact(request, spent)
 
     async def pause(self) -> None:
         """Stop the process tree (C-6)."""

@@ -34,7 +34,9 @@ from interlock.ports.agent import (
     Scribe,
     SettingRefused,
     Settings,
+    Spent,
     TurnOutcome,
+    TurnUsage,
 )
 from interlock.ports.process import Process
 from interlock.protocol.codes import Code
@@ -147,11 +149,15 @@ class Conversation:
         result = await self._answer(content)
         if result is None:
             return died(await self.gone())
-        usage = usage_of(result, self._cost, self._updates.context_used, self._updates.model)
-        self._cost = result.total_cost_usd if result.total_cost_usd is not None else self._cost
+        usage = self._took(result, self._updates.context_used)
         if self._too_long is not None:
             return TurnOutcome("error", usage, error=(Code.FRAME_TOO_LARGE, self._too_long))
         return TurnOutcome("cancelled", usage) if self._cancelled else answered(result, usage)
+
+    def _took(self, result: ResultMessage, context_used: int | None) -> TurnUsage:
+        usage = usage_of(result, self._cost, context_used, self._updates.model)
+        self._cost = result.total_cost_usd if result.total_cost_usd is not None else self._cost
+        return usage
 
     async def _answer(self, content: str | list[dict[str, Any]]) -> ResultMessage | None:
         """The result of one query; None where the program ended before it."""
@@ -218,14 +224,16 @@ class Conversation:
             raise SettingRefused(f"Claude Code did not switch to the mode {mode!r}: {error}") from None
         self._mode_now = found
 
-    async def compact(self, request: SessionCompact) -> Compacted:
-        """Have it compact its context now. Raises CompactionFailed with what it said."""
+    async def compact(self, request: SessionCompact, spent: Spent) -> Compacted:
+        """Have it compact its context now, and tell what that took. Raises CompactionFailed with what it said."""
         updates = self._updates
         updates.requested, updates.compacted = True, None
         try:
             result = await self._answer(f"/compact {request.instructions or ''}".strip())
         finally:
             updates.requested = False
+        if result is not None:
+            spent(self._took(result, None))
         if updates.compacted is None:
             said = result.result if result is not None and result.result else "it did not say why"
             raise CompactionFailed(f"Claude Code did not compact its context: {said}.")
