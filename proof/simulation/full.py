@@ -9,10 +9,11 @@ import os
 import subprocess
 import sys
 
+from proof.simulation.figures import Phases, parts
 from proof.simulation.town import Size
 from proof.simulation.trial import trial
 
-FULL = Size(runners=10_000, sessions=100_000, viewers=1_000, gateways=10, steps=20_000, failures=0.5)
+FULL = Size(runners=10_000, sessions=100_000, viewers=1_000, gateways=10, steps=4_000, failures=0.2)
 HASHES = "PYTHONHASHSEED"
 
 
@@ -28,6 +29,9 @@ def run(seed: int, rounds: int | None, **counts: int | None) -> bool:
     held = True
     for at in range(rounds or 1):
         held &= _one(seed + at, size)
+    print("  on one gateway where nothing fails:")
+    for line in parts(seed).lines():
+        print(f"  {line}", flush=True)
     return held
 
 
@@ -40,8 +44,11 @@ def _again(seed: int, rounds: int | None, chosen: dict[str, int]) -> bool:
 
 
 def _one(seed: int, size: Size) -> bool:
-    broken, counted = trial(seed, size)
-    print(f"  seed {seed}: {size._asdict()}")
+    print(f"  seed {seed}: {size._asdict()}", flush=True)
+    phases = Phases()
+    broken, counted = trial(seed, size, reached=phases.reached)
+    for line in phases.lines(size, counted):
+        print(f"  {line}")
     print(f"  {dict(counted)}")
     for sentence in broken[:20]:
         print(f"  ! {sentence}")

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from interlock.backends.bus_local.bus import Hub
 from interlock.backends.memory.leases import MemoryLeases
@@ -30,7 +31,7 @@ SKEW_MS = 30_000
 """Clocks are off by up to this, so two of them by up to a minute."""
 STEP_S = 0.5
 """Between two steps of a short run, on average."""
-MOST_S = 240.0
+MOST_S = 60.0
 """A long run has its steps closer together, so that they all happen within this."""
 CALM_S = 1_200.0
 """By then, with nothing failing any more, everything that was begun has ended: longer than the longest clocks."""
@@ -122,17 +123,20 @@ class Town:
         self.gateways.append(made)
         return made
 
-    async def open(self) -> None:
-        """Everybody comes."""
+    async def open(self, reached: Callable[[str], None] = lambda _phase: None) -> None:
+        """Everybody comes. `reached` is told of each phase that is over."""
         await self.settle()
+        reached("sessions")
         for _ in range(self.size.gateways):
             await self.gateway()
+        reached("gateways")
         for at in range(self.size.runners):
             runner = Runner(f"r{at}", f"token-{at}", self.choose, self._draws(), self.tenant_of(at))
             self.runners.append(runner)
             self._tasks.append(asyncio.create_task(runner.run()))
         while not all(runner.attached for runner in self.runners):  # noqa: ASYNC110 - it costs no time
             await asyncio.sleep(0.5)
+        reached("runners")
         for at in range(self.size.viewers):
             number = self.draw.randrange(self.size.sessions)
             tenant = self.tenant_of(number % self.size.runners)
@@ -140,6 +144,8 @@ class Town:
             viewer = Viewer(stream, tenant, self.store, self.choose, self._draws())
             self.viewers.append(viewer)
             self._tasks.append(asyncio.create_task(viewer.run()))
+        await asyncio.sleep(2.0)
+        reached("viewers")
 
     # --- what happens ---
     async def run(self) -> None:
@@ -152,7 +158,7 @@ class Town:
             while failures > 0 and self.draw.random() < failures:
                 self._something_fails()
                 failures -= 1
-        await self._calm()
+        await self.calm()
 
     def _somebody_acts(self, watched: list[str]) -> None:
         drawn, people = self.draw.random(), self.people
@@ -227,7 +233,7 @@ class Town:
     async def _loses_a_link(self, _gateway: Gateway) -> None:
         self.draw.choice(self.runners).cut()
 
-    async def _calm(self) -> None:
+    async def calm(self) -> None:
         """Nothing fails any more: wait until all that was begun has ended, and every viewer has seen all."""
         while self._healing:
             await asyncio.wait(self._healing)
@@ -242,6 +248,18 @@ class Town:
 
     def _seen(self) -> bool:
         return all(viewer.cursor == self.store.last(viewer.stream) for viewer in self.viewers)
+
+    async def everybody_leaves(self, kind: Literal["runners", "viewers"]) -> None:
+        """All of a kind go for good, and what the gateways held for them with them."""
+        leaving = self._tasks[self.size.runners:] if kind == "viewers" else self._tasks[:self.size.runners]
+        for viewer in self.viewers if kind == "viewers" else ():
+            viewer.leave.set()
+        await asyncio.sleep(0.01)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        await asyncio.sleep(30.0)
+        (self.viewers if kind == "viewers" else self.runners).clear()
 
     async def close(self) -> None:
         """Everybody goes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import traceback
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import structlog
@@ -16,30 +18,41 @@ from proof.simulation.time import SimulatedLoop
 from proof.simulation.town import Size, Town
 
 
-def trial(seed: int, size: Size, *, checks_epochs: bool = True) -> tuple[list[str], Counter[str]]:
-    """Run one: (what does not hold, what happened). `checks_epochs=False` breaks the ledger on purpose."""
+def trial(seed: int, size: Size, *, checks_epochs: bool = True, reached: Callable[[str], None] = lambda _phase: None
+          ) -> tuple[list[str], Counter[str]]:
+    """Run one: (what does not hold, what happened). `checks_epochs=False` breaks the ledger on purpose, `reached`
+    is told of each phase that is over."""
     loop = SimulatedLoop()
     failed: list[str] = []
     loop.set_exception_handler(lambda _, context: _complain(failed, context))
-    asyncio.set_event_loop(loop)
+    with alone(loop):
+        broken, counted = loop.run_until_complete(_trial(loop, seed, size, reached, checks_epochs=checks_epochs))
+    return broken + failed, counted
+
+
+@contextlib.contextmanager
+def alone(loop: SimulatedLoop) -> Iterator[None]:
+    """Have this loop be the one, and nothing logged: every failure in it is wanted."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    asyncio.set_event_loop(loop)
     try:
-        broken, counted = loop.run_until_complete(_trial(loop, seed, size, checks_epochs=checks_epochs))
-        return broken + failed, counted
+        yield
     finally:
-        structlog.configure(**before)
         loop.run_until_complete(loop.shutdown_asyncgens())
+        structlog.configure(**before)
         asyncio.set_event_loop(None)
         loop.close()
 
 
-async def _trial(loop: SimulatedLoop, seed: int, size: Size, *, checks_epochs: bool) -> tuple[list[str], Counter[str]]:
+async def _trial(loop: SimulatedLoop, seed: int, size: Size, reached: Callable[[str], None], *, checks_epochs: bool
+                 ) -> tuple[list[str], Counter[str]]:
     town = Town(loop, seed, size)
     town.store.checks_epochs = checks_epochs
     try:
-        await town.open()
+        await town.open(reached)
         await town.run()
+        reached("steps")
         return await broken(town), counted(town)
     finally:
         await town.close()

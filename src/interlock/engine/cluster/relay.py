@@ -270,8 +270,7 @@ class StreamRelay:
         if followed is None:
             return
         if followed.session_id is not None and (told := self._beside.told_of(followed.session_id)) is not None:
-            # What is written here is told by its lane, in its order; what another gateway wrote before it came here may
-            # not have been told to anybody.
+            # What its lane writes here it tells itself; what was written elsewhere before, nobody here may have heard.
             n = min(n, told)
         async with followed.turn:
             while (at := self._viewers.at(stream)) < n:

@@ -1,0 +1,161 @@
+"""What a town costs: processor and memory by phase, and of one part by letting go of all of its kind.
+
+All of it runs in one process, so a runner's processor holds its own side too, and memory the ledger's: what one gateway
+needs is below these figures. Where the ledger is the limit is another measurement's (`python -m benchmarks cluster`).
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from proof.simulation.time import SimulatedLoop
+from proof.simulation.town import Size, Town
+from proof.simulation.trial import alone
+
+T = TypeVar("T")
+MACHINE_BYTES = 24 * 2**30
+SAMPLE = Size(runners=100, sessions=400, viewers=200, gateways=1, steps=1, failures=0.0)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+class Phase(NamedTuple):
+    """One phase: processor seconds, bytes that the process grew by."""
+
+    cpu_s: float
+    grown: int
+
+
+class Phases:
+    """Measures each phase of a trial as it is over."""
+
+    def __init__(self) -> None:
+        self._cpu_s, self._bytes = time.process_time(), _resident()
+        self.of: dict[str, Phase] = {}
+
+    def reached(self, phase: str) -> None:
+        """A phase is over."""
+        cpu_s, now = time.process_time(), _resident()
+        self.of[phase] = Phase(cpu_s - self._cpu_s, now - self._bytes)
+        self._cpu_s, self._bytes = cpu_s, now
+
+    def lines(self, size: Size, counted: Counter[str]) -> list[str]:
+        """As they are printed."""
+        at = self.of
+        return [
+            f"idle session: {at['sessions'].grown / size.sessions:,.0f} bytes of the ledger in memory, 0 in a gateway",
+            f"a runner attaches: {at['runners'].cpu_s / size.runners * 1000:.2f} ms of a core with its "
+            f"{size.sessions / size.runners:.0f} sessions; both ends keep {at['runners'].grown / size.runners:,.0f} "
+            "bytes",
+            f"a viewer joins: {at['viewers'].cpu_s / size.viewers * 1000:.2f} ms of a core; "
+            f"it keeps {at['viewers'].grown / size.viewers:,.0f} bytes",
+            f"steps, failures and all: {at['steps'].cpu_s:.1f} s of a core for {counted['commits']:,} commits and "
+            f"{counted['events']:,} events of all phases",
+        ]
+
+
+class Parts(NamedTuple):
+    """What one of each takes of a gateway: bytes, and seconds of a core."""
+
+    lane: float
+    runner: float
+    viewer: float
+    command_s: float
+    events_a_command: float
+    commits_a_command: float
+
+    def lines(self) -> list[str]:
+        """As they are printed, and where the first limit is."""
+        events_s = self.events_a_command / self.command_s
+        live = MACHINE_BYTES / self.lane
+        lines = [
+            f"live lane {self.lane:,.0f} bytes; attached runner {self.runner:,.0f}; viewer {self.viewer:,.0f}",
+            f"a command with its whole turn: {self.command_s * 1000:.2f} ms of a core, {self.events_a_command:.1f} "
+            f"events in {self.commits_a_command:.1f} commits; one core: {1 / self.command_s:,.0f} commands/s, "
+            f"{events_s:,.0f} events/s",
+            f"24 GiB hold {live:,.0f} live lanes, or {MACHINE_BYTES / self.runner:,.0f} runners, "
+            f"or {MACHINE_BYTES / self.viewer:,.0f} viewers",
+        ]
+        share = 1 / self.command_s * 3600
+        first = "one core" if share < live else "24 GiB"
+        lines.append(f"first limit, where each live session has one turn an hour: {first} "
+                     f"(one core serves {share:,.0f} such sessions, 24 GiB hold {live:,.0f})")
+        return lines
+
+
+def parts(seed: int) -> Parts:
+    """Measure them on one gateway where nothing fails: processor first, memory in a second run, which is slower."""
+    command_s, events, commits = _alone(_processor, seed)
+    tracemalloc.start()
+    try:
+        lane, runner, viewer = _alone(_memory, seed)
+    finally:
+        tracemalloc.stop()
+    return Parts(lane, runner, viewer, command_s, events, commits)
+
+
+def _alone(measure: Callable[[SimulatedLoop, int], Coroutine[None, None, T]], seed: int) -> T:
+    loop = SimulatedLoop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    with alone(loop):
+        return loop.run_until_complete(measure(loop, seed))
+
+
+async def _busy(town: Town) -> None:
+    """One command in each session, to its end."""
+    for number in range(town.size.sessions):
+        town.people.begin(town.people.execute(town.tenant_of(number % town.size.runners), f"ses-{number:07d}"))
+    await town.calm()
+
+
+async def _processor(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
+    town = Town(loop, seed, SAMPLE)
+    await town.open()
+    before_s, before = time.process_time(), Counter(town.store.counts)
+    await _busy(town)
+    spent_s = time.process_time() - before_s
+    made = town.store.counts - before
+    await town.close()
+    return spent_s / SAMPLE.sessions, made["events"] / SAMPLE.sessions, made["commits"] / SAMPLE.sessions
+
+
+def _traced() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+async def _memory(loop: SimulatedLoop, seed: int) -> tuple[float, float, float]:
+    town = Town(loop, seed, SAMPLE)
+    await town.open()
+    await _busy(town)
+    gateway, before = town.gateways[0], _traced()
+    lanes = len(gateway.engine.lanes.live())
+    await town.everybody_leaves("viewers")
+    without_viewers = _traced()
+    await gateway.place.start(gateway.engine.lanes.let_go())
+    await town.everybody_leaves("runners")
+    without = _traced()
+    await town.close()
+    links = await _links(loop, seed)
+    return (without_viewers - without - links * SAMPLE.runners) / lanes, links, (
+        before - without_viewers) / SAMPLE.viewers
+
+
+async def _links(loop: SimulatedLoop, seed: int) -> float:
+    """What an attached runner takes that has nothing to do."""
+    town = Town(loop, seed, SAMPLE._replace(viewers=0))
+    await town.open()
+    before = _traced()
+    await town.everybody_leaves("runners")
+    after = _traced()
+    await town.close()
+    return (before - after) / SAMPLE.runners
