@@ -25,7 +25,7 @@ def test_a_run_without_failures_is_the_same_by_its_seed() -> None:
 
 
 def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
-    broken, counted = trial(2, SMALL._replace(failures=4.0), checks_epochs=False)
+    broken, counted = trial(3, SMALL._replace(failures=4.0), checks_epochs=False)
     assert counted["stands"] > 0
     assert any("stale epoch" in sentence for sentence in broken)
     assert any("stale epoch" not in sentence for sentence in broken), "it is seen by its effects too"

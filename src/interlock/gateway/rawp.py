@@ -46,6 +46,7 @@ from interlock.protocol.limits import (
     MAX_MESSAGE_BYTES,
     OPENING_TIMEOUT_MS,
 )
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.refusals import LinkRefusal, reason
 
@@ -102,7 +103,7 @@ class RawpEndpoint:
         except Closing as closing:
             log.info("link closed", runner_id=runner.runner_id, code=closing.code, reason=closing.sentence)
             await outflow.close(closing.code, closing.sentence)
-        except (Elsewhere, Moved, LedgerError) as error:
+        except (Elsewhere, Moved, LedgerError, Problem) as error:
             log.info("link closed", runner_id=runner.runner_id, reason=str(error))
             await outflow.close(CloseCode.LEDGER, "a session could not be had here")
         except LinkClosed:
