@@ -147,7 +147,7 @@ def test_up_speaks_tls_to_itself_by_the_very_certificate(tmp_path: Path) -> None
         f'[gateway]\ntls_cert = "{pem.cert}"\ntls_key = "{pem.key}"\nhosts = ["gate.example.org"]\n')
     up = place.start("up", "--port", "0")
     try:
-        assert "https://127.0.0.1:" in read_until(up.stderr, "Ctrl-C ends both")
+        assert "https://127.0.0.1:" in read_until(up.stderr, "Ctrl-C ends all of it")
         work = place.call("run", "shell", "echo near", "--yes")
         assert (work.returncode, work.stdout) == (0, "near\n")
     finally:

@@ -28,7 +28,7 @@ class Site:
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")} | {
             "INTERLOCK_STATE": str(self.state)}
         self.up = self.start("up", "--port", "0", stderr=subprocess.PIPE)
-        self.said = read_until(self.up.stderr, "Ctrl-C ends both")
+        self.said = read_until(self.up.stderr, "Ctrl-C ends all of it")
 
     def start(self, *words: str, **how: Any) -> subprocess.Popen[str]:
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -45,7 +45,7 @@ def test_the_page_does_what_it_says(model: ModelServer, tmp_path: Path) -> None:
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as up:
         try:
             assert up.stderr is not None
-            said = "".join(iter(up.stderr.readline, "Ctrl-C ends both.\n"))
+            said = "".join(iter(up.stderr.readline, "Ctrl-C ends all of it.\n"))
             assert "agents: builtin, shell" in said or "agents: shell, builtin" in said
             for line in typed:
                 words = shlex.split(line)[1:]

@@ -225,4 +225,5 @@ def _verify_state(where: Where, key: Path | None) -> Any:
     except KeyUnusable as error:
         raise usage(str(error)) from None
     except LedgerError as error:
-        raise Trouble("Unreadable", str(error), "Check the state directory with: interlock doctor") from None
+        raise Trouble("Unreadable", str(error), "Check the state directory with: interlock doctor. A cluster's log is "
+                      "exported first, unless [cluster] store names its database.") from None

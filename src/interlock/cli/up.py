@@ -217,7 +217,7 @@ class Up:
         say(f"roots    {', '.join(self._roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
         say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
-        say("Ctrl-C ends all of them." if self._aside else "Ctrl-C ends both.", "dim")
+        say("Ctrl-C ends all of it.", "dim")
 
     async def _start_gateways(self) -> None:
         """Start what gives the runner its URL."""
