@@ -47,6 +47,7 @@ class Phases:
         cpu_s, now = time.process_time(), _resident()
         self.of[phase] = Phase(cpu_s - self._cpu_s, now - self._bytes)
         self._cpu_s, self._bytes = cpu_s, now
+        print(f"  {phase}: {self.of[phase].cpu_s:,.1f} s of a core, {now / 2**20:,.0f} MiB", flush=True)
 
     def lines(self, size: Size, counted: Counter[str]) -> list[str]:
         """As they are printed."""
