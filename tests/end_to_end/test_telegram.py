@@ -150,6 +150,7 @@ async def test_a_held_tool_is_decided_by_who_has_a_key_and_the_question_says_so(
         assert not (tmp_path / "allowed").exists()
         press = await api.press(OWNER, OWNER, asked["message_id"], "Allow")
         await api.until_said(OWNER, "✅")
+        await api.until(lambda: press in api.answers)
         assert api.answers[press] == "Allowed."
         await api.until(lambda: "reply_markup" not in api.chats[OWNER][asked["message_id"]])
         await api.write(GROUP, OWNER, f"@interlock_bot touch {tmp_path}/denied", group=True)
