@@ -22,6 +22,7 @@ from proof.house import House
 from proof.watching import Watcher
 
 TERMINAL = {"succeeded", "failed", "timed_out", "canceled", "rejected", "expired"}
+LIVE = ("pending_approval", "queued", "dispatched", "running", "canceling", "pausing", "paused", "resuming")
 CONFIG = f"""
 [agents.speaker]
 adapter = "dps"
@@ -95,7 +96,8 @@ class Crew:
             thread.join(60)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until every acknowledged command has ended, then let voter and viewers end."""
+        """Wait until every acknowledged command has ended, and those too whose acknowledgement a death took along, since
+        their turns are open as long as they run. Then let voter and viewers end."""
         deadline = time.monotonic() + timeout_s
         waiting = [line.split()[1] for note in self.written for line in note.lines()]
         while waiting and time.monotonic() < deadline:
@@ -104,9 +106,18 @@ class Crew:
                     waiting.pop()
                     continue
             time.sleep(0.05)
+        while time.monotonic() < deadline and self._at_work():
+            time.sleep(0.05)
         self._voting_over.set()
         self._voter.join(30)
         self.watcher.stop()
+
+    def _at_work(self) -> bool:
+        """Whether the gateway has any command that has not ended; where it does not answer, it may."""
+        try:
+            return any(self.house.get("/v1/commands", state=state, limit=1)["items"] for state in LIVE)
+        except (httpx2.TransportError, KeyError, FileNotFoundError):
+            return True
 
     def commands(self) -> list[tuple[str, str, str]]:
         """(name, command id, session id) of every acknowledged command."""
