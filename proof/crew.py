@@ -96,8 +96,8 @@ class Crew:
             thread.join(60)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until every acknowledged command has ended, and those too whose acknowledgement a death took along, since
-        their turns are open as long as they run. Then let voter and viewers end."""
+        """Wait until every acknowledged command has ended, and those whose acknowledgement a death took along: their
+        turns are open until then. Then let voter and viewers end."""
         deadline = time.monotonic() + timeout_s
         waiting = [line.split()[1] for note in self.written for line in note.lines()]
         while waiting and time.monotonic() < deadline:
