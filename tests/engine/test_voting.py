@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from engine.conversation import OWNER, Table, remember
-from interlock.command.policy import Policy, Rule
+from interlock.command.policy import Group, Policy, Rule
 from interlock.command.signature import Statement, key_id_of
 from interlock.ports.ledger import Batch, PutSigningKey
 from interlock.protocol import payloads as p
@@ -199,3 +199,28 @@ async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier
         await cast(table, approval_id, updated_input=msgspec.Raw(b'["ls"]'))
     voted = await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"ls"}'))
     assert (voted.state, voted.required) == ("pending", 2)
+
+
+@pytest.mark.req("P-2", "P-3")
+async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_changed() -> None:
+    table = Table(Policy([Rule(name="others", effect="ask", command="ls .*", self_approval=False)]))
+    _, approval_id = await taking_changes(table)
+    with pytest.raises(Problem) as refused:
+        await cast(table, approval_id, OWNER, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert refused.value.code == "Forbidden"
+    assert (table.wire.failed, (await shown(table, approval_id)).state) == (None, "pending")
+    voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert (voted.state, voted.rule) == ("granted", "others")
+
+
+@pytest.mark.req("P-1", "P-2")
+async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
+    table = Table(Policy([Rule(name="admins", effect="ask", command="rm .*", groups=[Group(role="admin")]),
+                          Rule(name="two", effect="ask", command="ls .*", required=2, deny_threshold=3)]))
+    _, approval_id = await taking_changes(table)
+    voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(b'{"command":"ls -l"}'))
+    assert (voted.rule, voted.required, voted.deny_threshold) == ("admins and two", 2, 1)
+    assert [(group.role, group.min) for group in voted.groups] == [("admin", 1)]
+    assert (await cast(table, voted.id, LEE)).state == "pending"
+    admin = Principal(tenant_id="default", actor=Actor(type="user", id="ada"), role="admin", key_id="k3")
+    assert (await cast(table, voted.id, admin)).state == "granted"

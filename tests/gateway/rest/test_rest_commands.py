@@ -3,9 +3,12 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from interlock.gateway.rest.commands import preferred_wait_s
+from interlock.ports.ledger import PutCommand
+from interlock.protocol.resources import Vote
 from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +141,18 @@ async def test_the_approval_of_a_command_in_the_seeds_shape(gateway: Gateway) ->
     command_id = await gateway.execute()
     answer = await gateway.http.get(f"/v1/commands/{command_id}/approval")
     assert answer.json() == {"command_id": command_id, "required": 0, "grants": []}
+    votes = [Vote(by="user:kim", at="1", decision="grant", method="acl", withdrawn_at="2"),
+             Vote(by="user:lee", at="3", decision="deny", method="acl"),
+             Vote(by="user:ann", at="4", decision="grant", method="signature")]
+    await gateway.desk.add_approval("apr_1", command_id=command_id, required=2, deny_threshold=2, votes=votes)
+    held = await gateway.desk.ledger.command(command_id)
+    assert held is not None
+    await gateway.desk.commit([PutCommand(msgspec.structs.replace(held, command=msgspec.structs.replace(
+        held.command, approval_id="apr_1")))])
+    answer = await gateway.http.get(f"/v1/commands/{command_id}/approval")
+    # It waits while required > grants.length: what was taken back, and a no, are no grants.
+    assert answer.json() == {"command_id": command_id, "required": 2,
+                             "grants": [{"by": "user:ann", "at": "4", "method": "signature"}]}
 
 
 @pytest.mark.req("S-1")

@@ -36,6 +36,7 @@ def end_command(
         lane.status(StatusEvent(event="error", command_id=command.id, at=lane.at, code=failure.code,
                                 message=failure.message))
     meta = {"code": failure.code} if failure is not None else None
+    _void_approvals(lane, command.id)
     lane.move(
         record, to, who, meta, result=result, error=failure, queue_deadline_ms=None, cancel_deadline_ms=None,
         detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None, pause_deadline_ms=None,
@@ -45,7 +46,6 @@ def end_command(
         lane.state.active = None
         lane.state.stage = ""
         lane.state.noop_seq = None
-    _void_approvals(lane, command.id)
     _finish_cancels(lane, command.id, to)
     end_holds(lane, command.id, ("Conflict", f"the command ended as {to} first"))
     if ran_here and record.close_after and not any(r.command.type == "execute" for r in lane.commands.values()):
@@ -111,9 +111,11 @@ def _said(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Ou
 
 
 def _void_approvals(lane: Lane, command_id: str) -> None:
+    """What was asked about a command that ends is decided with it, also where its agent never says so (P-6). A yes to a
+    tool stays until its runner tells what became of it."""
     for record in list(lane.approvals.values()):
         approval = record.approval
-        if approval.command_id == command_id and approval.door == "command":
+        if approval.command_id == command_id and (approval.door == "command" or approval.state == "pending"):
             lane.move_approval(record, "void", SYSTEM, decided_at=approval.decided_at or lane.at)
 
 

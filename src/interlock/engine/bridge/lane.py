@@ -338,7 +338,9 @@ class Lane:
         """Append an approval's event on the command's stream and the feed, and its audit record (P-5)."""
         approval = record.approval
         self.transcribe([approval_draft(approval, who["id"])])
-        if approval.command_id is not None:
+        # The terminal state is the last event of a command's stream, so a tool's late end is told by the feed alone.
+        over = approval.door == "tool" and approval.command_id not in self.commands
+        if approval.command_id is not None and not over:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
                                     approval_id=approval.id, approval_state=approval.state, by=who["id"]))
         self.feed_approval(record, who["id"])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.approval import Ballot, check, count, named, withdraw
-from interlock.command.policy import Policy
+from interlock.command.policy import Policy, Verdict
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
 from interlock.engine.bridge import raising
@@ -20,7 +20,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
-from interlock.protocol.resources import Approval, GrantBody, RememberedRule, SigningKey
+from interlock.protocol.resources import Approval, GrantBody, Quorum, RememberedRule, SigningKey
 
 MAX_COMMENT_CHARS = 8_000
 """A comment travels to the agent with the answer, so both must fit a frame (L-2)."""
@@ -34,6 +34,8 @@ class Booth(NamedTuple):
     remembered: int = 0
 
 
+_TERMS = ("rule", "required", "groups", "deny_threshold", "self_approval", "signed")
+"""What an approval asks of its voters, and the rule that does."""
 MAX_REMEMBERED_RULES = 1_000
 """Remembered rules of a tenant that are in force at one time: every call is held against them."""
 
@@ -51,8 +53,8 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         if check(record.approval, ballot) is not None:
             raise Problem("Conflict", f"{named(ballot.by)} has already granted approval {approval_id} as it is",
                           hint="Take that vote back first.")
-        record = _supersede(lane, record, body, booth.policy, _who(principal))
         ballot = ballot._replace(digest=None)
+        record = _supersede(lane, record, ballot, body, booth.policy, _who(principal))
     counted = count(record.approval, ballot)
     if counted.outcome == "repeated":
         return counted.approval
@@ -119,9 +121,10 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
 
 
 def _supersede(
-    lane: Lane, record: ApprovalRecord, body: GrantBody, policy: Policy, who: dict[str, str]
+    lane: Lane, record: ApprovalRecord, ballot: Ballot, body: GrantBody, policy: Policy, who: dict[str, str]
 ) -> ApprovalRecord:
-    """End an approval whose input is changed, and open one on the new digest in its place (P-2). Raises Problem."""
+    """End an approval whose input is changed, and open one on the new digest in its place (P-2). Raises Problem, also
+    where the vote that changes it would not count on the new one: nothing has changed then."""
     old = record.approval
     assert isinstance(body.updated_input, msgspec.Raw)
     raw = bytes(body.updated_input)
@@ -131,21 +134,40 @@ def _supersede(
     if verdict.effect == "deny":
         raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
                       f"{verdict.reason or 'no reason given'}")
-    # A changed input is never easier to allow than what was asked for, whatever rule it meets now.
-    stricter = verdict.effect == "ask" and (verdict.required, len(verdict.groups)) >= (old.required, len(old.groups))
+    terms = _terms(old, verdict)
+    check(msgspec.structs.replace(changed, votes=[], **terms), ballot)
     opened = open_approval(
-        lane, door=old.door, title=old.title, input_bytes=raw, rule=verdict.rule if stricter else old.rule,
-        required=verdict.required if stricter else old.required, ttl_ms=max(1, record.expires_ms - lane.now),
-        requested_by=old.requested_by, self_approval=old.self_approval and verdict.self_approval,
-        command_id=old.command_id, interaction_id=old.interaction_id, invocation_id=old.invocation_id,
-        tool_name=old.tool_name, groups=quorums(verdict) if stricter else old.groups, kind=old.kind,
-        deny_threshold=old.deny_threshold, signed=old.signed or verdict.signed, supersedes=old.id,
+        lane, door=old.door, title=old.title, input_bytes=raw, ttl_ms=max(1, record.expires_ms - lane.now),
+        requested_by=old.requested_by, command_id=old.command_id, interaction_id=old.interaction_id,
+        invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind, supersedes=old.id, **terms,
     )
     lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
     if opened.interaction_id is not None:
         lane.control("x-interlock.interaction.held", p.InteractionHeld(
             interaction_id=opened.interaction_id, approval_id=opened.id, expires_in_ms=record.expires_ms - lane.now))
     return lane.approvals[opened.id]
+
+
+def _terms(old: Approval, verdict: Verdict) -> dict[str, Any]:
+    """What a changed input needs: all that was asked for before, and all that the rule which it meets now asks for. So
+    nobody changes an input into one that is easier to allow."""
+    before: dict[str, Any] = {name: getattr(old, name) for name in _TERMS}
+    if verdict.effect != "ask":
+        return before
+    mins = {group.role: group.min for group in old.groups}
+    for group in verdict.groups:
+        mins[group.role] = max(group.min, mins.get(group.role, 0))
+    both = {
+        "rule": verdict.rule, "required": max(old.required, verdict.required),
+        "groups": [Quorum(role=role, min=least) for role, least in mins.items()],
+        "deny_threshold": min(old.deny_threshold, verdict.deny_threshold),
+        "self_approval": old.self_approval and verdict.self_approval, "signed": old.signed or verdict.signed,
+    }
+    now = {**both, "required": verdict.required, "groups": quorums(verdict), "deny_threshold": verdict.deny_threshold,
+           "self_approval": verdict.self_approval, "signed": verdict.signed}
+    if both == now:
+        return both
+    return {**both, "rule": old.rule if {**both, "rule": old.rule} == before else f"{old.rule} and {verdict.rule}"}
 
 
 def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> None:

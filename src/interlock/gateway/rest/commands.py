@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from interlock.command.approval import standing
 from interlock.command.machine import TERMINAL
 from interlock.engine.items import Durable, Item
 from interlock.gateway.rest import cursors, streams
@@ -120,7 +121,7 @@ async def approval(call: Call) -> ASGIApp:
     held = await call.front.desk.ledger.approval(command.approval_id) if command.approval_id else None
     if held is None:
         return json_answer(CommandApproval(command_id=command.id, required=0, grants=[]))
-    votes = [vote for vote in held.approval.votes if vote.decision == "grant"]
+    votes = [vote for vote in standing(held.approval) if vote.decision == "grant"]
     grants = [{"by": vote.by, "at": vote.at, "method": vote.method} for vote in votes]
     return json_answer(CommandApproval(command_id=command.id, required=held.approval.required, grants=grants))
 
