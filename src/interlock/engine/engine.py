@@ -405,6 +405,11 @@ class Engine:
         with contextlib.suppress(LedgerError):
             await self.ledger.commit(Batch([SeeRunner(runner_id, self.clock.now_ms())]))
 
+    @property
+    def up(self) -> bool:
+        """Its lanes take jobs: it has started, and has not begun to stop."""
+        return self._up
+
     def standing(self) -> Standing:
         """How it stands now."""
         return Standing(self._up, [len(shell.inbox) for shell in self.lanes.live()], self.presence.online())

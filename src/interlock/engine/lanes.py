@@ -85,6 +85,8 @@ class Lanes:
         self.watchers: list[Callable[[Lane], None]] = []
         """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
         self._shells: dict[str, LaneShell] = {}
+        self._of_runner: dict[str, dict[str, LaneShell]] = {}
+        """The same by their runners: what a link brings must not look at the lanes of all others."""
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._waking: set[asyncio.Task[None]] = set()
@@ -126,6 +128,14 @@ class Lanes:
         """Every lane in memory."""
         return list(self._shells.values())
 
+    def of_runners(self, *runner_ids: str) -> list[LaneShell]:
+        """Every lane in memory of some runners."""
+        return [shell for runner_id in runner_ids for shell in self._of_runner.get(runner_id, {}).values()]
+
+    def runner_ids(self) -> list[str]:
+        """The runners that lanes in memory are of."""
+        return list(self._of_runner)
+
     async def meet(self, session_id: str, runner_id: str) -> None:
         """Make sure that the session is this gateway's, before anything is done for it elsewhere than in its lane.
         Raises Elsewhere."""
@@ -147,6 +157,7 @@ class Lanes:
                 if shell is not None:
                     shell.hold = hold if fresh is not None else None
                     self._shells[session_id] = shell
+                    self._of_runner.setdefault(shell.lane.state.runner_id, {})[session_id] = shell
         return shell
 
     async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:
@@ -227,6 +238,10 @@ class Lanes:
         session_id = shell.lane.state.session_id
         if self._shells.get(session_id) is shell:
             del self._shells[session_id]
+            of_runner = self._of_runner[shell.lane.state.runner_id]
+            del of_runner[session_id]
+            if not of_runner:
+                del self._of_runner[shell.lane.state.runner_id]
             if not shell.broken:
                 self.room.give_back(session_id, shell.epoch)
 

@@ -6,7 +6,7 @@ read again when one may have been lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -15,7 +15,6 @@ from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Presence, Present, told
-from interlock.engine.standing import Standing
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLink
 from interlock.protocol.payloads import Heartbeat
@@ -38,7 +37,8 @@ class Joining(Protocol):
 
     async def read_rules(self) -> None: ...
 
-    def standing(self) -> Standing: ...
+    @property
+    def up(self) -> bool: ...
 
 
 class Vouched(msgspec.Struct, array_like=True):
@@ -87,7 +87,7 @@ class Neighbours(Holder):
         await self._engine.lanes.let_go()
 
     async def take_up(self, session_id: str) -> None:
-        if self._engine.standing().up:  # Before, what drains and rules there are is not known yet.
+        if self._engine.up:  # Before, what drains and rules there are is not known yet.
             await self._engine.lanes.tick(session_id)
 
     # --- runners ---
@@ -113,15 +113,14 @@ class Neighbours(Holder):
         rows = await self.cluster.runners()
         for runner_id in self._engine.presence.learn(rows, self.cluster.instance_id):
             self._on_replaced(runner_id)
-        await self._let_go_of({shell.lane.state.runner_id for shell in self._engine.lanes.live()})
+        await self._let_go_of(self._engine.lanes.runner_ids())
 
-    async def _let_go_of(self, runner_ids: set[str]) -> None:
+    async def _let_go_of(self, runner_ids: Iterable[str]) -> None:
         """Drop lanes of runners that are attached elsewhere by now: they are decided there."""
         presence = self._engine.presence
-        moved = {runner_id for runner_id in runner_ids
-                 if (present := presence.get(runner_id)) is not None and present.instance_id}
-        gone = [shell for shell in self._engine.lanes.live() if shell.lane.state.runner_id in moved] if moved else []
-        if gone:
+        moved = [runner_id for runner_id in runner_ids
+                 if (present := presence.get(runner_id)) is not None and present.instance_id]
+        if gone := self._engine.lanes.of_runners(*moved):
             await self._engine.lanes.let_go(gone)
 
     def _hint(self, row: RunnerLink) -> None:
@@ -140,7 +139,7 @@ class Neighbours(Holder):
         presence.learn_one(row)
         if presence.link_of(row.runner_id) is not None:
             self._on_replaced(row.runner_id)
-        await self._let_go_of({row.runner_id})
+        await self._let_go_of([row.runner_id])
 
     def _heard_heartbeat(self, body: bytes) -> None:
         if body:

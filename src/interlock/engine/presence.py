@@ -97,6 +97,8 @@ class Presence:
     def __init__(self) -> None:
         self._present: dict[str, Present] = {}
         self._elsewhere: dict[str, Present] = {}
+        self._of_tenant: dict[str, dict[str, None]] = {}
+        """Every runner that was ever known, by the tenants it was known under."""
 
     def learn(self, rows: Iterable[LinkRow], own_instance: str) -> list[str]:
         """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
@@ -109,12 +111,19 @@ class Presence:
             before = known.get(row.runner_id)
             if before is not None and before.link_id == row.link_id and before.last_seen_ms > found.last_seen_ms:
                 found.last_seen_ms, found.live = before.last_seen_ms, before.live
-            self._elsewhere[row.runner_id] = found
+            self._keep_elsewhere(found)
         return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
 
     def learn_one(self, row: LinkRow) -> None:
         """Take that a runner has attached to another gateway."""
-        self._elsewhere[row.runner_id] = _elsewhere(row)
+        self._keep_elsewhere(_elsewhere(row))
+
+    def _keep_elsewhere(self, present: Present) -> None:
+        self._elsewhere[present.record.runner_id] = present
+        self._know(present.record)
+
+    def _know(self, record: RunnerRecord) -> None:
+        self._of_tenant.setdefault(record.tenant_id, {})[record.runner_id] = None
 
     def left_elsewhere(self, runner_id: str, link_id: str, at_ms: int) -> None:
         """Take that its link there is gone."""
@@ -138,6 +147,7 @@ class Presence:
             before.link.fail("the same runner opened a newer link")
         present = Present(record, hello, at_ms)
         self._present[record.runner_id] = present
+        self._know(record)
         self._elsewhere.pop(record.runner_id, None)
         return present
 
@@ -166,24 +176,31 @@ class Presence:
     async def settled(self, agent_id: str, tenant_id: str, runner_id: str | None) -> None:
         """Return once a runner that is wanted for an agent is attached, or none is about to be: a runner knows from its
         welcome that it is attached, and a command that comes on its heels must find it."""
-        if any(runner_id in (None, present.record.runner_id) for present in self.offering(agent_id, tenant_id)):
+        if self.offering(agent_id, tenant_id, runner_id):
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL_S):
-                for present in list(self._present.values()):
-                    wanted = runner_id in (None, present.record.runner_id) and present.record.tenant_id == tenant_id
-                    if wanted and present.arriving is not None and present.offer(agent_id) is not None:
+                for present in self._here(tenant_id, runner_id):
+                    if present.arriving is not None and present.offer(agent_id) is not None:
                         await present.arriving.wait()
 
     def online(self) -> int:
         """How many runners are attached here."""
         return sum(present.link is not None for present in self._present.values())
 
-    def offering(self, agent_id: str, tenant_id: str) -> list[Present]:
-        """Attached runners of a tenant that offer an agent."""
-        here = [p for p in self._present.values() if p.link is not None]
-        there = [p for runner_id, p in self._elsewhere.items() if self.link_of(runner_id) is None]
-        return [p for p in (*here, *there) if p.record.tenant_id == tenant_id and p.offer(agent_id) is not None]
+    def offering(self, agent_id: str, tenant_id: str, runner_id: str | None = None) -> list[Present]:
+        """Attached runners of a tenant that offer an agent, or the one that is named."""
+        return [p for one in self._runners(tenant_id, runner_id)
+                if (p := self.get(one)) is not None and p.record.tenant_id == tenant_id and p.attached
+                and p.offer(agent_id) is not None]
+
+    def _runners(self, tenant_id: str, runner_id: str | None) -> list[str]:
+        known = self._of_tenant.get(tenant_id, {})
+        return list(known) if runner_id is None else [runner_id] if runner_id in known else []
+
+    def _here(self, tenant_id: str, runner_id: str | None) -> list[Present]:
+        found = [self._present[one] for one in self._runners(tenant_id, runner_id) if one in self._present]
+        return [present for present in found if present.record.tenant_id == tenant_id]
 
     def vouch(self, runner_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
         """Take a heartbeat."""

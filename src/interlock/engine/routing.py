@@ -17,6 +17,8 @@ from interlock.protocol.resources import Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
 
 DEFAULT_AGENT = "shell"
+RUNNERS_NAMED = 20
+"""Runners that a refusal names at the most, where one of many must be chosen."""
 
 
 async def _see_nothing_else() -> None:
@@ -83,8 +85,7 @@ class Router:
 
     async def _choose_from(self, principal: Principal, agent_id: str, target: Target) -> None:
         """Have every runner known that could be chosen."""
-        if not any(target.runner_id in (None, present.record.runner_id)
-                   for present in self._presence.offering(agent_id, principal.tenant_id)):
+        if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
             await self.look()
         await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
 
@@ -151,23 +152,22 @@ class Router:
                 raise Problem("Conflict", f"session {session.session_id} has {name} {found}, not {wanted}",
                               hint="Leave it out, or open another session.")
 
-    def _able(self, agent_id: str, offering: list[Present], target: Target) -> list[Present]:
+    def _able(self, agent_id: str, offering: list[Present]) -> list[Present]:
         """Those whose agent can be started. Raises Problem where none can, with what the runner says of it."""
         why = {present.record.runner_id: offer.unavailable for present in offering
                if (offer := present.offer(agent_id)) is not None and offer.unavailable is not None}
         able = [present for present in offering if present.record.runner_id not in why]
-        named = why.get(target.runner_id or "") or (next(iter(why.values()), None) if not able else None)
+        named = next(iter(why.values()), None) if not able else None
         if named is not None:
             raise Problem("Conflict", f"agent {agent_id} cannot be started: {named}",
                           hint="See `interlock agents`; then start the runner again: it looks at its start.")
         return able
 
     def _runner(self, principal: Principal, agent_id: str, target: Target) -> Present:
-        offering = self._able(agent_id, self._presence.offering(agent_id, principal.tenant_id), target)
+        offering = self._able(agent_id, self._presence.offering(agent_id, principal.tenant_id, target.runner_id))
         if target.runner_id is not None:
-            for present in offering:
-                if present.record.runner_id == target.runner_id:
-                    return present
+            if offering:
+                return offering[0]
             raise Problem("Conflict", f"runner {target.runner_id} is not online, or does not offer agent {agent_id}",
                           hint="See `interlock status` for runners and what they offer.")
         if len(offering) == 1:
@@ -175,6 +175,7 @@ class Router:
         if not offering:
             raise Problem("Conflict", f"no runner that is online offers agent {agent_id}",
                           hint="See `interlock agents`; add it to the runner's config under [agents].")
-        names = ", ".join(sorted(p.record.runner_id for p in offering))
-        raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}",
+        names = ", ".join(sorted(p.record.runner_id for p in offering)[:RUNNERS_NAMED])
+        more = " and more" if len(offering) > RUNNERS_NAMED else ""
+        raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",
                       hint="Choose one with target.runner_id.")

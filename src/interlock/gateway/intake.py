@@ -218,9 +218,9 @@ class Intake:
         self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
         self.vouched(self._present, heartbeat)
         vouched = {agent.session_id for agent in heartbeat.agents}
-        for shell in self._engine.lanes.live():
+        for shell in self._engine.lanes.of_runners(self._runner_id):
             state = shell.lane.state
-            if state.runner_id == self._runner_id and state.active is not None:
+            if state.active is not None:
                 shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
 
 

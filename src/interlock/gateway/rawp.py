@@ -188,7 +188,7 @@ class RawpEndpoint:
             if self._links.get(runner.runner_id) is outflow:
                 del self._links[runner.runner_id], self._tokens[runner.runner_id]
             self._engine.presence.detach(runner.runner_id, outflow, clock.now_ms())
-            self._detach_lanes(outflow)
+            self._detach_lanes(runner.runner_id, outflow)
             if self.neighbours is not None:
                 with suppress(LedgerError):  # Then it is seen to be gone when this gateway is.
                     await self.neighbours.detach(present)
@@ -238,8 +238,8 @@ class RawpEndpoint:
         for session_id in listed.keys() | records.keys():
             await self._attach_lane(session_id, present, listed.get(session_id), outflow)
         present.link = outflow
-        for shell in self._engine.lanes.live():
-            if shell.lane.state.runner_id == hello.runner_id and shell.link is not outflow:
+        for shell in self._engine.lanes.of_runners(hello.runner_id):
+            if shell.link is not outflow:
                 session_id = shell.lane.state.session_id
                 await self._attach_lane(session_id, present, listed.get(session_id), outflow)
 
@@ -292,8 +292,8 @@ class RawpEndpoint:
         at = self._engine.clock.now_ms()
         return encode(Frame(type=kind, payload=payload, message_id=uuid4(self._entropy(16)), timestamp=iso(at)))
 
-    def _detach_lanes(self, outflow: RunnerOutflow) -> None:
-        for shell in self._engine.lanes.live():
+    def _detach_lanes(self, runner_id: str, outflow: RunnerOutflow) -> None:
+        for shell in self._engine.lanes.of_runners(runner_id):
             if shell.link is outflow:
                 shell.link = None
                 shell.push(Job(detach))
