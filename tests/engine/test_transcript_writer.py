@@ -271,9 +271,21 @@ async def test_what_an_earlier_gateway_left_is_written_at_the_start() -> None:
     assert await ledger.transcript_pending() == []
 
 
+@pytest.mark.req("X-4")
+async def test_the_first_lines_of_a_file_are_all_that_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript_writer, "BATCH_LINES", 2)
+    ledger, transcripts = await ledger_with(*(line(f"{n:02}") for n in range(5))), WatchedTranscripts()
+    writer = TranscriptWriter(ledger, transcripts)
+    writer.start()
+    await writer.stop()
+    assert [transcripts.written.get_nowait()] == [[f"{n:02}" for n in range(5)]]
+    assert await ledger.transcript_pending() == []
+
+
 @pytest.mark.req("X-3")
 async def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_writer, "BATCH_LINES", 4)
+    monkeypatch.setattr(transcript_writer, "BATCH_LINES_MAX", 4)
     ledger, transcripts = await ledger_with(*(line(f"{n:02}") for n in range(10))), WatchedTranscripts()
     writer = TranscriptWriter(ledger, transcripts)
     writer.start()

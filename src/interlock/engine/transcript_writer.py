@@ -112,6 +112,9 @@ class TranscriptWriter:
                 limit = min(2 * limit, BATCH_LINES_MAX)
 
     async def _write(self, groups: dict[str, list[TranscriptLine]]) -> None:
+        for session_id in [one for one in groups if one not in self._headers]:
+            # What a power cut left in a file is known by all that waits for it, not by a part (Transcripts.append).
+            groups[session_id] = await self._ledger.transcript_pending(session_id, BATCH_LINES_MAX)
         kept = await asyncio.gather(*(self._append(session_id, lines) for session_id, lines in groups.items()))
         drops = [
             DropTranscript(session_id, tuple(line.entry_id for line in lines))

@@ -40,8 +40,9 @@ class Transcripts(Protocol):
     """
 
     async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
-        """Append lines of one session, after the header where the file is new. Raises BadLine (session.entries) for a
-        line whose id or type is not what it is said to be."""
+        """Append lines of one session, after the header where the file is new. The first call for a session is given
+        all that waits for it, since what a power cut left there is known by that. Raises BadLine (session.entries) for
+        a line whose id or type is not what it is said to be."""
         ...
 
     async def ids(self, session_id: str, agent_id: str) -> set[str]:

@@ -110,6 +110,42 @@ async def test_damage_in_the_middle_stays_where_it_is(transcripts: JsonlTranscri
     assert [entry["lines"] for entry in said] == [1]
 
 
+@pytest.mark.req("X-4")
+@pytest.mark.parametrize("held", [b"\0" * 30 + b"\n" + line("c", "b").line + b"\n",
+                                  b"\0" * 30 + b"\n" + line("c", "b").line,
+                                  b"\0" * 30 + b"\n" + line("c", "b").line + b"\n" + line("d", "c").line[:-5]])
+async def test_what_a_power_cut_kept_behind_what_it_took_is_written_again_in_order(
+    transcripts: JsonlTranscripts, file: Path, held: bytes
+) -> None:
+    damaged(file, held)
+    with capture_logs() as said:
+        await transcripts.append(HEADER, [line("b", "a"), line("c", "b"), line("d", "c")])
+    entries = [one for one in file.read_bytes().splitlines() if not one.startswith(b"\0")]
+    assert [msgspec.json.decode(one).get("id") for one in entries] == ["S1", "a", "b", "c", "d"]
+    assert await transcripts.leaf("S1", "shell") == "d"
+    assert any("a part of a write" in entry["event"] for entry in said)
+    assert b"".join(path.read_bytes() for path in file.parent.glob("*.torn-*")) in held
+
+
+@pytest.mark.req("X-4")
+async def test_what_somebody_else_added_behind_a_power_cut_stays(transcripts: JsonlTranscripts, file: Path) -> None:
+    left = damaged(file, held := b"\0\n" + line("c", "b").line + b"\n" + line("theirs", "c").line + b"\n") + held
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert file.read_bytes() == left + line("b", "a").line + b"\n"
+
+
+@pytest.mark.req("X-4")
+@pytest.mark.parametrize("held", [b"", line("b", "a").line + b"\n"])
+async def test_a_header_that_power_took_is_written_again(transcripts: JsonlTranscripts, file: Path, held: bytes
+                                                         ) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\0" * 40 + b"\n" + held)
+    await transcripts.append(HEADER, [line("a"), line("b", "a")])
+    read = [msgspec.json.decode(one) for one in file.read_bytes().splitlines()]
+    assert [one["type"] for one in read] == ["session", "custom", "custom"]
+    assert [one["id"] for one in read[1:]] == ["a", "b"]
+
+
 @pytest.mark.req("X-3")
 async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts, file: Path) -> None:
     await transcripts.append(HEADER, [line("a")])

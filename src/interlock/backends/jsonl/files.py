@@ -46,6 +46,8 @@ class Known(msgspec.Struct):
     ids: set[str] = msgspec.field(default_factory=set[str])
     torn_at: int | None = None
     """Where a last line begins that is broken off."""
+    begun: bool = False
+    """It has a header."""
     needs_feed: bool = False
     """The last line is whole, only its line feed is missing."""
 
@@ -156,7 +158,8 @@ class TranscriptFiles:
             self._cut_back(fd, path)
             known = self._scan(fd, path)
             if known.torn_at is not None:
-                known = self._set_aside(fd, path, known)
+                known = self._set_aside(fd, path, known, known.torn_at, "ended in a torn line")
+            known = self._without_scraps(fd, path, known, lines)
             self._add(fd, path, known, header, lines)
             if known.size == 0 or made:
                 _sync_directories(path.parent, self._root)
@@ -191,7 +194,7 @@ class TranscriptFiles:
             with suppress(OSError):
                 self._cut_back(fd, path)
             raise
-        after = Known(known.size + len(data), next(reversed(fresh), known.leaf), known.ids)
+        after = Known(known.size + len(data), next(reversed(fresh), known.leaf), known.ids, begun=True)
         after.ids.update(fresh)
         self._remember(path, after)
 
@@ -226,7 +229,9 @@ class TranscriptFiles:
                 stub = read_stub(line)
                 if stub is None:
                     damaged += 1
-                elif stub.type != "session":
+                elif stub.type == "session":
+                    known.begun = True
+                else:
                     known.ids.add(stub.id)
                     known.leaf = stub.id
                 if not line.endswith(b"\n"):
@@ -245,18 +250,42 @@ class TranscriptFiles:
         if len(self._known) > KNOWN_FILES:
             self._known.popitem(last=False)
 
-    def _set_aside(self, fd: int, path: Path, known: Known) -> Known:
-        """Move a torn last line into a file of its own, so that the next entry starts on a clean line (X-4)."""
-        assert known.torn_at is not None
-        torn = os.pread(fd, known.size - known.torn_at, known.torn_at)
+    def _without_scraps(self, fd: int, path: Path, known: Known, lines: Sequence[TranscriptLine]) -> Known:
+        """Take out what outlived entries that stood before it (X-4).
+
+        Of a write that was not synced a disk may keep a later part and not an earlier one. Entries that wait are
+        appended in order, so one that is there while an earlier one is not was never durable, nor was anything behind
+        it. Left there, it would stand before its own parent, and the earlier one would be taken for the leaf.
+        """
+        waiting = [line.entry_id for line in lines]
+        absent = next((at for at, entry_id in enumerate(waiting) if entry_id not in known.ids), len(waiting))
+        scraps = known.ids.intersection(waiting[absent:])
+        if known.size and not known.begun and known.ids <= scraps:
+            return self._set_aside(fd, path, known, 0, "had no header that can be read")
+        if not scraps:
+            return known
+        with os.fdopen(os.dup(fd), "rb") as file:
+            file.seek(0)
+            at = 0
+            for line in file:
+                stub = read_stub(line)
+                if stub is not None and stub.id in scraps:
+                    break
+                at += len(line)
+            behind = {stub.id for later in file if (stub := read_stub(later)) is not None}
+        if not behind <= set(waiting):
+            return known  # Somebody else has gone on behind it, and what is theirs stays.
+        return self._set_aside(fd, path, known, at, "held a part of a write that power had cut")
+
+    def _set_aside(self, fd: int, path: Path, known: Known, at: int, why: str) -> Known:
+        """Move what begins at `at` into a file of its own, so that the next entry starts on a clean line (X-4)."""
+        torn = os.pread(fd, known.size - at, at)
         aside = self._write_aside(path, torn)
-        os.ftruncate(fd, known.torn_at)
+        os.ftruncate(fd, at)
         os.fdatasync(fd)
-        log.warning("a transcript ended in a torn line; it was set aside", file=str(path), aside=str(aside),
-                    bytes=len(torn))
-        mended = Known(known.torn_at, known.leaf, known.ids)
-        self._remember(path, mended)
-        return mended
+        log.warning(f"a transcript {why}; it was set aside", file=str(path), aside=str(aside), bytes=len(torn))
+        self._known.pop(path, None)
+        return self._scan(fd, path)
 
     def _write_aside(self, path: Path, torn: bytes) -> Path:
         for aside in self._aside(path, "torn"):
