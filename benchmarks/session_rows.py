@@ -81,7 +81,7 @@ async def _updates(state: Path, count: int) -> dict[str, float]:
     for number in range(UPDATES):
         session_id = f"00000000-0000-4000-8000-{number * 7919 % count:012d}"
         began = time.perf_counter()
-        await engine.patch_session(OWNER, session_id, {"label": f"turn {number}"}, _Remember(number))
+        await engine.sessions.patch(OWNER, session_id, {"label": f"turn {number}"}, _Remember(number))
         spent.append(time.perf_counter() - began)
     await views.stop()
     began = time.perf_counter()

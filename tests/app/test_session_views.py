@@ -163,7 +163,7 @@ async def test_an_edit_is_taken_field_by_field_as_audited_updates(desk: Desk) ->
 @pytest.mark.req("N-1")
 async def test_an_old_text_takes_nothing_back_that_changed_since(desk: Desk) -> None:
     opened = desk.view()
-    await desk.engine.patch_session(OWNER, opened[KEY]["sessionId"], {"label": "theirs", "subject": "s"},
+    await desk.engine.sessions.patch(OWNER, opened[KEY]["sessionId"], {"label": "theirs", "subject": "s"},
                                     lambda _record: IdempotencyRecord(scope="p", fingerprint="", status=200, headers={},
                                                                       body=b"", created_ms=0))
     # The editor had the file open since before, and saves before it was written anew.
@@ -181,7 +181,7 @@ async def test_two_edits_before_it_is_written_again_are_each_taken_once(desk: De
     for _ in range(2):  # No time passes, so that nothing is written meanwhile.
         await desk.views.look()
     assert (await desk.entry())["label"] == "mine"
-    await desk.engine.patch_session(OWNER, desk.view()[KEY]["sessionId"], {"label": "theirs"}, lambda _record:
+    await desk.engine.sessions.patch(OWNER, desk.view()[KEY]["sessionId"], {"label": "theirs"}, lambda _record:
                                     IdempotencyRecord(scope="p", fingerprint="", status=200, headers={}, body=b"",
                                                       created_ms=0))
     desk.edit(subject="s")
@@ -220,7 +220,7 @@ async def test_an_end_in_the_middle_of_writing_is_no_edit(desk: Desk, monkeypatc
     with pytest.raises(OSError, match="killed here"):
         await desk.look(1)
     monkeypatch.undo()
-    await desk.engine.patch_session(OWNER, desk.view()[KEY]["sessionId"], {"label": "later"}, lambda _record:
+    await desk.engine.sessions.patch(OWNER, desk.view()[KEY]["sessionId"], {"label": "later"}, lambda _record:
                                     IdempotencyRecord(scope="p", fingerprint="", status=200, headers={}, body=b"",
                                                       created_ms=0))
     desk.begin_views()

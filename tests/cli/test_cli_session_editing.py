@@ -45,7 +45,7 @@ class Person:
     async def entry(self, name: str = "ann") -> dict[str, Any]:
         record = await self.room.ledger.session_by_key("default", f"agent:shell:dm:{name}")
         assert record is not None
-        return self.room.engine.session_resource(record).entry
+        return self.room.engine.sessions.shown(record).entry
 
 
 @pytest.fixture

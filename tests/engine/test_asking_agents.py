@@ -99,11 +99,11 @@ async def test_a_permission_is_not_answered_in_words() -> None:
 async def test_a_compaction_is_asked_for_and_holds_the_next_prompt_back() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
-    asked = await table.engine.compact(OWNER, session_id, "keep the plan", remember)
+    asked = await table.engine.sessions.compact(OWNER, session_id, "keep the plan", remember)
     frame = table.wire.last("control.session.compact")
     assert (frame.message_id, frame.payload.instructions) == (asked.message_id, "keep the plan")
     with pytest.raises(Problem, match="at work"):
-        await table.engine.compact(OWNER, session_id, None, remember)
+        await table.engine.sessions.compact(OWNER, session_id, None, remember)
     command = await table.execute("next", target=Target(session_id=session_id))
     assert await table.state(command.id) == "queued"
     await table.say(session_id, "session.compacted", p.Compacted(
@@ -118,7 +118,7 @@ async def test_a_compaction_is_asked_for_and_holds_the_next_prompt_back() -> Non
 async def test_a_compaction_that_fails_lets_the_session_go_on(how: str) -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
-    asked = await table.engine.compact(OWNER, session_id, None, remember)
+    asked = await table.engine.sessions.compact(OWNER, session_id, None, remember)
     if how == "refused":
         await table.say(session_id, "session.error", p.SessionError(
             error_code="COMPACTION_FAILED", message="too short", fatal=False), in_reply_to=asked.message_id)
@@ -133,10 +133,10 @@ async def test_what_cannot_be_compacted_is_said_before_anything_is_sent() -> Non
     table = Table()
     session_id = await rested(table)
     with pytest.raises(Problem, match="context_compaction"):
-        await table.engine.compact(OWNER, session_id, None, remember)
+        await table.engine.sessions.compact(OWNER, session_id, None, remember)
     command = await table.execute("next", target=Target(session_id=session_id))
     with pytest.raises(Problem, match="at work"):
-        await table.engine.compact(OWNER, session_id, None, remember)
+        await table.engine.sessions.compact(OWNER, session_id, None, remember)
     assert await table.state(command.id) == "dispatched"
     assert "control.session.compact" not in table.wire.types()
 
@@ -146,7 +146,7 @@ async def test_a_closed_session_is_opened_again_with_all_that_it_had() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
     await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
-    await table.engine.compact(OWNER, session_id, None, remember)
+    await table.engine.sessions.compact(OWNER, session_id, None, remember)
     opening = table.wire.last("control.session.open")
     assert opening.payload.resume is True
     assert opening.metadata["agent_session"] == "own-name"
@@ -206,14 +206,14 @@ async def test_a_verb_that_does_not_wait_is_refused_where_policy_wants_a_yes_and
     session_id = await rested(table, context_compaction=True)
     sent = len(table.wire.sent)
     table.engine.policy = HOLDING
-    for refused, code in ((table.engine.close_session(OWNER, session_id, "over", remember), "ApprovalRequired"),
-                          (table.engine.compact(OWNER, session_id, None, remember), "ApprovalRequired"),
-                          (table.engine.release_session(OWNER, session_id, "gw_2", remember), "Forbidden")):
+    for refused, code in ((table.engine.sessions.close(OWNER, session_id, "over", remember), "ApprovalRequired"),
+                          (table.engine.sessions.compact(OWNER, session_id, None, remember), "ApprovalRequired"),
+                          (table.engine.sessions.release(OWNER, session_id, "gw_2", remember), "Forbidden")):
         with pytest.raises(Problem) as problem:
             await refused
         assert problem.value.code == code
         assert "rule" in problem.value.detail
     assert len(table.wire.sent) == sent
     table.engine.policy = Policy()
-    await table.engine.compact(OWNER, session_id, None, remember)
+    await table.engine.sessions.compact(OWNER, session_id, None, remember)
     assert len(table.wire.sent) == sent + 1

@@ -55,7 +55,7 @@ async def test_one_that_cancels_leaves_the_conversation_and_is_asked_again_after
     await table.talk(1, "short")
     assert len(hook.told) == before + 1
     with pytest.raises(Problem, match="an audit runs"):
-        await table.engine.compact(OWNER, table.session_id, None, remember)
+        await table.engine.sessions.compact(OWNER, table.session_id, None, remember)
 
 
 async def test_its_summary_takes_the_agents_place_and_nobody_is_asked_for_one() -> None:
@@ -80,7 +80,7 @@ async def test_its_summary_is_held_to_the_same_rules(summary: str) -> None:
 async def test_somebody_who_asks_gets_the_hooks_summary_too() -> None:
     table, hook = room(Supply("by hook"))
     await table.talk(4)
-    asked = await table.engine.compact(OWNER, table.session_id, "the names", remember)
+    asked = await table.engine.sessions.compact(OWNER, table.session_id, "the names", remember)
     assert asked.message_id == ""
     assert hook.told[-1].instructions == "the names"
     assert [one["summary"] for one in await table.entries("compaction")] == ["by hook"]
@@ -132,7 +132,7 @@ async def test_prompts_wait_while_a_hook_thinks() -> None:
     assert record is not None
     assert record.state == "compacting"
     with pytest.raises(Problem, match="at work"):
-        await table.engine.compact(OWNER, table.session_id, None, remember)
+        await table.engine.sessions.compact(OWNER, table.session_id, None, remember)
     hook.may.set()
     await talking
     assert table.requests() == 1

@@ -78,7 +78,7 @@ async def test_switched_off_it_never_starts_by_itself_and_still_when_asked_for()
     room = Room(msgspec.structs.replace(SETTINGS, enabled=False))
     await room.talk(12)
     assert room.requests() == 0
-    await room.engine.compact(OWNER, room.session_id, "keep the plan", remember)
+    await room.engine.sessions.compact(OWNER, room.session_id, "keep the plan", remember)
     assert room.asked_for().payload.instructions == "keep the plan"
 
 
@@ -294,7 +294,7 @@ async def test_a_person_who_leaves_it_is_obeyed_until_somebody_compacts(how: str
         await (await room.lane(room.session_id)).call(tick)
     await room.talk(2, "short")
     assert room.requests() == 3
-    await room.engine.compact(OWNER, room.session_id, None, remember)
+    await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
     await room.report("by hand")
     await room.talk(9)
     assert room.requests() == 5, "and then by itself again"
@@ -305,11 +305,11 @@ async def test_a_person_who_leaves_it_is_obeyed_until_somebody_compacts(how: str
 async def test_a_person_compacts_and_the_request_is_seen_before_it_is_said() -> None:
     room = Room()
     await room.talk(4)
-    asked = await room.engine.compact(OWNER, room.session_id, "the names", remember)
+    asked = await room.engine.sessions.compact(OWNER, room.session_id, "the names", remember)
     (event,) = await room.ledger.events(session_stream(room.session_id), asked.n - 1, 1)
     assert asked.message_id.encode() in event.body
     with pytest.raises(Problem, match="at work"):
-        await room.engine.compact(OWNER, room.session_id, None, remember)
+        await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
     await room.report("short")
     done = [one for one in await room.audits("compact") if one["meta"].get("op") == "done"]
     assert done[0]["who"]["id"] == "user:owner"
@@ -321,7 +321,7 @@ async def test_what_is_short_is_not_compacted_and_that_is_said() -> None:
     room = Room()
     await room.talk(1, "short")
     with pytest.raises(Problem, match="nothing to compact"):
-        await room.engine.compact(OWNER, room.session_id, None, remember)
+        await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
     assert room.requests() == 0
     waits = await room.ask("the session goes on")
     assert await room.state(waits) == "dispatched"
@@ -463,7 +463,7 @@ async def test_who_asks_on_the_heels_of_a_turn_is_not_told_to_come_back() -> Non
     await room.finish("yes")
     compactor.settled = settled
     assert (await room.lane(room.session_id)).lane.state.context.due == "look"
-    asked = await room.engine.compact(OWNER, room.session_id, None, remember)
+    asked = await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
     assert room.asked_for().message_id == asked.message_id
 
 

@@ -133,7 +133,7 @@ async def test_a_closed_sessions_waiting_commands_do_not_open_its_agent_again() 
     await table.opened(session_id)
     await table.started(session_id)
     waiting = await table.execute("waiting", target=Target(session_id=session_id))
-    await table.engine.close_session(OWNER, session_id, "done", remember)
+    await table.engine.sessions.close(OWNER, session_id, "done", remember)
     assert (await table.state(first.id), await table.state(waiting.id)) == ("canceling", "canceled")
     assert table.wire.types()[-1] == "control.session.close"
     await table.ended(session_id, "cancelled")

@@ -72,8 +72,8 @@ async def test_whatever_is_asked_of_an_observed_session_is_refused_with_who_cont
         lambda: table.execute("more", target=Target(session_id=session_id)),
         lambda: table.cancel(command_id),
         lambda: table.vote(approval_id, "allow"),
-        lambda: table.engine.close_session(OWNER, session_id, "over", remember),
-        lambda: table.engine.release_session(OWNER, session_id, OWN, remember),
+        lambda: table.engine.sessions.close(OWNER, session_id, "over", remember),
+        lambda: table.engine.sessions.release(OWNER, session_id, OWN, remember),
     ]
     for ask in asks:
         with pytest.raises(Problem) as problem:
@@ -147,8 +147,8 @@ async def test_an_observer_that_came_in_the_middle_follows_from_there_and_refuse
 async def test_the_controller_asks_its_runner_to_hand_over(table: Table) -> None:
     _, session_id = await running(table)
     with pytest.raises(Problem, match="is this one"):
-        await table.engine.release_session(OWNER, session_id, OWN, remember)
-    await table.engine.release_session(OWNER, session_id, OTHER, remember)
+        await table.engine.sessions.release(OWNER, session_id, OWN, remember)
+    await table.engine.sessions.release(OWNER, session_id, OTHER, remember)
     assert table.wire.last("control.session.release").payload.to == OTHER
     assert (await table.lane(session_id)).lane.state.controller == "", "it passes when the runner says so"
 

@@ -92,7 +92,7 @@ async def test_the_first_entry_of_the_next_turn_is_known_over_a_restart() -> Non
 async def test_one_that_was_asked_for_is_kept_counted_and_told() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
-    asked = await table.engine.compact(OWNER, session_id, None, remember)
+    asked = await table.engine.sessions.compact(OWNER, session_id, None, remember)
     await told(table, session_id, "requested", in_reply_to="not this one")
     assert (await table.lane(session_id)).lane.state.compacting == asked.message_id
     await told(table, session_id, "requested", in_reply_to=asked.message_id)
@@ -107,7 +107,7 @@ async def test_one_that_was_asked_for_is_kept_counted_and_told() -> None:
 async def test_one_that_is_never_answered_lets_the_session_go_on() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
-    await table.engine.compact(OWNER, session_id, None, remember)
+    await table.engine.sessions.compact(OWNER, session_id, None, remember)
     command = await table.execute("two", target=Target(session_id=session_id))
     assert await table.state(command.id) == "queued"
     table.clock.advance(COMPACT_TIMEOUT_MS)

@@ -189,7 +189,7 @@ async def test_cancel_and_close_work_while_paused(how: str) -> None:
     else:
         from engine.conversation import OWNER, remember
 
-        await table.engine.close_session(OWNER, session_id, "done", remember)
+        await table.engine.sessions.close(OWNER, session_id, "done", remember)
     assert await table.state(command.id) == "canceling"
     await table.ended(session_id, "cancelled")
     assert await table.state(command.id) == "canceled"

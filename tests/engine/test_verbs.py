@@ -43,7 +43,7 @@ async def inbox(table: Table) -> list[Approval]:
 
 
 def closing(table: Table, session_id: str, who: Principal = OWNER, reason: str = "over") -> Awaitable[Any]:
-    return table.engine.close_session(who, session_id, reason, remember)
+    return table.engine.sessions.close(who, session_id, reason, remember)
 
 
 async def at_a_table(*types: str, **more: Any) -> tuple[Table, str]:
@@ -188,8 +188,8 @@ async def test_a_pause_that_is_granted_pauses() -> None:
 
 VERBS: list[tuple[str, Callable[[Table, str], Awaitable[Any]]]] = [
     ("close", closing),
-    ("patch", lambda table, session_id: table.engine.patch_session(OWNER, session_id, {"label": "x"}, remember)),
-    ("archive", lambda table, session_id: table.engine.archive_session(OWNER, session_id, "x", remember)),
+    ("patch", lambda table, session_id: table.engine.sessions.patch(OWNER, session_id, {"label": "x"}, remember)),
+    ("archive", lambda table, session_id: table.engine.sessions.archive(OWNER, session_id, "x", remember)),
     ("drain", lambda table, session_id: table.engine.drains.drain(
         OWNER, DrainBody(scope="session", id=session_id), remember)),
 ]

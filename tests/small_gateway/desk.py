@@ -74,6 +74,50 @@ class NoChats:
         raise Problem("Conflict", "This desk has no chats.")
 
 
+class SmallSessions:
+    """Enough of what is done with sessions."""
+
+    def __init__(self, desk: SmallDesk) -> None:
+        self._desk = desk
+
+    async def close(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
+        record = await self._desk.ledger.session(session_id)
+        assert record is not None
+        closed = msgspec.structs.replace(record, state="closed", usage={"reason": reason})
+        await self._desk.commit([PutSession(closed), PutIdempotency(remember(closed))])
+        return closed
+
+    async def patch(self, *_: Any) -> SessionRecord:
+        raise Problem("Conflict", "This desk keeps no entries.")
+
+    async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
+        record = await self._desk.ledger.session(session_id)
+        assert record is not None
+        await self._desk.commit([PutIdempotency(remember(record))])
+        return record
+
+    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                      ) -> Asked:
+        if instructions == "nothing":
+            raise Problem("Conflict", "There is nothing to compact.")
+        asked = Asked("r-1", "m-1", 0)
+        await self._desk.commit([PutIdempotency(remember(asked))])
+        return asked
+
+    async def archive(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk archives nothing.")
+
+    async def restore(self, *_: Any) -> Any:
+        raise Problem("Conflict", "This desk archives nothing.")
+
+    def shown(self, record: SessionRecord) -> Session:
+        return Session(
+            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
+            agent_id=record.agent_id, state=record.state, created_at=iso(record.created_ms),
+            updated_at=iso(record.updated_ms),
+        )
+
+
 class SmallDesk:
     """Commands become queued at once, votes decide at once."""
 
@@ -81,6 +125,7 @@ class SmallDesk:
         self.ledger = MemoryLedger()
         self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
+        self.sessions: Any = SmallSessions(self)
         self.drains = Drains(self.ledger, _Clock())
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
@@ -183,20 +228,6 @@ class SmallDesk:
                            PutIdempotency(remember(approval))])
         return approval
 
-    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                      ) -> Asked:
-        if instructions == "nothing":
-            raise Problem("Conflict", "There is nothing to compact.")
-        asked = Asked("r-1", "m-1", 0)
-        await self.commit([PutIdempotency(remember(asked))])
-        return asked
-
-    async def archive_session(self, *_: Any) -> Any:
-        raise Problem("Conflict", "This desk archives nothing.")
-
-    async def restore_session(self, *_: Any) -> Any:
-        raise Problem("Conflict", "This desk archives nothing.")
-
     def budgets(self, tenant_id: str) -> list[Any]:
         return []
 
@@ -210,24 +241,6 @@ class SmallDesk:
             machine=b"", usage={},
         )
         await self.commit([PutSession(record)])
-
-    async def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
-                            ) -> SessionRecord:
-        record = await self.ledger.session(session_id)
-        assert record is not None
-        closed = msgspec.structs.replace(record, state="closed", usage={"reason": reason})
-        await self.commit([PutSession(closed), PutIdempotency(remember(closed))])
-        return closed
-
-    async def patch_session(self, *_: Any) -> SessionRecord:
-        raise Problem("Conflict", "This desk keeps no entries.")
-
-    async def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
-                              ) -> SessionRecord:
-        record = await self.ledger.session(session_id)
-        assert record is not None
-        await self.commit([PutIdempotency(remember(record))])
-        return record
 
     async def frame(self, frame: Frame, kind: str = "C") -> None:
         await self.commit([Append(session_stream("s1"), kind, NOW, encode(frame))])  # type: ignore[arg-type]
@@ -251,10 +264,3 @@ class SmallDesk:
     async def nodes(self, tenant_id: str) -> list[Node]:
         return [Node(node_id="r1", device_name="desk", status="online", last_seen=iso(NOW), capabilities=[],
                      active_sessions_count=0, config_versions={})]
-
-    def session_resource(self, record: SessionRecord) -> Session:
-        return Session(
-            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
-            agent_id=record.agent_id, state=record.state, created_at=iso(record.created_ms),
-            updated_at=iso(record.updated_ms),
-        )

@@ -186,7 +186,7 @@ class SessionViews:
         taken = 0
         for edit in found.edits:
             try:
-                await self._engine.take_edit(EDITOR, edit)
+                await self._engine.sessions.take_edit(EDITOR, edit)
                 taken += 1
             except Problem as problem:
                 if problem.code == "Unavailable":

@@ -5,34 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
-
-import msgspec
 
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge import (
-    archiving,
     asking_agents,
     canceling,
-    compacting,
-    controlled,
-    entries,
     pausing,
     submitting,
     voting,
 )
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
-from interlock.engine.bridge.orders import who_is
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.verbs import Verb, said_in, under_policy
 from interlock.engine.chats import Chats
 from interlock.engine.cluster.cluster import Cluster
-from interlock.engine.compactor import Compactor, ask_to_compact
+from interlock.engine.compactor import Compactor
 from interlock.engine.draining import Drains
 from interlock.engine.house import house_id
 from interlock.engine.jobs import Job
@@ -42,6 +35,7 @@ from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Presence
 from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
+from interlock.engine.session_desk import Remember, SessionDesk
 from interlock.engine.spending import read_spending, shown
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -54,14 +48,10 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import CommandRecord, IdempotencyRecord, Principal, SessionRecord
-from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node, Session
-from interlock.session.entry import shown as shown_entry
-from interlock.session.store_view import Edit
+from interlock.protocol.records import CommandRecord, Principal
+from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
 
 T = TypeVar("T")
-Remember = Callable[[Any], IdempotencyRecord]
-"""Makes the row that answers a repeated request, from the resource (M-2)."""
 _ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
     "pause": pausing.submit_pause, "resume": pausing.submit_resume,
 }
@@ -116,8 +106,9 @@ class Engine:
         """Reads and plans for sessions whose context the gateway owns; None where no transcripts are kept."""
         if self.compactor is not None:
             self.lanes.watchers.append(self.compactor.watch)
+        self.sessions = SessionDesk(self.lanes, self.presence, self.compactor, self._permit)
         self.chats = Chats(ledger, self.lanes, self._router, self.clock, entropy, self._execute, self._permit)
-        self.chats.compact = self.compact
+        self.chats.compact = self.sessions.compact
         self.lanes.watchers.append(self.chats.watch)
         self._opening: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """A lock for each (tenant, session key) whose session is being opened."""
@@ -182,7 +173,7 @@ class Engine:
 
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
                       hold: Hold | None = None) -> Command:
-        shell = await self._shell(route.session_id, route.fresh, hold)
+        shell = await self.lanes.need(route.session_id, route.fresh, hold)
 
         def decide(lane: Lane) -> Command | Problem:
             if body.type == "execute":
@@ -251,7 +242,7 @@ class Engine:
         record = await self.ledger.approval(approval_id, principal.tenant_id)
         if record is None:
             raise Problem("NotFound", f"there is no approval {approval_id}")
-        return await self._shell(record.approval.session_id)
+        return await self.lanes.need(record.approval.session_id)
 
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
@@ -262,7 +253,7 @@ class Engine:
         at = iso(self.clock.now_ms())
         ballot = Ballot(by=principal.actor, decision=body.decision, at=at, digest=body.digest)
         approval = count(record.approval, ballot).approval
-        shell = await self._shell(record.approval.session_id)
+        shell = await self.lanes.need(record.approval.session_id)
         await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))
         return approval
 
@@ -277,86 +268,13 @@ class Engine:
 
         return await shell.call(decide)
 
-    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                              ) -> compacting.Asked:
-        """Have a session's conversation compacted (T-6, Z-4)."""
-        await self._session(principal, session_id)
-        shell = await self._shell(session_id)
-        verb = Verb("compact", principal, {"instructions": instructions} if instructions is not None else {})
-
-        def permit(lane: Lane, do: Callable[[], Any]) -> Any:
-            return self._permit(lane, verb, do)
-
-        return await ask_to_compact(self.compactor, shell, permit, principal, instructions, remember)
-
-    async def close_session(
-        self, principal: Principal, session_id: str, reason: str, remember: Remember
-    ) -> SessionRecord:
-        """Close a session's agent; the record stays."""
-        return await self._change_session(Verb("close", principal, {"reason": reason}), session_id, remember,
-                                          lambda lane: canceling.close_session(lane, who_is(principal), reason))
-
-    async def patch_session(
-        self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
-    ) -> SessionRecord:
-        """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
-        return await self._change_session(Verb("patch", principal, wanted), session_id, remember, lambda lane:
-                                          entries.patch(lane, who_is(principal), wanted, keep_unknown=True))
-
-    async def archive_session(
-        self, principal: Principal, session_id: str, reason: str, remember: Remember
-    ) -> SessionRecord:
-        """End a session's work and put it away (V-2)."""
-        return await self._change_session(Verb("archive", principal, {"reason": reason}), session_id, remember,
-                                          lambda lane: archiving.archive(lane, who_is(principal), reason))
-
-    async def take_edit(self, principal: Principal, edit: Edit) -> None:
-        """Take what a person changed in the view of an agent's sessions, in the key's session of today (N-1)."""
-        record = await self.ledger.session_by_key(principal.tenant_id, edit.key)
-        if record is None or (edit.deleted and record.session_id != edit.session_id):
-            raise Problem("Conflict", "its key has gone on to another session since")
-        if edit.deleted:
-            await self._change_session(Verb("archive", principal, {}), record.session_id, None, lambda lane:
-                                       archiving.put_away(lane, who_is(principal)))
-            return
-        await self._change_session(Verb("patch", principal, edit.wanted), record.session_id, None, lambda lane:
-                                   entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
-
-    async def restore_session(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
-        """Take an archived session back (V-2)."""
-        return await self._change_session(Verb("restore", principal, {}), session_id, remember,
-                                          lambda lane: archiving.restore(lane, who_is(principal)))
-
-    async def release_session(
-        self, principal: Principal, session_id: str, to: str, remember: Remember
-    ) -> SessionRecord:
-        """Ask the runner to hand a session's control to another gateway (D-5)."""
-        return await self._change_session(Verb("release", principal, {"to": to}), session_id, remember,
-                                          lambda lane: controlled.release_session(lane, who_is(principal), to))
-
-    async def _change_session(
-        self, verb: Verb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
-    ) -> SessionRecord:
-        record = await self._session(verb.principal, session_id)
-        shell = await self._shell(session_id)
-
-        def do(lane: Lane) -> SessionRecord:
-            change(lane)
-            changed = lane.snapshot().record
-            if remember is not None:
-                lane.out.writes.append(PutIdempotency(remember(changed)))
-            return changed
-
-        answer: SessionRecord = await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
-        return msgspec.structs.replace(answer, created_ms=record.created_ms)
-
     def _permit(self, lane: Lane, verb: Verb, do: Callable[[], T]) -> T | Problem:
         return under_policy(lane, self.policy, verb, do)
 
     async def _permit_drain(self, principal: Principal, verb: str, body: DrainBody) -> None:
         """Ask policy about a drain or its end: in its session's lane, else in the tenant's house. Raises Problem."""
         in_session = body.scope == "session" and body.id is not None
-        shell = await self._shell(body.id if in_session and body.id else house_id(principal.tenant_id))
+        shell = await self.lanes.need(body.id if in_session and body.id else house_id(principal.tenant_id))
         asked = Verb(verb, principal, said_in(body), f"{body.scope} {body.id or ''}".strip(),
                      None if in_session else (body.id or "") if body.scope == "agent" else "")
         await shell.call(lambda lane: self._permit(lane, asked, lambda: None))
@@ -382,24 +300,6 @@ class Engine:
         await self._router.look()
         return [self.presence.node(record) for record in await self.ledger.runners(tenant_id) if not record.revoked]
 
-    def session_resource(self, record: SessionRecord) -> Session:
-        """A session's row as it is shown."""
-        shell = self.lanes.peek(record.session_id) if not self.lanes.room.shared else None
-        state = shell.lane.state if shell is not None else msgspec.json.decode(record.machine, type=LaneState)
-        turn = state.machine.turn
-        return Session(
-            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
-            agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
-            workspace_access=state.workspace_access, state=record.state,
-            attached=(present := self.presence.get(record.runner_id)) is not None and present.attached,
-            created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
-            turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
-            output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
-            context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
-            lost_frame_count=state.lost_frames, observed=bool(state.controller),
-            controller=state.controller or self.lanes.gateway_id or None, entry=shown_entry(state.entry),
-        )
-
     async def seen(self, runner_id: str) -> None:
         """Note that a runner came or went (L-6). What cannot be noted is only a listing's detail."""
         with contextlib.suppress(LedgerError):
@@ -422,15 +322,3 @@ class Engine:
         if body.type == "execute":
             return await self._router.execute(principal, body.target)
         return await self._router.existing(principal, body.target)
-
-    async def _shell(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
-        shell = await self.lanes.lane(session_id, fresh, hold)
-        if shell is None:
-            raise Problem("NotFound", f"there is no session {session_id}")
-        return shell
-
-    async def _session(self, principal: Principal, session_id: str) -> SessionRecord:
-        record = await self.ledger.session(session_id, principal.tenant_id)
-        if record is None:
-            raise Problem("NotFound", f"there is no session {session_id}")
-        return record

@@ -31,6 +31,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord
 from interlock.session.transcript import TranscriptFold
 
@@ -158,6 +159,13 @@ class Lanes:
                     shell.hold = hold if fresh is not None else None
                     self._shells[session_id] = shell
                     self._of_runner.setdefault(shell.lane.state.runner_id, {})[session_id] = shell
+        return shell
+
+    async def need(self, session_id: str, fresh: LaneState | None = None, hold: Hold | None = None) -> LaneShell:
+        """As `lane`, where there must be one. Raises Problem(NotFound)."""
+        shell = await self.lane(session_id, fresh, hold)
+        if shell is None:
+            raise Problem("NotFound", f"there is no session {session_id}")
         return shell
 
     async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:

@@ -19,9 +19,7 @@ class EngineDesk(SmallDesk):
 
     def __init__(self, room: Room) -> None:
         super().__init__()
-        self.ledger, self.chats = room.ledger, room.engine.chats
-        for name in ("patch_session", "archive_session", "restore_session", "session_resource"):
-            setattr(self, name, getattr(room.engine, name))
+        self.ledger, self.chats, self.sessions = room.ledger, room.engine.chats, room.engine.sessions
 
 
 async def begun(gateway: Gateway) -> str:

@@ -29,6 +29,29 @@ Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers the same request again; the engine writes it in the command's transaction (M-2)."""
 
 
+class Sessions(Protocol):
+    """What is done with sessions. Whatever is refused is a `Problem`; what is returned is durable."""
+
+    def close(self, principal: Principal, session_id: str, reason: str, remember: Remember
+              ) -> Awaitable[SessionRecord]: ...
+
+    def patch(self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
+              ) -> Awaitable[SessionRecord]: ...
+
+    def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
+    def restore(self, principal: Principal, session_id: str, remember: Remember) -> Awaitable[SessionRecord]: ...
+
+    def release(self, principal: Principal, session_id: str, to: str, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
+    def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                ) -> Awaitable[Asked]: ...
+
+    def shown(self, record: SessionRecord) -> Session: ...
+
+
 class Desk(Protocol):
     """The engine as the API uses it. Whatever it refuses is a `Problem`; what it returns is durable."""
 
@@ -49,6 +72,9 @@ class Desk(Protocol):
         """What is done with transcripts (X-6); None where none are kept."""
         ...
 
+    @property
+    def sessions(self) -> Sessions: ...
+
     def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Awaitable[Command]: ...
 
     def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
@@ -66,26 +92,8 @@ class Desk(Protocol):
     def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember
                ) -> Awaitable[Approval]: ...
 
-    def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
-                ) -> Awaitable[Asked]: ...
-
     @property
     def drains(self) -> Drains: ...
-
-    def close_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
-                      ) -> Awaitable[SessionRecord]: ...
-
-    def patch_session(self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
-                      ) -> Awaitable[SessionRecord]: ...
-
-    def archive_session(self, principal: Principal, session_id: str, reason: str, remember: Remember
-                        ) -> Awaitable[SessionRecord]: ...
-
-    def restore_session(self, principal: Principal, session_id: str, remember: Remember
-                        ) -> Awaitable[SessionRecord]: ...
-
-    def release_session(self, principal: Principal, session_id: str, to: str, remember: Remember
-                        ) -> Awaitable[SessionRecord]: ...
 
     def budgets(self, tenant_id: str) -> list[Budget]: ...
 
@@ -94,8 +102,6 @@ class Desk(Protocol):
     def nodes(self, tenant_id: str) -> Awaitable[list[Node]]: ...
 
     def standing(self) -> Standing: ...
-
-    def session_resource(self, record: SessionRecord) -> Session: ...
 
 
 class Facts(NamedTuple):

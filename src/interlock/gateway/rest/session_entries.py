@@ -34,7 +34,7 @@ async def patch(call: Call) -> ASGIApp:
             raise Problem("InvalidPayload", f"/unknownFields/{name}: is a field of the entry itself",
                           errors=(Place(f"/unknownFields/{name}", "is a field of the entry itself"),))
     wanted |= others
-    answer = await change(call, lambda session_id, remember: desk.patch_session(
+    answer = await change(call, lambda session_id, remember: desk.sessions.patch(
         call.principal, session_id, wanted, remember))
     _check(await _kept(call), wanted)
     return answer
@@ -48,7 +48,7 @@ async def reset(call: Call) -> ASGIApp:
 
     def remember(record: SessionRecord) -> IdempotencyRecord:
         location = {"Location": f"/v1/sessions/{record.session_id}"}
-        return memory.keep(200, encode(desk.session_resource(record)), location)
+        return memory.keep(200, encode(desk.sessions.shown(record)), location)
 
     begun = await desk.chats.reset(call.principal, known.session_id, remember)
     current = await desk.ledger.session_by_key(known.tenant_id, known.session_key)
@@ -63,7 +63,7 @@ async def archive(call: Call) -> ASGIApp:
 
     DELETE /sessions/{session_id} is the same: nothing that is recorded is taken away by a person's word (V-2)."""
     desk = call.front.desk
-    answer = await change(call, lambda session_id, remember: desk.archive_session(
+    answer = await change(call, lambda session_id, remember: desk.sessions.archive(
         call.principal, session_id, call.body.reason, remember))
     if "archivedAt" not in await _kept(call):
         raise Problem("InternalError", "the session was not archived")
@@ -73,7 +73,7 @@ async def archive(call: Call) -> ASGIApp:
 async def restore(call: Call) -> ASGIApp:
     """POST /sessions/{session_id}/restore: take an archived session back."""
     desk = call.front.desk
-    answer = await change(call, lambda session_id, remember: desk.restore_session(
+    answer = await change(call, lambda session_id, remember: desk.sessions.restore(
         call.principal, session_id, remember))
     if "archivedAt" in await _kept(call):
         raise Problem("InternalError", "the session was not restored")
@@ -85,12 +85,12 @@ async def history(call: Call) -> ASGIApp:
     limit = call.number("limit", PAGE_DEFAULT, 1, PAGE_MAX)
     known, desk = await find_session(call), call.front.desk
     records = await desk.ledger.key_sessions(known.tenant_id, known.session_key, limit)
-    return json_answer(SessionHistory([desk.session_resource(record) for record in records]))
+    return json_answer(SessionHistory([desk.sessions.shown(record) for record in records]))
 
 
 async def _kept(call: Call) -> Mapping[str, Any]:
     """The entry as the ledger has it now: a verb looks at its own effect before it answers (V-2)."""
-    return call.front.desk.session_resource(await find_session(call)).entry
+    return call.front.desk.sessions.shown(await find_session(call)).entry
 
 
 def _check(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -46,25 +46,25 @@ async def listing(call: Call) -> ASGIApp:
     has_more = len(records) > limit
     shown = records[:limit]
     following = cursors.cursor(LIST, f"{shown[-1].updated_ms}/{shown[-1].session_id}") if has_more else None
-    return json_answer(SessionPage([desk.session_resource(record) for record in shown], following, has_more))
+    return json_answer(SessionPage([desk.sessions.shown(record) for record in shown], following, has_more))
 
 
 async def show(call: Call) -> ASGIApp:
     """GET /sessions/{id}."""
-    return json_answer(call.front.desk.session_resource(await find_session(call)))
+    return json_answer(call.front.desk.sessions.shown(await find_session(call)))
 
 
 async def close(call: Call) -> ASGIApp:
     """POST /sessions/{id}/close: end the agent; the session stays readable."""
     desk = call.front.desk
-    return await change(call, lambda session_id, remember: desk.close_session(
+    return await change(call, lambda session_id, remember: desk.sessions.close(
         call.principal, session_id, call.body.reason, remember))
 
 
 async def release(call: Call) -> ASGIApp:
     """POST /sessions/{id}/release: ask the runner to hand control to another gateway (D-5)."""
     desk = call.front.desk
-    return await change(call, lambda session_id, remember: desk.release_session(
+    return await change(call, lambda session_id, remember: desk.sessions.release(
         call.principal, session_id, call.body.to, remember))
 
 
@@ -78,7 +78,7 @@ async def change(call: Call, change: Callable[[str, Remember], Awaitable[Session
     def remember(record: SessionRecord) -> IdempotencyRecord:
         whole = msgspec.structs.replace(record, created_ms=known.created_ms)
         location = {"Location": f"/v1/sessions/{known.session_id}"}
-        return memory.keep(200, encode(desk.session_resource(whole)), location)
+        return memory.keep(200, encode(desk.sessions.shown(whole)), location)
 
     changed = await change(known.session_id, remember)
     answer = memory.record or remember(changed)
@@ -97,7 +97,7 @@ async def compact(call: Call) -> ASGIApp:
                           cursor=cursor)
         return memory.keep(202, encode(told), {"Location": f"/v1/sessions/{session_id}"})
 
-    asked = await call.front.desk.compact(call.principal, session_id, call.body.instructions, remember)
+    asked = await call.front.desk.sessions.compact(call.principal, session_id, call.body.instructions, remember)
     answer = memory.record or remember(asked)
     return raw_answer(answer.body, answer.status, answer.headers)
 

@@ -199,7 +199,7 @@ def _added(_: Call, added: Added) -> Shown:
 
 
 def _begun(call: Call, begun: Begun) -> Shown:
-    session = call.front.desk.session_resource(begun.record)
+    session = call.front.desk.sessions.shown(begun.record)
     return 201, encode(BegunSession(session, begun.entries, begun.report)), {
         "Location": f"/v1/sessions/{begun.record.session_id}"}
 

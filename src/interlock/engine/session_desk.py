@@ -1,0 +1,131 @@
+"""What people do with sessions: close, change, put away, take back, hand over, compact (V-2, D-5, T-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.engine.bridge import archiving, canceling, compacting, controlled, entries
+from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.orders import who_is
+from interlock.engine.bridge.verbs import Verb
+from interlock.engine.compactor import Compactor, ask_to_compact
+from interlock.engine.lanes import Lanes
+from interlock.engine.presence import Presence
+from interlock.ports.ledger import PutIdempotency
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, Principal, SessionRecord
+from interlock.protocol.resources import Session
+from interlock.session.entry import shown as shown_entry
+from interlock.session.store_view import Edit
+
+Permit = Callable[[Lane, Verb, Callable[[], Any]], Any]
+Remember = Callable[[Any], IdempotencyRecord]
+"""Makes the row that answers a repeated request, from the resource (M-2)."""
+
+
+class SessionDesk:
+    """Every verb returns when what it did is durable, and raises Problem for whatever is refused (F-1)."""
+
+    def __init__(self, lanes: Lanes, presence: Presence, compactor: Compactor | None, permit: Permit) -> None:
+        """`permit` asks policy about a verb in its lane, and does it where that may be. Without a `compactor` no
+        session's context is the gateway's."""
+        self._lanes = lanes
+        self._presence = presence
+        self._compactor = compactor
+        self._permit = permit
+
+    async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
+                      ) -> compacting.Asked:
+        """Have a session's conversation compacted (T-6, Z-4)."""
+        await self._session(principal, session_id)
+        shell = await self._lanes.need(session_id)
+        verb = Verb("compact", principal, {"instructions": instructions} if instructions is not None else {})
+
+        def permit(lane: Lane, do: Callable[[], Any]) -> Any:
+            return self._permit(lane, verb, do)
+
+        return await ask_to_compact(self._compactor, shell, permit, principal, instructions, remember)
+
+    async def close(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
+        """Close a session's agent; the record stays."""
+        return await self._change(Verb("close", principal, {"reason": reason}), session_id, remember,
+                                  lambda lane: canceling.close_session(lane, who_is(principal), reason))
+
+    async def patch(
+        self, principal: Principal, session_id: str, wanted: Mapping[str, Any], remember: Remember
+    ) -> SessionRecord:
+        """Set fields of a session's entry by their names in I-4, or such as are not known; None clears one (V-2)."""
+        return await self._change(Verb("patch", principal, wanted), session_id, remember,
+                                  lambda lane: entries.patch(lane, who_is(principal), wanted, keep_unknown=True))
+
+    async def archive(self, principal: Principal, session_id: str, reason: str, remember: Remember) -> SessionRecord:
+        """End a session's work and put it away (V-2)."""
+        return await self._change(Verb("archive", principal, {"reason": reason}), session_id, remember,
+                                  lambda lane: archiving.archive(lane, who_is(principal), reason))
+
+    async def take_edit(self, principal: Principal, edit: Edit) -> None:
+        """Take what a person changed in the view of an agent's sessions, in the key's session of today (N-1)."""
+        record = await self._lanes.ledger.session_by_key(principal.tenant_id, edit.key)
+        if record is None or (edit.deleted and record.session_id != edit.session_id):
+            raise Problem("Conflict", "its key has gone on to another session since")
+        if edit.deleted:
+            await self._change(Verb("archive", principal, {}), record.session_id, None,
+                               lambda lane: archiving.put_away(lane, who_is(principal)))
+            return
+        await self._change(Verb("patch", principal, edit.wanted), record.session_id, None,
+                           lambda lane: entries.patch(lane, who_is(principal), edit.wanted, keep_unknown=True))
+
+    async def restore(self, principal: Principal, session_id: str, remember: Remember) -> SessionRecord:
+        """Take an archived session back (V-2)."""
+        return await self._change(Verb("restore", principal, {}), session_id, remember,
+                                  lambda lane: archiving.restore(lane, who_is(principal)))
+
+    async def release(self, principal: Principal, session_id: str, to: str, remember: Remember) -> SessionRecord:
+        """Ask the runner to hand a session's control to another gateway (D-5)."""
+        return await self._change(Verb("release", principal, {"to": to}), session_id, remember,
+                                  lambda lane: controlled.release_session(lane, who_is(principal), to))
+
+    async def _change(
+        self, verb: Verb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]
+    ) -> SessionRecord:
+        record = await self._session(verb.principal, session_id)
+        shell = await self._lanes.need(session_id)
+
+        def do(lane: Lane) -> SessionRecord:
+            change(lane)
+            changed = lane.snapshot().record
+            if remember is not None:
+                lane.out.writes.append(PutIdempotency(remember(changed)))
+            return changed
+
+        answer: SessionRecord = await shell.call(lambda lane: self._permit(lane, verb, lambda: do(lane)))
+        return msgspec.structs.replace(answer, created_ms=record.created_ms)
+
+    def shown(self, record: SessionRecord) -> Session:
+        """A session's row as it is shown."""
+        shell = self._lanes.peek(record.session_id) if not self._lanes.room.shared else None
+        state = shell.lane.state if shell is not None else msgspec.json.decode(record.machine, type=LaneState)
+        turn = state.machine.turn
+        return Session(
+            session_id=record.session_id, session_key=record.session_key, tenant_id=record.tenant_id,
+            agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace or None,
+            workspace_access=state.workspace_access, state=record.state,
+            attached=(present := self._presence.get(record.runner_id)) is not None and present.attached,
+            created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
+            turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
+            output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
+            context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
+            lost_frame_count=state.lost_frames, observed=bool(state.controller),
+            controller=state.controller or self._lanes.gateway_id or None, entry=shown_entry(state.entry),
+        )
+
+    async def _session(self, principal: Principal, session_id: str) -> SessionRecord:
+        record = await self._lanes.ledger.session(session_id, principal.tenant_id)
+        if record is None:
+            raise Problem("NotFound", f"there is no session {session_id}")
+        return record
