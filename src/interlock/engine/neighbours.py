@@ -7,11 +7,13 @@ read again when one may have been lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from interlock.engine.cluster.cluster import Cluster, Holder
+from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Presence, Present, told
@@ -41,17 +43,7 @@ class Joining(Protocol):
     def up(self) -> bool: ...
 
 
-class Vouched(msgspec.Struct, array_like=True):
-    """A heartbeat that another gateway had."""
-
-    runner_id: str
-    link_id: str
-    at_ms: int
-    heartbeat: Heartbeat
-
-
 _row = msgspec.msgpack.Decoder(RunnerLink)
-_vouched = msgspec.msgpack.Decoder(Vouched)
 
 
 class Neighbours(Holder):
@@ -71,7 +63,13 @@ class Neighbours(Holder):
         cluster.on_hint("rules", lambda _: engine.read_rules())
         cluster.on_hint("spending", lambda _: engine.lanes.learn_spending())
         cluster.on_hint("runners", self._runners_changed)
-        cluster.on_hint("vouched", self._heard_heartbeat)
+        presence, clock = engine.presence, engine.clock
+        self._beats = OwnBeats(lambda: cluster.instance_id, partial(cluster.hint, "beats"), clock.now_ms)
+        self._others = OthersBeats(Knows(presence.again_elsewhere, presence.vouched_elsewhere),
+                                   lambda instance_id: cluster.hint("beats_wanted", instance_id.encode()),
+                                   clock.monotonic_ms)
+        cluster.on_hint("beats", self._heard_beats)
+        cluster.on_hint("beats_wanted", self._asked_for_beats)
 
     # --- what the cluster asks ---
     def epoch_of(self, session_id: str) -> int | None:
@@ -100,13 +98,13 @@ class Neighbours(Holder):
     async def detach(self, present: Present) -> None:
         """Its link is gone. Raises LedgerError."""
         record = present.record
+        self._beats.left(record.runner_id, present.link_id)
         await self.cluster.detach(record.runner_id, present.link_id)
         self._hint(RunnerLink(record.runner_id, record.tenant_id, "", present.link_id, b""))
 
     def vouched(self, present: Present, heartbeat: Heartbeat) -> None:
         """It has said which agents it has."""
-        note = Vouched(present.record.runner_id, present.link_id, present.last_seen_ms, heartbeat)
-        self.cluster.hint("vouched", msgspec.msgpack.encode(note))
+        self._beats.take(present.record.runner_id, present.link_id, heartbeat.agents)
 
     async def look_at_runners(self) -> None:
         """Know which runners are attached anywhere now. Raises LedgerError."""
@@ -141,8 +139,10 @@ class Neighbours(Holder):
             self._on_replaced(row.runner_id)
         await self._let_go_of([row.runner_id])
 
-    def _heard_heartbeat(self, body: bytes) -> None:
+    def _heard_beats(self, body: bytes) -> None:
         if body:
-            vouched = _vouched.decode(body)
-            self._engine.presence.vouched_elsewhere(vouched.runner_id, vouched.link_id, vouched.heartbeat,
-                                                    vouched.at_ms)
+            self._others.hear(body)
+
+    def _asked_for_beats(self, body: bytes) -> None:
+        if body == self.cluster.instance_id.encode():
+            self._beats.tell_everything()

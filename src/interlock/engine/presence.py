@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from interlock.engine.cluster.heartbeats import Vouched
 from interlock.engine.jobs import RunnerLink
 from interlock.ports.leases import RunnerLink as LinkRow
 from interlock.protocol.clock import iso
@@ -35,6 +36,8 @@ class Present:
         self.instance_id = ""
         """The gateway that it is attached to, where that is another one."""
         self.link_id = ""
+        self.told = False
+        """Whether what it vouches for was heard from there, since its link was learnt."""
         self._arriving: asyncio.Event | None = None
 
     def arrives(self) -> None:
@@ -110,7 +113,7 @@ class Presence:
             found = _elsewhere(row)
             before = known.get(row.runner_id)
             if before is not None and before.link_id == row.link_id and before.last_seen_ms > found.last_seen_ms:
-                found.last_seen_ms, found.live = before.last_seen_ms, before.live
+                found.last_seen_ms, found.live, found.told = before.last_seen_ms, before.live, before.told
             self._keep_elsewhere(found)
         return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
 
@@ -133,12 +136,22 @@ class Presence:
             if (here := self._present.get(runner_id)) is not None:
                 here.last_seen_ms = max(here.last_seen_ms, at_ms)
 
-    def vouched_elsewhere(self, runner_id: str, link_id: str, heartbeat: Heartbeat, at_ms: int) -> None:
-        """Another gateway had a heartbeat."""
+    def vouched_elsewhere(self, vouched: Vouched, at_ms: int) -> bool:
+        """Another gateway had a heartbeat. False where its link is not known, and not replaced by one here."""
+        present = self._elsewhere.get(vouched.runner_id)
+        if present is None or present.link_id != vouched.link_id:
+            return self.link_of(vouched.runner_id) is not None
+        present.last_seen_ms, present.told = at_ms, True
+        present.live = {agent.session_id: agent for agent in vouched.agents}
+        return True
+
+    def again_elsewhere(self, runner_id: str, instance_id: str, at_ms: int) -> bool:
+        """Another gateway had one that said what the runner had said before. False where that is not known."""
         present = self._elsewhere.get(runner_id)
-        if present is not None and present.link_id == link_id:
-            present.last_seen_ms = at_ms
-            present.live = {agent.session_id: agent for agent in heartbeat.agents}
+        if present is None or present.instance_id != instance_id:
+            return self.link_of(runner_id) is not None
+        present.last_seen_ms = at_ms
+        return present.told
 
     def arrive(self, record: RunnerRecord, hello: Hello, at_ms: int) -> Present:
         """A runner said hello; an older link of the same runner is told to close."""

@@ -291,17 +291,23 @@ class Cluster(Room):
                 self._tell(kind, told, b"")
 
     def _tell(self, kind: str, told: Told, what: bytes) -> None:
-        async def tell() -> None:
+        try:
+            waiting = told(what)
+        except Exception:
+            log.exception("hint_not_taken", kind=kind)
+            return
+        if waiting is None:
+            return
+
+        async def tell(waiting: Awaitable[None]) -> None:
             try:
-                waiting = told(what)
-                if waiting is not None:
-                    await waiting
+                await waiting
             except LedgerError as error:
                 log.warning("hint_not_taken", kind=kind, error=str(error))
             except Exception:
                 log.exception("hint_not_taken", kind=kind)
 
-        task = asyncio.create_task(tell(), name=f"hint {kind}")
+        task = asyncio.create_task(tell(waiting), name=f"hint {kind}")
         self._unread.add(task)
         task.add_done_callback(self._unread.discard)
 

@@ -1,0 +1,148 @@
+"""What the runners of one gateway vouch for, as the other gateways know it (L-5, S-2).
+
+Each runner says every 15 s which agents it has, and nearly always says what it said before. To give each heartbeat on
+by itself would have every gateway of a cluster work for every runner of it. So a gateway tells the others once a
+second, in one note: what has changed in full, and of the rest only whose heartbeat came. The notes are numbered: who
+misses one, or is new, asks for everything anew, and has it from the next heartbeat of each runner.
+
+So what another gateway shows of a runner is behind by BEATS_TOGETHER_S at the most, and by one heartbeat more after a
+note was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.protocol.payloads import LiveAgent
+
+BEATS_TOGETHER_S = 1.0
+"""Heartbeats wait for each other so long."""
+AGENTS_A_NOTE = 2_000
+"""A note goes out at once when so many runners and agents are in it: some 300 kB, of the 1 MB that the bus carries."""
+SENDERS_KNOWN = 256
+"""Gateways whose last number is kept; of one that was forgotten everything is asked for anew."""
+ASK_EVERY_MS = 5_000
+"""One gateway is asked for everything at most this often."""
+
+
+class Vouched(msgspec.Struct, array_like=True):
+    """What a runner vouches for, on which link."""
+
+    runner_id: str
+    link_id: str
+    agents: list[LiveAgent]
+
+
+class Note(msgspec.Struct, array_like=True):
+    """The heartbeats that one gateway had since its note before. `again` are runners that said what they had said."""
+
+    instance_id: str
+    n: int
+    at_ms: int
+    again: list[str]
+    anew: list[Vouched]
+
+
+class _Asked(NamedTuple):
+    n: int
+    """The last note that was heard."""
+    at_ms: int | None
+    """When everything was asked for."""
+
+
+_notes = msgspec.msgpack.Decoder(Note)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class OwnBeats:
+    """Those of the runners that are attached here. `tell` gives a note to the others, `now_ms` is the wall clock."""
+
+    def __init__(self, instance_id: Callable[[], str], tell: Callable[[bytes], None], now_ms: Callable[[], int]
+                 ) -> None:
+        self._instance_id = instance_id
+        self._tell = tell
+        self._now_ms = now_ms
+        self._known: dict[str, Vouched] = {}
+        """As the others know it."""
+        self._again: dict[str, None] = {}
+        self._anew: dict[str, Vouched] = {}
+        self._size = 0
+        self._n = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, runner_id: str, link_id: str, agents: list[LiveAgent]) -> None:
+        """A heartbeat came."""
+        vouched = Vouched(runner_id, link_id, agents)
+        if self._known.get(runner_id) == vouched:
+            if runner_id not in self._anew:
+                self._again[runner_id] = None
+        else:
+            self._known[runner_id] = self._anew[runner_id] = vouched
+            self._again.pop(runner_id, None)
+            self._size += len(agents)
+        self._size += 1
+        if self._size >= AGENTS_A_NOTE:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(BEATS_TOGETHER_S, self.flush)
+
+    def left(self, runner_id: str, link_id: str) -> None:
+        """A link is gone: nothing more is told of it."""
+        known = self._known.get(runner_id)
+        if known is not None and known.link_id == link_id:
+            del self._known[runner_id]
+            self._anew.pop(runner_id, None)
+            self._again.pop(runner_id, None)
+
+    def tell_everything(self) -> None:
+        """Somebody has missed something: each runner's next heartbeat is told in full."""
+        self._known.clear()
+
+    def flush(self) -> None:
+        """Tell what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._again or self._anew:
+            self._n += 1
+            self._tell(_encode(Note(self._instance_id(), self._n, self._now_ms(), list(self._again),
+                                    list(self._anew.values()))))
+        self._again, self._anew, self._size = {}, {}, 0
+
+
+class Knows(NamedTuple):
+    """What takes a note. Each answers False where that runner's link, or what it vouches for, is not known here."""
+
+    again: Callable[[str, str, int], bool]
+    """(runner, gateway, when)"""
+    anew: Callable[[Vouched, int], bool]
+
+
+class OthersBeats:
+    """Those of the runners at other gateways. `ask` has one of these tell everything; `now_ms` never goes back."""
+
+    def __init__(self, knows: Knows, ask: Callable[[str], None], now_ms: Callable[[], int]) -> None:
+        self._knows = knows
+        self._ask = ask
+        self._now_ms = now_ms
+        self._heard: OrderedDict[str, _Asked] = OrderedDict()
+
+    def hear(self, body: bytes) -> None:
+        """Take a note."""
+        note = _notes.decode(body)
+        known = [self._knows.anew(vouched, note.at_ms) for vouched in note.anew]
+        known += [self._knows.again(runner_id, note.instance_id, note.at_ms) for runner_id in note.again]
+        n, asked_ms = self._heard.pop(note.instance_id, _Asked(0, None))
+        if note.n != n + 1 or not all(known):
+            now_ms = self._now_ms()
+            if asked_ms is None or now_ms >= asked_ms + ASK_EVERY_MS:
+                self._ask(note.instance_id)
+                asked_ms = now_ms
+        self._heard[note.instance_id] = _Asked(note.n, asked_ms)
+        while len(self._heard) > SENDERS_KNOWN:
+            self._heard.popitem(last=False)

@@ -1,0 +1,136 @@
+"""What runners vouch for, told from gateway to gateway: what changed, and whose heartbeat came (L-5, S-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, Knows, Note, OthersBeats, OwnBeats
+from interlock.engine.presence import Presence, told
+from interlock.ports.leases import RunnerLink
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.records import RunnerRecord
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("L-5", "L-6", "C-4")]
+
+
+class Pair:
+    """A gateway with runners, and another that hears of them."""
+
+    def __init__(self) -> None:
+        self.notes: list[bytes] = []
+        self.asked: list[str] = []
+        self.now_ms = 1_000
+        self.passed_ms = 0
+        self.own = OwnBeats(lambda: "i_a", self.notes.append, lambda: self.now_ms)
+        self.presence = Presence()
+        self.others = OthersBeats(Knows(self.presence.again_elsewhere, self.presence.vouched_elsewhere),
+                                  self.asked.append, lambda: self.passed_ms)
+
+    def attach(self, runner_id: str, link_id: str = "l1") -> None:
+        record = RunnerRecord(runner_id=runner_id, tenant_id="t1", token_sha256="", device_name="box", created_ms=0,
+                              last_seen_ms=0)
+        hello = p.Hello(versions=[DPS_VERSION], runner_id=runner_id, boot_id="b", agents=[], sessions=[], roots=[])
+        present = Presence().arrive(record, hello, 0)
+        self.presence.learn_one(RunnerLink(runner_id, "t1", "i_a", link_id, told(present)))
+
+    def beat(self, runner_id: str, state: Any = "idle", link_id: str = "l1") -> None:
+        self.own.take(runner_id, link_id, [p.LiveAgent(session_id="s1", agent_id="shell", state=state)])
+
+    def deliver(self) -> Note:
+        self.own.flush()
+        body = self.notes[-1]
+        self.others.hear(body)
+        return msgspec.msgpack.decode(body, type=Note)
+
+    def known(self, runner_id: str) -> tuple[int, list[str]]:
+        present = self.presence.get(runner_id)
+        assert present is not None
+        return present.last_seen_ms, [agent.state for agent in present.live.values()]
+
+
+@pytest.fixture
+async def pair() -> Pair:
+    made = Pair()
+    for runner_id in ("r1", "r2"):
+        made.attach(runner_id)
+    return made
+
+
+async def test_what_has_not_changed_is_told_by_the_runners_name_alone(pair: Pair) -> None:
+    pair.beat("r1")
+    pair.beat("r2")
+    first = pair.deliver()
+    assert [one.runner_id for one in first.anew] == ["r1", "r2"]
+    assert pair.known("r1") == (1_000, ["idle"])
+    pair.now_ms = 16_000
+    pair.beat("r1")
+    pair.beat("r2", "running")
+    second = pair.deliver()
+    assert (second.again, [one.runner_id for one in second.anew]) == (["r1"], ["r2"])
+    assert (pair.known("r1"), pair.known("r2")) == ((16_000, ["idle"]), (16_000, ["running"]))
+    assert pair.asked == []
+
+
+async def test_nothing_is_told_where_no_heartbeat_came(pair: Pair) -> None:
+    pair.own.flush()
+    assert pair.notes == []
+
+
+async def test_who_misses_a_note_asks_for_everything_and_gets_it(pair: Pair) -> None:
+    pair.beat("r1")
+    pair.deliver()
+    pair.beat("r1", "running")
+    pair.own.flush()
+    pair.beat("r1", "running")
+    pair.deliver()
+    assert pair.known("r1") == (1_000, ["idle"]), "the change was in the note that was lost"
+    assert pair.asked == ["i_a"]
+    pair.own.tell_everything()
+    pair.beat("r1", "running")
+    pair.deliver()
+    assert pair.known("r1") == (1_000, ["running"])
+
+
+async def test_who_learns_of_a_link_later_than_of_its_heartbeats_asks_again(pair: Pair) -> None:
+    pair.beat("r3")
+    pair.deliver()
+    assert pair.asked == ["i_a"], "nothing is known of it"
+    pair.attach("r3")
+    pair.beat("r3")
+    pair.deliver()
+    assert pair.asked == ["i_a"], "not every second"
+    pair.passed_ms = ASK_EVERY_MS
+    pair.beat("r3")
+    pair.deliver()
+    assert pair.asked == ["i_a", "i_a"]
+    pair.own.tell_everything()
+    pair.beat("r3")
+    pair.passed_ms = 2 * ASK_EVERY_MS
+    pair.deliver()
+    assert pair.known("r3") == (1_000, ["idle"])
+    assert len(pair.asked) == 2
+
+
+async def test_a_heartbeat_of_a_link_that_was_replaced_counts_for_nothing(pair: Pair) -> None:
+    pair.beat("r1")
+    pair.deliver()
+    pair.attach("r1", "l2")
+    pair.now_ms = 2_000
+    pair.beat("r1", "running")
+    pair.deliver()
+    assert pair.known("r1") == (0, [])
+    pair.own.left("r1", "l1")
+    pair.own.flush()
+    assert len(pair.notes) == 2
+
+
+async def test_many_go_out_before_the_second_is_over(pair: Pair) -> None:
+    for at in range(AGENTS_A_NOTE // 2):
+        pair.own.take(f"r{at}", "l1", [p.LiveAgent(session_id="s1", agent_id="shell", state="idle")])
+    assert len(pair.notes) == 1
+    assert len(pair.notes[0]) < 1_000_000
+
