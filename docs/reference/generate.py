@@ -393,12 +393,13 @@ def config_page() -> str:
     """Write config.md; a key without a meaning above is an error."""
     lines = paragraph(
         "`interlock config path` says where the file lies, `check` what is wrong with it, `show` what is in force.",
-        "A missing file is all defaults; an unknown key is an error. SIGHUP to the gateway reads `[policy]`,",
+        "A missing file is all defaults; an unknown key is an error. `interlock config reload`, or SIGHUP to `up`,",
+        "to the gateway and to the runner, reads again: the gateway `[policy]`,",
         "`[[budgets]]`, `[limits]`, `[session]`, `[compaction]`, `[agents.defaults]`, `[[bindings]]`, `[hooks]`,",
         "`[cron]`, `[oidc]`, `[rates]`,",
-        "`[redaction]`, `[webhooks]`, the TLS certificate and `[outgoing]` for what asks then again:",
-        "`kill -HUP $(cat STATE/gateway.lock)`. Everything else needs `up` to start anew. A file with an error changes",
-        "nothing, and the gateway's log says what is wrong.")
+        "`[redaction]`, `[webhooks]`, the TLS certificate and `[outgoing]` for what asks then again; the runner",
+        "`[agents.ID]` and `runner.roots`, which its gateways are told of by another hello. Everything else needs `up`",
+        "to start anew. A file with an error changes nothing, and the verb and both logs say what is wrong.")
     for section in msgspec.structs.fields(config.Config):
         if section.name in ("policy", "budgets", "agents", "oidc", "redaction", "webhooks", "bindings", "telegram",
                             "hooks", "cron", "defaults"):

@@ -34,6 +34,7 @@ USAGE: list[list[str]] = [
     ["up", "--port", "70000"], ["up", "--root", "/does/not/exist"], ["gateway", "--port", "-1"],
     ["status", "--state", "/dev/null"], ["up", "--state", "/proc/interlock"], ["demo", "--sabotage", "all"],
     ["audit", "verify", "/does/not/exist"], ["audit", "export", "/does/not/exist/log"], ["config", "frob"],
+    ["config", "reload", "--url", "http://h"],
     ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
 ]
 

@@ -192,6 +192,21 @@ def test_a_killed_gateway_is_mended_and_nothing_of_the_stream_is_lost(site: Site
     assert "reattached after" in err
 
 
+@pytest.mark.req("G-1", "L-4")
+def test_an_agent_put_into_the_config_is_there_after_a_reload_and_a_mistake_changes_nothing(site: Site) -> None:
+    config = site.state / "interlock.toml"
+    config.write_text('[agents.say]\nadaptor = "exec"\n')
+    refused = site.call("config", "reload")
+    assert refused.returncode == 2
+    assert 'did you mean "adapter"?' in refused.stderr
+    config.write_text('[agents.say]\nadapter = "exec"\ncommand = "echo"\n')
+    assert "the runner has read the config again" in site.call("config", "reload").stdout
+    assert site.call("run", "say", "hello", "--yes").stdout == "hello\n"
+    config.unlink()
+    site.up.send_signal(signal.SIGHUP)
+    read_until(site.up.stderr, "read the config again")
+
+
 @pytest.mark.req("G-3")
 def test_a_second_up_says_who_runs_already(site: Site) -> None:
     second = site.call("up")

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.registry import with_builtin
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
@@ -25,6 +24,7 @@ from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.runner.asking import Presence, Waits
+from interlock.runner.offered import Offered, Offering
 from interlock.runner.outflow import Outflow
 from interlock.runner.process import AgentProcess
 from interlock.runner.sessions import Sessions
@@ -82,7 +82,7 @@ class Stage:
             Surroundings(
                 flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
                 presence=self.presence, spawn=AgentProcess.start,
-                agents=with_builtin(agents), roots=[str(workspace)], runner_id="stage",
+                offered=Offered(Offering(agents, [str(workspace)])), runner_id="stage",
                 environment=os.environ, waits=waits, graces=graces,
             ),
             outbox,

@@ -16,7 +16,7 @@ import pytest
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.runner.gateways import Gateways, Pairing
-from interlock.runner.local import NoRunner, Take, ask, listening
+from interlock.runner.local import NoRunner, Reload, Take, ask, listening
 from runner.scripted_gateway import PATIENCE_S, Gateway, Peer, inner
 from runner.stage import Stage, StillClock, stage
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 class Two:
     """Gateways g1 and g2, a runner's sessions between them, and the link of each."""
 
-    def __init__(self, scene: Stage, one: Gateway, two: Gateway) -> None:
-        self.scene, self.one, self.two = scene, one, two
+    def __init__(self, scene: Stage, one: Gateway, two: Gateway, links: Gateways) -> None:
+        self.scene, self.one, self.two, self.links = scene, one, two, links
         self.session_id = scene.session_id
 
     async def open(self, peer: Peer) -> None:
@@ -64,7 +64,7 @@ async def two(workspace: Path) -> AsyncIterator[Two]:
                          presence=scene.presence, hello=hello, clock=StillClock(), entropy=secrets.token_bytes)
         running = asyncio.create_task(links.run())
         try:
-            yield Two(scene, one, other)
+            yield Two(scene, one, other, links)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -101,6 +101,21 @@ async def test_both_hear_the_same_and_each_is_greeted_by_its_own_name(tmp_path: 
         await scene.prompt(one, "text:hello", 2)
         ends = [await until(peer, "session.usage") for peer in (one, other)]
         assert ends[0].message_id == ends[1].message_id
+
+
+@pytest.mark.req("G-1", "L-4", "C-7")
+async def test_what_is_offered_anew_is_told_in_another_hello_and_a_turn_goes_on_over_it(tmp_path: Path) -> None:
+    async with two(tmp_path) as scene:
+        (one, _), (other, _) = await attached(scene.one, "g1"), await attached(scene.two, "g2")
+        await scene.open(one)
+        await scene.prompt(one, "ask:make text:done", 2)
+        asked = await until(one, "agent.interaction.request")
+        scene.links.greet_again()
+        assert await one.closed() == await other.closed() == 1000
+        (one, hello), _ = await attached(scene.one, "g1"), await attached(scene.two, "g2")
+        assert [session.state for session in hello.payload.sessions] == ["waiting_approval"]
+        await scene.answer(one, asked, 3)
+        assert (await until(one, "session.turn.end")).payload.stop_reason == "end_turn"
 
 
 @pytest.mark.req("D-5", "D-7", "W-2")
@@ -187,10 +202,11 @@ async def test_control_is_taken_by_a_word_on_the_host(tmp_path: Path, monkeypatc
         take = Take(session_id=scene.session_id, to="g2")
         with pytest.raises(NoRunner):
             await ask(place, take)
-        async with listening(place, scene.scene.sessions):
+        async with listening(place, scene.scene.sessions, list):
             nobody = await ask(place, Take(session_id=scene.session_id, to="g9"))
             assert (nobody.ok, nobody.sentence) == (
                 False, "This runner is attached to no gateway g9; it knows: g1, g2.")
+            assert (await ask(place, Reload())).ok
             unknown = await ask(place, Take(session_id="nothing", to="g2"))
             assert "no session nothing" in unknown.sentence
             assert (await ask(place, take)).ok

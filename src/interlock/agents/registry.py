@@ -40,6 +40,8 @@ ADAPTERS: dict[str, Adapter] = {
     "exec": Adapter("interlock.agents.exec.agent:ExecAgent", "process", "never", "agent", ("rw",)),
 }
 
+UNKNOWN = Adapter("", "process", "never", "agent", ())
+"""Stands for an adapter that there is none of, in what is told of an agent that names it."""
 SHELL = AgentSpec(adapter="acp", command=sys.executable, args=["-m", "interlock.shell_agent"], name="Interlock shell")
 """Our own agent without a model: always there, unless the config names another `shell`."""
 BUILTIN = AgentSpec(adapter="builtin")
@@ -52,23 +54,24 @@ def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
 
 
 def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None) -> list[AgentOffer]:
-    """What hello says of each agent; one with an adapter that is not known is not offered. `environment` is the
-    runner's own: it says where programs are looked for."""
+    """What hello says of each agent; one with an adapter that is not known says why it cannot start. `environment` is
+    the runner's own: it says where programs are looked for."""
     found: list[AgentOffer] = []
     for agent_id, spec in agents.items():
-        adapter = ADAPTERS.get(spec.adapter)
-        if adapter is not None:
-            found.append(AgentOffer(
-                agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
-                permission=adapter.permission, context_owner=adapter.context_owner,
-                trusted_kinds=spec.trusted_kinds or adapter.trusted_kinds,
-                roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
-            ))
+        adapter = ADAPTERS.get(spec.adapter, UNKNOWN)
+        found.append(AgentOffer(
+            agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
+            permission=adapter.permission, context_owner=adapter.context_owner,
+            trusted_kinds=spec.trusted_kinds or adapter.trusted_kinds,
+            roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
+        ))
     return found
 
 
 def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> str | None:
     """Why an agent will not start, where that can be seen before it is tried."""
+    if spec.adapter not in ADAPTERS:
+        return f"there is no adapter {spec.adapter!r}; choose one of: {', '.join(sorted(ADAPTERS))}"
     if spec.adapter == "claude" and importlib.util.find_spec("claude_agent_sdk") is None:
         return "the Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'"
     if spec.adapter == "builtin":

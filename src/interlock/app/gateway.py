@@ -30,6 +30,7 @@ from interlock.command.audit import checkpoint_line
 from interlock.command.policy import Policy
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError
+from interlock.config.hangup import on_hangup
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
 from interlock.engine.cron import Crons
@@ -195,7 +196,7 @@ class _Gateway:
                                shared=self._cluster is not None)
         if local_runner_token is not None:
             await _pair_own(self._pairings, local_runner_token)
-        self._reload_on_hangup(reload)
+        self._reload_on_hangup(reload, stopping)
         if self._cluster is not None:
             await self._cluster.start()
             self._cluster.run()
@@ -241,7 +242,7 @@ class _Gateway:
         self._rawp.end()
         self._viewers.close()
 
-    def _reload_on_hangup(self, reload: Callable[[], Config] | None) -> None:
+    def _reload_on_hangup(self, reload: Callable[[], Config] | None, stopping: asyncio.Event) -> None:
         """G-1: SIGHUP reads the config and the certificate again; a bad file keeps the old and says so."""
         if reload is None:
             return
@@ -282,7 +283,7 @@ class _Gateway:
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
+        on_hangup(hangup, stopping.set)
 
     def _issuers(self, config: Config, outgoing: HttpOutgoing) -> OidcIssuers | None:
         return OidcIssuers(config.oidc, outgoing, self._ledger, self._clock) if config.oidc else None

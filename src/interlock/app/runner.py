@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app.place import LOCAL_RUNNER
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.config import Config
+from interlock.config import Config, ConfigError
 from interlock.runner import main
 from interlock.runner.gateways import Pairing
+from interlock.runner.offered import Offering, OfferingRefused
 
 RAWP_PATH = "/rawp"
 OUTBOX_NAME = "outbox.db"
@@ -36,15 +38,26 @@ async def run_runner(
     *,
     home: str = "",
     roots: list[str] | None = None,
+    reload: Callable[[], Config] | None = None,
 ) -> None:
     """Run a runner of a state directory until SIGTERM or SIGINT.
 
     It dials every gateway of `dialled`, the one that it was paired with first in front (D-5). The outbox of the runner
     that `up` pairs lies under `<state>/runner`; one that was paired has a directory of its own there, `home`, since
     sessions belong to the runner that opened them. Without roots, in the config or here,
-    workspaces lie where it was started (A-1). Raises TokenRefused, UnsafeUrl, OutboxError, ObjectsError, each with one
-    sentence.
+    workspaces lie where it was started (A-1). On SIGHUP agents and roots come from `reload`; where that raises
+    ConfigError the old ones stay, and it is logged (G-1). Raises TokenRefused, UnsafeUrl, OutboxError, ObjectsError,
+    each with one sentence.
     """
+    def offering_of(config: Config) -> Offering:
+        return Offering(config.agents, roots or config.runner.roots or [str(Path.cwd())])
+
+    def read_offering() -> Offering:
+        try:
+            return offering_of(config if reload is None else reload())
+        except ConfigError as error:
+            raise OfferingRefused(list(error.sentences)) from None
+
     directory = state / "runner" / home
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     outbox = SqliteOutbox(directory / OUTBOX_NAME, limit_bytes=config.runner.outbox_bytes)
@@ -55,11 +68,11 @@ async def run_runner(
                 gateways=[Pairing(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
                           for one in dialled],
                 runner_id=home or LOCAL_RUNNER, state_dir=directory,
-                roots=roots or config.runner.roots or [str(Path.cwd())], agents=config.agents,
+                roots=offering_of(config).roots, agents=config.agents,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
             ),
-            outbox, objects,
+            outbox, objects, read_offering,
         )
     finally:
         await outbox.close()

@@ -87,6 +87,12 @@ class Child:
             self.kill()
             await process.wait()
 
+    def hang_up(self) -> None:
+        """Have it read the config again (G-1)."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGHUP)
+
     def kill(self) -> None:
         """End it at once."""
         if self._process is not None and self._process.returncode is None:

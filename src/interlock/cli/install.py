@@ -41,7 +41,8 @@ def install(
     where = Where(state=state)
     directory = where.directory()
     config = load_config(where)
-    roots = checked_roots(root) or config.runner.roots or [str(Path.cwd())]
+    # The config's are read by the runner itself, and again when it is told to (G-1).
+    roots = checked_roots(root) or ([] if config.runner.roots else [str(Path.cwd())])
     words = [sys.executable, "-m", "interlock", "runner", "--state", str(directory),
              *(part for one in roots for part in ("--root", one))]
     grace_s = config.runner.drain_ms // 1000 + STOP_SLACK_S
@@ -73,6 +74,7 @@ def unit(words: list[str], state: Path, grace_s: int) -> str:
         "[Unit]", "Description=Interlock runner", "",
         "[Service]",
         "ExecStart=" + " ".join(map(_quoted, words)),
+        "ExecReload=/bin/kill -HUP $MAINPID",
         "WorkingDirectory=" + _percent(str(state)),
         "Environment=" + _quoted("PATH=" + os.environ.get("PATH", os.defpath), dollar=False),
         "Restart=on-failure", "RestartSec=2", "RestartPreventExitStatus=2 8",

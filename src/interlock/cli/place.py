@@ -20,6 +20,8 @@ RUNNER_TOKEN_FILE = "runner/token"
 RUNNER_DIRECTORY = LOCAL_HOME = "runner"
 """Where runners keep their outboxes: that of `up` in this very directory, a paired one below it."""
 LOGS = "logs"
+UP_LOCK = "up.lock"
+"""Held, with its process id in it, by the `up` of a state directory."""
 CURSORS_FILE = "cursors.json"
 
 

@@ -106,6 +106,7 @@ def runner(
     """Run the runner alone, in the foreground."""
     from interlock import log
     from interlock.app.runner import Dialled, run_runner
+    from interlock.config import FILE_NAME, load
     from interlock.log import configure
     from interlock.ports.objects import ObjectsError
     from interlock.ports.outbox import OutboxError
@@ -135,7 +136,8 @@ def runner(
     if with_parent:
         end_with_parent()
     try:
-        asyncio.run(run_runner(state, config, dialled, roots=roots, home=home_of(known) if known else ""))
+        asyncio.run(run_runner(state, config, dialled, roots=roots, home=home_of(known) if known else "",
+                               reload=lambda: load(state / FILE_NAME)))
     except TokenRefused as error:
         raise Trouble("Unauthorized", str(error)) from None
     except UnsafeUrl as error:

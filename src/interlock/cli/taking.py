@@ -29,7 +29,7 @@ def take(
     from interlock.runner.local import NoRunner, Take, ask
 
     directory = state_directory(state)
-    for home in _homes(directory):
+    for home in homes(directory):
         try:
             answer = asyncio.run(ask(home, Take(session_id=session, to=to)))
         except NoRunner:
@@ -64,7 +64,7 @@ def unpair(
     raise usage(f"This host is not paired with {gateway}; it is paired with: {known}.", "Name one of these.")
 
 
-def _homes(directory: Path) -> list[Path]:
+def homes(directory: Path) -> list[Path]:
     """Where a runner of this state directory may listen: the paired one's place, and that of `up`'s."""
     found = pairings(directory)
     own = [directory / RUNNER_DIRECTORY / home_of(found)] if found else []

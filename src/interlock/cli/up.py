@@ -26,6 +26,7 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import (
     LOGS,
     RUNNER_TOKEN_FILE,
+    UP_LOCK,
     Where,
     gateway_file,
     writable,
@@ -34,10 +35,10 @@ from interlock.cli.place import (
 from interlock.cli.processes import checked_port, checked_roots
 from interlock.cli.terminal import printable, say, write
 from interlock.cli.trouble import Trouble, usage
+from interlock.config.hangup import on_hangup
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
 
-LOCK_FILE = "up.lock"
 LOCAL_RUNNER = "local"
 """The composition root's name for the runner that is paired here; importing it from there would load all of it."""
 TOKEN_BYTES = 32
@@ -62,7 +63,7 @@ def up(
     where = Where(state=state)
     directory = writable(where.directory())
     loaded = load_config(where)
-    roots = checked_roots(root) or loaded.runner.roots or [str(Path.cwd())]
+    roots = checked_roots(root) or []
     lock = take_lock(directory)
     try:
         ensure_token(directory / RUNNER_TOKEN_FILE)
@@ -86,7 +87,7 @@ def _made(cluster: int | None, state: Path, port: int, roots: list[str], loaded:
 
 def take_lock(state: Path) -> int:
     """Let one `up` at a time work on a state directory. Raises Trouble that says who does already."""
-    descriptor = os.open(state / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(state / UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -126,7 +127,8 @@ class Up:
 
     def __init__(self, state: Path, port: int, roots: list[str], drain_ms: int, aside: list[str], *,
                  verbose: bool) -> None:
-        """`aside` are verbs that run beside gateway and runner, which do without them where they fail."""
+        """`roots` are those of the command line; without any the runner takes its config's. `aside` are verbs that run
+        beside gateway and runner, which do without them where they fail."""
         self._state = state
         self._port = port
         self._roots = roots
@@ -156,6 +158,7 @@ class Up:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._asked_to_stop, number)
+        on_hangup(self._read_again, partial(self._asked_to_stop, signal.SIGHUP))
         children = (*self._gateways, self._runner, *self._aside)
         for child in children:
             prepare_log(child.log)
@@ -182,6 +185,18 @@ class Up:
         self._signal = signal.Signals(number)
         self._told.set()  # First: whoever would read that it ends may be gone.
         say("ending the runner and the gateway …", "dim")
+
+    def _read_again(self) -> None:
+        """Pass SIGHUP on; what is wrong with the config is said here, too (G-1)."""
+        mistakes = config.check(self._state / config.FILE_NAME)
+        for mistake in mistakes:
+            say(mistake, "yellow")
+        if mistakes:
+            say("the old settings stay", "yellow")
+            return
+        for child in (*self._gateways, self._runner):
+            child.hang_up()
+        say("gateway and runner read the config again", "dim")
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do it, unless a signal comes first; whether it was done. Raises what it raises."""
@@ -214,7 +229,7 @@ class Up:
         say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
         for child in self._aside:
             say(f"{child.name:<8} (process {child.pid})")
-        say(f"roots    {', '.join(self._roots)}")
+        say(f"roots    {', '.join(node.roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
         say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
         say("Ctrl-C ends all of it.", "dim")

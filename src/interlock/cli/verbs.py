@@ -101,6 +101,8 @@ AUDIT_VERBS: tuple[Verb, ...] = (
 CONFIG_VERBS: tuple[Verb, ...] = (
     Verb("check", "interlock.cli.config_verbs:check", "Check the config file.", ("interlock config check",)),
     Verb("show", "interlock.cli.config_verbs:show", "Show the settings in force.", ("interlock config show",)),
+    Verb("reload", "interlock.cli.reloading:reload", "Have gateway and runner read the config again.",
+         ("interlock config reload",)),
     Verb("import", "interlock.cli.config_import:import_", "Take sessions, bindings, hooks and jobs from OpenClaw.",
          ("interlock config import ~/.openclaw/openclaw.json",)),
     Verb("path", "interlock.cli.config_verbs:path", "Say where the config file lies.", ("interlock config path",)),

@@ -13,7 +13,7 @@ from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
 from interlock.config.telegram import TelegramSection
-from interlock.ports.agent import AgentSpec
+from interlock.ports.agent import AgentSpec, check_roots
 from interlock.protocol import limits
 from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
 from interlock.session.routing import Binding
@@ -81,6 +81,9 @@ class RunnerSection(Section, frozen=True, kw_only=True):
     outbox_bytes: int = limits.OUTBOX_BYTES
     agent_idle_ms: int = limits.AGENT_IDLE_MS
     drain_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        check_roots(self.roots)
 
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -21,6 +21,13 @@ Relay = Callable[[str, Any, dict[str, Any]], Awaitable[None]]
 """Write a durable frame that changes nothing here, in a turn or outside one: type, payload (a struct, or msgspec.Raw
 for a type that nobody here knows, E-1), metadata. Raises InvalidFrame with FRAME_TOO_LARGE where it is too large (L-2).
 """
+
+
+def check_roots(roots: Iterable[str]) -> None:
+    """Raises ValueError for a root that is not absolute: where it lies would depend on where the runner was started."""
+    for root in roots:
+        if not root.startswith("/"):
+            raise ValueError(f"roots: {root!r} is not an absolute path; write it from / on")
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +50,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Tokens that the model takes, where its provider's catalog does not say it or is wrong (Z-1)."""
 
     def __post_init__(self) -> None:
+        check_roots(self.roots)
         if self.context_window < 0:
             raise ValueError("context_window: tokens, so not below 0")
 

@@ -72,6 +72,11 @@ class Gateways:
                 task.cancel()
             await asyncio.gather(*tasks, sweeping, return_exceptions=True)
 
+    def greet_again(self) -> None:
+        """Tell every gateway what this runner offers now (L-4)."""
+        for link in self._links:
+            link.greet_again()
+
     async def _live(self, tasks: set[asyncio.Task[None]], sweeping: asyncio.Task[None]) -> None:
         waiting = {*tasks, sweeping}
         while True:

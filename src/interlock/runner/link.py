@@ -124,11 +124,16 @@ class Link:
         self._primary = primary
         self._taken = taken
         self._attachment: Attachment | None = None
+        self._stale = asyncio.Event()
 
     def refused(self, session_id: str, refusal: RefusedControl) -> None:
         """Tell the gateway that its control frame was refused, if it is there; else hello does (D-7)."""
         if self._attachment is not None:
             self._attachment.refused(session_id, refusal)
+
+    def greet_again(self) -> None:
+        """Make the link anew, so that the gateway hears another hello; sessions go on as over any lost link (C-7)."""
+        self._stale.set()
 
     async def run(self) -> None:
         """Stay attached until cancelled. Raises TokenRefused, and what `control` raised."""
@@ -201,6 +206,7 @@ class Link:
     async def _live(self, socket: ClientConnection, inbound: Inbound) -> None:
         if socket.subprotocol != DPS_VERSION:
             raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
+        self._stale.clear()
         async with asyncio.timeout(self._pace.opening_s):
             hello = await self._hello(self.gateway_id)
             await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
@@ -219,10 +225,15 @@ class Link:
             batch=BATCH in hello.features and BATCH in welcome.features,
         )
         try:
-            await attachment.run(welcome, [session.session_id for session in hello.sessions])
+            await first(attachment.run(welcome, [session.session_id for session in hello.sessions]),
+                        self._until_stale())
         finally:
             self._attachment = None
             await asyncio.shield(self._outbox.leave(self.gateway_id, self._clock.now_ms()))
+
+    async def _until_stale(self) -> None:
+        await self._stale.wait()
+        raise Broken(CloseCode.NORMAL, "The runner offers something else, and greets its gateway anew.")
 
     async def _join(self, gateway_id: str, inbound: Inbound) -> None:
         """Take the gateway's cursors (D-5). Raises Broken where hello told another's: the next one is right."""

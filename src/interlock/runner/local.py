@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import msgspec
@@ -33,11 +33,15 @@ ANSWER_S = 60.0
 log = structlog.get_logger()
 
 
-class Take(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Take(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="ask", tag="take"):
     """Pass control of a session to a gateway."""
 
     session_id: str
     to: str
+
+
+class Reload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="ask", tag="reload"):
+    """Read agents and roots from the config again (G-1)."""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +56,15 @@ class NoRunner(Exception):
 
 
 @contextlib.asynccontextmanager
-async def listening(directory: Path, sessions: Sessions) -> AsyncGenerator[None]:
-    """Answer on the directory's socket while the context lasts. The outbox's lock is ours: what lies there is old."""
+async def listening(directory: Path, sessions: Sessions, reload: Callable[[], list[str]]) -> AsyncGenerator[None]:
+    """Answer on the directory's socket while the context lasts. The outbox's lock is ours: what lies there is old.
+    `reload` reads the config again and gives what was wrong with it."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
             async with asyncio.timeout(ASKING_S):
                 line = await reader.readline()
-            writer.write(msgspec.json.encode(await _answer(sessions, line)) + b"\n")
+            writer.write(msgspec.json.encode(await _answer(sessions, reload, line)) + b"\n")
             await writer.drain()
         writer.close()
 
@@ -104,11 +109,14 @@ def _short_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="interlock-", dir="/tmp"))
 
 
-async def _answer(sessions: Sessions, line: bytes) -> Taken:
+async def _answer(sessions: Sessions, reload: Callable[[], list[str]], line: bytes) -> Taken:
     try:
-        asked = msgspec.json.decode(line, type=Take)
+        asked = msgspec.json.decode(line, type=Take | Reload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Taken(ok=False, sentence=f"This is not a request that the runner knows: {error}.")
+    if isinstance(asked, Reload):
+        wrong = reload()
+        return Taken(ok=not wrong, sentence=" ".join(wrong))
     try:
         await sessions.take(asked.session_id, asked.to)
     except TakeRefused as refused:
@@ -116,7 +124,7 @@ async def _answer(sessions: Sessions, line: bytes) -> Taken:
     return Taken(ok=True)
 
 
-async def ask(directory: Path, take: Take) -> Taken:
+async def ask(directory: Path, asked: Take | Reload) -> Taken:
     """Ask the runner that works on `directory`. Raises NoRunner and TimeoutError."""
     try:
         path = (directory / PLACE_FILE).read_text("utf-8")
@@ -124,7 +132,7 @@ async def ask(directory: Path, take: Take) -> Taken:
     except (OSError, ValueError) as error:
         raise NoRunner(f"No runner works on {directory}.") from error
     try:
-        writer.write(msgspec.json.encode(take) + b"\n")
+        writer.write(msgspec.json.encode(asked) + b"\n")
         async with asyncio.timeout(ANSWER_S):
             line = await reader.readline()
     finally:

@@ -8,12 +8,14 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from interlock.agents.registry import offers, with_builtin
+from interlock.agents.registry import offers
+from interlock.config.hangup import on_hangup
 from interlock.ports.agent import AgentSpec
 from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
@@ -26,6 +28,7 @@ from interlock.runner.asking import Presence
 from interlock.runner.gateways import Gateways, Pairing
 from interlock.runner.link import NORMAL_PACE, Pace
 from interlock.runner.local import listening
+from interlock.runner.offered import Offered, Offering, OfferingRefused, ReadOffering
 from interlock.runner.outflow import Outflow, OutflowStopped
 from interlock.runner.process import AgentProcess
 from interlock.runner.reaper import lives_mark, reap_leftovers
@@ -65,8 +68,12 @@ class _Clock:
         return time.monotonic_ns() // 1_000_000
 
 
-async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> None:
+async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
+                     read_offering: ReadOffering | None = None) -> None:
     """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
+
+    On SIGHUP, or when asked on its host (`interlock config reload`), agents and roots come from `read_offering`;
+    what that refuses is logged, and the old ones stay (G-1).
 
     Raises TokenRefused (no gateway accepts its token), UnsafeUrl, OutboxError, each with one sentence.
     """
@@ -77,11 +84,11 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> 
     clock = _Clock()
     outflow = Outflow(outbox, clock=clock, entropy=secrets.token_bytes, outbox_bytes=config.outbox_bytes)
     presence = Presence()
-    agents = with_builtin(config.agents)
+    offered = Offered(Offering(config.agents, config.roots))
     around = Surroundings(
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
         spawn=AgentProcess.start,
-        agents=agents, roots=config.roots, runner_id=mark, environment=os.environ,
+        offered=offered, runner_id=mark, environment=os.environ,
         graces=Graces(idle_s=config.agent_idle_ms / 1000),
     )
     sessions = Sessions(around, outbox)
@@ -89,22 +96,43 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects) -> 
 
     async def hello(pairing: Pairing, gateway_id: str) -> Hello:
         return Hello(
-            versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id, agents=offers(agents, os.environ),
-            features=[BATCH], sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
-            roots=config.roots,
+            versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id,
+            agents=offers(offered.agents, os.environ), features=[BATCH],
+            sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
+            roots=offered.roots,
         )
 
     gateways = Gateways(config.gateways, outbox=outbox, objects=objects, outflow=outflow, sessions=sessions,
                         presence=presence, hello=hello, clock=clock, entropy=secrets.token_bytes,
                         pace=config.pace)
+
+    def reload() -> list[str]:
+        return reread(offered, read_offering, gateways.greet_again)
+
     flowing = asyncio.create_task(outflow.run(), name="outflow")
     try:
         await sessions.recover()
-        async with listening(config.state_dir, sessions):
+        async with listening(config.state_dir, sessions, reload):
+            on_hangup(reload, stopping.set)
             await _until(stopping, asyncio.create_task(gateways.run(), name="links"), flowing, sessions,
                          config.drain_ms / 1000)
     finally:
         await _end(flowing)
+
+
+def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Callable[[], None]) -> list[str]:
+    """Offer what the config says now, and greet the gateways anew where that differs; returns what was wrong (G-1)."""
+    if read_offering is None:
+        return ["This runner was started without a config."]
+    try:
+        offer = read_offering()
+    except OfferingRefused as refused:
+        log.warning("config_not_reloaded", sentences=refused.sentences)
+        return refused.sentences
+    if offered.take(offer):
+        greet_again()
+    log.info("config_reloaded", agents=sorted(offered.agents), roots=offered.roots)
+    return []
 
 
 async def _until(stopping: asyncio.Event, linking: asyncio.Task[None], flowing: asyncio.Task[None],

@@ -32,9 +32,9 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
             ) -> tuple[Agent, Opening]:
     """The agent to start, and where. `remembered` is what the gateway keeps for a runner that has forgotten the
     session: `agent_session`, `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
-    spec = around.agents.get(asked.agent_id)
+    spec = around.offered.agents.get(asked.agent_id)
     if spec is None:
-        known = ", ".join(sorted(around.agents))
+        known = ", ".join(sorted(around.offered.agents))
         raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
     state = journal.state
     workspace = state.workspace = str(_workspace(around, spec, asked))
@@ -60,7 +60,7 @@ def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> P
         can = " or ".join(adapter.access)
         raise OpenRefused(Code.WORKSPACE_REFUSED, f"An agent under the adapter {spec.adapter} cannot be held to the "
                           f"workspace access {asked.workspace_access!r}; open it with {can}.")
-    roots = spec.roots or around.roots
+    roots = spec.roots or around.offered.roots
     try:
         return resolve_workspace(asked.workspace or roots[0], roots)
     except WorkspaceRefused as error:

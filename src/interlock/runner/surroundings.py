@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from interlock.ports.agent import AgentSpec
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
 from interlock.ports.process import Spawn
 from interlock.protocol.limits import AGENT_IDLE_MS, CANCEL_GRACE_MS, TERMINATE_GRACE_MS
 from interlock.runner.asking import Presence, Waits
 from interlock.runner.journal import Flow
+from interlock.runner.offered import Offered
 
 
 class Graces(NamedTuple):
@@ -38,8 +38,7 @@ class Surroundings(NamedTuple):
     entropy: Entropy
     presence: Presence
     spawn: Spawn
-    agents: Mapping[str, AgentSpec]
-    roots: list[str]
+    offered: Offered
     runner_id: str
     environment: Mapping[str, str]
     waits: Waits = Waits()

@@ -1,0 +1,30 @@
+"""When the config is read again: on SIGHUP, unless that says that the terminal is gone (G-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+
+def on_hangup(reload: Callable[[], object], end: Callable[[], object]) -> None:
+    """Have SIGHUP call `reload` in the running loop; where it came because the terminal that this was started from was
+    closed, `end`. What was started with the signal ignored (nohup) outlives its terminal."""
+    had_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+
+    def hangup() -> None:
+        if had_terminal and not _has_terminal():
+            end()
+        else:
+            reload()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hangup)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
