@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.command.approval import AUDIT_ACTION, MOVES, TERMINAL, Ballot, count, moved, withdraw
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Actor, Approval, Quorum
+from interlock.protocol.resources import Actor, Approval, Decision, OfferedOption, Quorum
 
 INPUT = b'{"command": "rm  -r build"}'
 DIGEST = hashlib.sha256(INPUT).hexdigest()
@@ -202,3 +202,47 @@ def test_a_person_of_several_roles_counts_in_the_group_of_each_and_as_one_person
     assert count(alone, Ballot(by=both, decision="grant", at="t1", role="approver+operator")).outcome == "granted"
     for role in ("approver", "approver+admin", "operator+viewer", "approvers+operators", None):
         assert count(alone, Ballot(by=both, decision="grant", at="t1", role=role)).outcome == "counted", role
+
+
+def driven(by: str, person: Actor, decision: Decision = "grant") -> Ballot:
+    return Ballot(by=Actor(type="agent", id=by), decision=decision, at="now", driver=person)
+
+
+@pytest.mark.req("P-3")
+def test_a_person_and_the_agents_they_drive_are_one_voter() -> None:
+    first = count(approval(required=2), yes(KIM)).approval
+    again = count(first, driven("robot", KIM))
+    assert (again.outcome, again.approval) == ("repeated", first)
+    assert "already voted grant" in refused(first, driven("robot", KIM, "deny"), "Conflict")
+    by_robot = count(approval(required=2), driven("robot", KIM)).approval
+    assert [(vote.by, vote.driver) for vote in by_robot.votes] == [("agent:robot", "user:kim")]
+    assert count(by_robot, driven("other", KIM)).outcome == "repeated"
+    assert count(by_robot, yes(KIM)).outcome == "repeated"
+    assert count(by_robot, driven("other", LEE)).outcome == "granted"
+
+
+@pytest.mark.req("P-3")
+def test_who_drives_the_agent_that_asked_does_not_count_either() -> None:
+    asked = approval(requested_by=Actor(type="agent", id="robot"), driver=KIM, self_approval=False)
+    assert "drives the agent" in refused(asked, yes(KIM), "Forbidden")
+    refused(asked, driven("other", KIM), "Forbidden")
+    assert count(asked, yes(LEE)).outcome == "granted"
+
+
+ONCE, SANDBOX, NEVER = (OfferedOption(option_id=name, label=name, kind=kind) for name, kind in (
+    ("once", "allow_once"), ("sandbox", "allow_once"), ("never", "reject_once")))
+
+
+@pytest.mark.req("P-3")
+def test_a_vote_names_an_option_that_is_offered_and_all_who_agree_name_the_same() -> None:
+    asked = approval(required=2, deny_threshold=2, options=[ONCE, SANDBOX, NEVER])
+    assert "offers: once, sandbox" in refused(asked, yes(KIM, option_id="never"), "InvalidPayload")
+    assert "offers: never" in refused(asked, no(KIM, option_id="once"), "InvalidPayload")
+    assert "offers: none" in refused(approval(), yes(KIM, option_id="once"), "InvalidPayload")
+    first = count(asked, yes(KIM, option_id="sandbox")).approval
+    assert count(first, yes(KIM, option_id="sandbox")).outcome == "repeated"
+    refused(first, yes(KIM, option_id="once"), "Conflict")
+    assert "user:kim has named option sandbox" in refused(first, yes(LEE, option_id="once"), "Conflict")
+    for last in (yes(LEE), yes(LEE, option_id="sandbox")):
+        assert count(first, last).approval.option_id == "sandbox"
+    assert count(count(first, no(LEE, option_id="never")).approval, no(PARK)).approval.option_id == "never"

@@ -225,3 +225,21 @@ async def test_so_many_verbs_may_wait_in_one_session() -> None:
     with pytest.raises(Problem) as refused:
         await closing(table, session_id, reason="one more")
     assert refused.value.code == "QuotaExceeded"
+
+
+@pytest.mark.req("P-6", "C-4")
+async def test_a_verb_that_is_refused_on_the_very_instant_at_which_a_yes_lapses_harms_nothing() -> None:
+    table = Table(Policy([Rule(name="ask first", effect="ask", type=["pause", "resume"], ttl="1m")]))
+    command = await table.execute()
+    session_id = command.target.session_id
+    with pytest.raises(Problem, match="waits for it"):
+        await table.order("resume", session_id=session_id)
+    table.clock.advance(30_000)
+    with pytest.raises(Problem, match="waits for it"):
+        await table.order("pause", session_id=session_id)
+    inbox = await table.ledger.approvals("default", "pending", None, 2)
+    await table.vote(next(one.approval.id for one in inbox if one.approval.verb == "pause"), "grant")
+    table.clock.advance(30_000)
+    with pytest.raises(Problem, match="only a running one can be paused"):
+        await table.order("pause", session_id=session_id)
+    assert table.wire.failed is None

@@ -19,7 +19,15 @@ from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SigningKeyRecord
-from interlock.protocol.resources import Actor, GrantBody, Remembering, RuleMatch, SigningKey
+from interlock.protocol.resources import (
+    Actor,
+    CommandBody,
+    GrantBody,
+    Remembering,
+    RuleMatch,
+    SigningKey,
+    Target,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -224,3 +232,45 @@ async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
     assert (await cast(table, voted.id, LEE)).state == "pending"
     admin = Principal(tenant_id="default", actor=Actor(type="user", id="ada"), role="admin", key_id="k3")
     assert (await cast(table, voted.id, admin)).state == "granted"
+
+
+@pytest.mark.req("P-3", "A-9")
+async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_would_do_always() -> None:
+    table = Table()
+    execute = await table.execute()
+    session_id = execute.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    options = [p.InteractionOption(option_id=kind, label=kind, kind=kind)  # type: ignore[arg-type]
+               for kind in ("allow_always", "allow_once", "reject_once")]
+    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x", interaction_type="PERMISSION", title="ls", options=options,
+        context=p.InteractionContext(tool_name="shell")))
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    assert [option.option_id for option in (await shown(table, approval_id)).options] == ["allow_once", "reject_once"]
+    with pytest.raises(Problem, match="offers: allow_once"):
+        await cast(table, approval_id, option_id="allow_always")
+    with pytest.raises(Problem, match="a signature covers"):
+        await cast(table, approval_id, option_id="allow_once", method="signature", key_id="k", at="", signature="s")
+    assert (await cast(table, approval_id, option_id="allow_once")).option_id == "allow_once"
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.decision, answer.option_id) == ("allow", "allow_once")
+
+
+@pytest.mark.req("P-3")
+async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors() -> None:
+    table = Table(Policy([Rule(name="others", effect="ask", self_approval=False)]))
+    robot = Principal(tenant_id="default", actor=Actor(type="agent", id="robot"), role="operator", key_id="k4",
+                      driver=KIM.actor)
+    payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
+    body = CommandBody(type="execute", target=Target(agent_id="shell"), payload=payload)
+    command = await table.engine.submit(robot, body, remember)
+    for _ in ("the command", "its tool"):
+        inbox = await table.ledger.approvals("default", "pending", None, 2)
+        with pytest.raises(Problem, match="drives the agent"):
+            await cast(table, inbox[0].approval.id, KIM)
+        assert (await cast(table, inbox[0].approval.id, LEE)).state in ("granted", "consumed")
+        if "control.prompt.request" in table.wire.types() and await table.state(command.id) == "dispatched":
+            await table.opened(command.target.session_id)
+            await table.started(command.target.session_id)
+            await table.asked(command.target.session_id)

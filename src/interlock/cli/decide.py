@@ -27,6 +27,8 @@ OnCommand = Annotated[
 ]
 OnPath = Annotated[str | None, Parameter(name="--path", help="With --always: every path that this glob covers.")]
 AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always: whatever the tool is given.")]
+Option = Annotated[str | None, Parameter(
+    name="--option", help="Which of the agent's own ways of saying so; `interlock approvals ID --json` lists them.")]
 Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
 
 
@@ -38,6 +40,7 @@ def approve(
     path: OnPath = None,
     any_input: AnyInput = False,
     change: Annotated[str | None, Parameter(help="Allow it with this input instead, a JSON object.")] = None,
+    option: Option = None,
     sign: Sign = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
@@ -49,7 +52,7 @@ def approve(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    more = _remembering(always, command, path, any_input=any_input) | _changed(change, always, ids)
+    more = _remembering(always, command, path, any_input=any_input) | _changed(change, always, ids) | _named(option)
     return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, json=json))
 
 
@@ -61,6 +64,7 @@ def deny(
     command: OnCommand = None,
     path: OnPath = None,
     any_input: AnyInput = False,
+    option: Option = None,
     sign: Sign = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
@@ -72,7 +76,7 @@ def deny(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    more = _remembering(always, command, path, any_input=any_input)
+    more = _remembering(always, command, path, any_input=any_input) | _named(option)
     return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, json=json))
 
 
@@ -175,6 +179,10 @@ def _changed(change: str | None, always: str | None, ids: tuple[str, ...]) -> di
         return {"updated_input": msgspec.json.decode(change, type=dict[str, Any])}
     except msgspec.DecodeError as error:
         raise usage(f"--change is not a JSON object: {error}.", 'Write it as \'{"command": "ls"}\'.') from None
+
+
+def _named(option: str | None) -> dict[str, Any]:
+    return {"option_id": option} if option is not None else {}
 
 
 async def _decide(

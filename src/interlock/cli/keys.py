@@ -37,6 +37,8 @@ def create(
     expires: Annotated[str | None, Parameter(help="How long it is good: 12h, 90d. Without it, until it is revoked.")]
     = None,
     agent: Annotated[bool, Parameter(help="It is a program's, not a person's.")] = False,
+    driver: Annotated[str | None, Parameter(help="With --agent: the person who drives it, whose votes its votes are; "
+                                            "without it, you.")] = None,
     tenant: Tenant = None,
     json: Json = False,
     where: Here = NOWHERE,
@@ -46,6 +48,10 @@ def create(
         raise usage("A key needs a role.", f"Give one with --role: {', '.join(GIVEN_ROLES)}.")
     body: dict[str, Any] = {"principal": {"type": "agent" if agent else "user", "id": person}, "roles": role,
                             "label": label}
+    if driver is not None:
+        if not agent:
+            raise usage("--driver says who drives a program.", "Add --agent, or leave --driver out.")
+        body["driver"] = driver
     if tenant is not None:
         body["tenant_id"] = tenant
     if expires is not None:

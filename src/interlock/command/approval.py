@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, cast
 import msgspec
 
 from interlock.protocol.access import named_roles
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.resources import Actor, Approval, ApprovalState, Decision, Vote
 
 MOVES: dict[ApprovalState, frozenset[ApprovalState]] = cast(
@@ -43,6 +43,8 @@ class Ballot(NamedTuple):
     """The person who drives the agent that votes."""
     key_id: str | None = None
     """The key whose signature on it was verified (P-4)."""
+    option_id: str | None = None
+    """The agent's option that it names."""
 
 
 class Counted(NamedTuple):
@@ -67,12 +69,13 @@ def standing(approval: Approval) -> list[Vote]:
 def check(approval: Approval, ballot: Ballot) -> Vote | None:
     """Check whether a ballot may be counted; gives the same vote where it was cast before (P-2, P-3). Raises Problem.
 
-    One vote a person, the same again is a no-op, the opposite needs a withdrawal, any vote after resolution is 409, a
-    ballot that names another digest was cast on something else, and one who has no say is told so.
+    One vote a person, whose agents vote for nobody else, the same again is a no-op, the opposite needs a withdrawal,
+    any vote after resolution is 409, a ballot that names another digest was cast on something else, and one who has no
+    say is told so.
     """
-    voter = named(ballot.by)
-    earlier = next((vote for vote in standing(approval) if vote.by == voter), None)
-    if earlier is not None and earlier.decision == ballot.decision:
+    voter = named(ballot.driver or ballot.by)
+    earlier = next((vote for vote in standing(approval) if (vote.driver or vote.by) == voter), None)
+    if earlier is not None and (earlier.decision, earlier.option_id) == (ballot.decision, ballot.option_id):
         return earlier
     if approval.state != "pending":
         raise Problem("Conflict", _too_late(approval))
@@ -83,6 +86,7 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
         raise Problem("Conflict", f"approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
                       hint="Show the approval again and decide on what it shows now.")
     _check_say(approval, ballot)
+    _check_option(approval, ballot)
     return None
 
 
@@ -92,7 +96,8 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
     if check(approval, ballot) is not None:
         return Counted(approval, "repeated")
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
-                method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id)
+                method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id,
+                driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id)
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
     grants = [vote for vote in standing(voted) if vote.decision == "grant"]
     denials = len(standing(voted)) - len(grants)
@@ -122,9 +127,10 @@ def named(actor: Actor) -> str:
 
 
 def _check_say(approval: Approval, ballot: Ballot) -> None:
-    asker = approval.requested_by
-    if not approval.self_approval and asker is not None and asker in (ballot.by, ballot.driver):
-        who = "who asked for it" if asker == ballot.by else "an agent that is driven by who asked for it"
+    askers = {approval.requested_by, approval.driver} - {None}
+    if not approval.self_approval and not askers.isdisjoint((ballot.by, ballot.driver)):
+        who = ("who asked for it" if approval.requested_by == ballot.by else "who drives the agent that asked for it"
+               if approval.driver == ballot.by else "an agent that is driven by who asked for it")
         raise Problem("Forbidden", f"{who} does not count as an approver of it",
                       hint="Another person decides; who asked can cancel the command.")
     if approval.signed and ballot.key_id is None:
@@ -132,8 +138,25 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
                       hint="Vote with method signature: interlock approve --sign.")
 
 
+def _check_option(approval: Approval, ballot: Ballot) -> None:
+    """A vote may name an option of the agent, and all that agree name the same one. Raises Problem."""
+    if ballot.option_id is None:
+        return
+    kind = "allow_once" if ballot.decision == "grant" else "reject_once"
+    fitting = [option.option_id for option in approval.options if option.kind == kind]
+    if ballot.option_id not in fitting:
+        raise malformed("/option_id", f"the agent offers no such option to {ballot.decision} with; it offers: "
+                        f"{', '.join(fitting) or 'none'}")
+    for vote in standing(approval):
+        if vote.decision == ballot.decision and vote.option_id not in (None, ballot.option_id):
+            raise Problem("Conflict", f"{vote.by} has named option {vote.option_id} on approval {approval.id}",
+                          hint="Name the same one, or none.")
+
+
 def _decided(approval: Approval, to: ApprovalState, vote: Vote) -> Approval:
-    return moved(approval, to, decided_at=vote.at, decided_by=vote.by, comment=vote.comment)
+    options = (one.option_id for one in standing(approval) if one.decision == vote.decision)
+    return moved(approval, to, decided_at=vote.at, decided_by=vote.by, comment=vote.comment,
+                 option_id=next(filter(None, options), None))
 
 
 def _too_late(approval: Approval, so: str = "this vote was not counted") -> str:

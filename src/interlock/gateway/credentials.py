@@ -204,7 +204,8 @@ class Credentials:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
             with contextlib.suppress(LedgerError):
                 await self._ledger.commit(Batch([UseKey(record.key_id, now)]))
-        return Principal(tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id)
+        return Principal(tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id,
+                         driver=record.driver)
 
     async def _runner(self, hashed: str) -> Principal:
         record = await self._ledger.runner_by_token(hashed)

@@ -8,14 +8,19 @@ from typing import Any
 
 import msgspec
 
+from interlock.command.approval import named
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutKey
 from interlock.protocol.access import GIVEN_ROLES, MAX_KEYS, PERSON_ID, KeyBody, MadeKey, named_roles, written_roles
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, KeyRecord, Principal
+from interlock.protocol.resources import Actor
+
+DRIVER_CHARS = 512
+"""A person whom an issuer names has its name, a colon, and a subject of up to 255 characters."""
 
 Remember = Callable[[Any], IdempotencyRecord]
 
@@ -53,7 +58,8 @@ class Keys:
             secret = new_key(self._entropy)
             record = KeyRecord(
                 key_sha256=digest(secret), key_id="key_" + ulid(now, self._entropy(10)), tenant_id=tenant_id,
-                principal=body.principal, role=roles, created_ms=now, label=body.label.strip(), origin="made",
+                principal=body.principal, driver=_driver(principal, body, tenant_id), role=roles, created_ms=now,
+                label=body.label.strip(), origin="made",
                 expires_ms=now + body.ttl_ms if body.ttl_ms is not None else None,
             )
             made = _shown_once(record, secret)
@@ -126,9 +132,24 @@ class Keys:
     def _draft(self, record: KeyRecord, principal: Principal, action: str, step: str) -> AuditDraft:
         # No label: it is free text, and the log cannot forget (U-4).
         meta = {"step": step, "key_id": record.key_id, "role": record.role,
-                "principal": f"{record.principal.type}:{record.principal.id}"}
+                "principal": named(record.principal),
+                **({"driver": named(record.driver)} if record.driver is not None else {})}
         return AuditDraft(tenant_id=record.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
                           meta=meta)
+
+
+def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:
+    """The person behind an agent's key: the one who is named, else who makes it. Whoever has several keys, or agents
+    with keys, is one voter all the same (P-3). Raises Problem."""
+    if body.driver is not None:
+        if body.principal.type != "agent":
+            raise malformed("/driver", "a person drives an agent; this key is a person's")
+        if not (0 < len(body.driver) <= DRIVER_CHARS and body.driver.isprintable()):
+            raise malformed("/driver", f"is a person's id, of at most {DRIVER_CHARS} characters")
+        return Actor(type="user", id=body.driver)
+    if body.principal.type != "agent" or tenant_id != maker.tenant_id:
+        return None
+    return maker.driver or (maker.actor if maker.actor.type == "user" else None)
 
 
 def _shown_once(record: KeyRecord, secret: str) -> MadeKey:

@@ -42,6 +42,8 @@ class Key(Resource, frozen=True, kw_only=True):
     tenant_id: str
     label: str
     principal: Actor
+    driver: Actor | None = None
+    """The person who drives the agent that it stands for."""
     roles: list[str]
     created_at: str
     last_used_at: str | None = None
@@ -63,6 +65,9 @@ class KeyBody(Body, frozen=True, kw_only=True):
     """`POST /v1/keys`: whom the key stands for, and what it allows. Another tenant is the owner's to name."""
 
     principal: Actor
+    driver: str | None = None
+    """Of an agent's key: the id of the person who drives it, whose votes its votes are; without it, who makes the
+    key."""
     roles: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)]
     label: Annotated[str, msgspec.Meta(max_length=128)] = ""
     ttl_ms: Annotated[int, msgspec.Meta(ge=1_000, le=KEY_LIFE_MAX_MS)] | None = None
@@ -99,6 +104,7 @@ class Whoami(Resource, frozen=True, kw_only=True):
 
     tenant_id: str
     principal: Actor
+    driver: Actor | None = None
     roles: list[str]
     key_id: str
 

@@ -76,6 +76,8 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     canceled_by: str | None = None
     origin: Literal["user", "cron", "hook", "flush"] = "user"
     """Where it came from; what no person asked for moves no clock of the session (I-2)."""
+    driver: Actor | None = None
+    """The person who drives the agent that gave it (P-3)."""
     close_after: bool = False
     """The session's agent ends with this command, where nothing else waits for it."""
 
@@ -212,6 +214,8 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     key_id: str
     tenant_id: str
     principal: Actor
+    driver: Actor | None = None
+    """The person who drives the agent that it stands for (P-3)."""
     role: str
     created_ms: int
     revoked: bool = False

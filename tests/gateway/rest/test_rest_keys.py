@@ -133,3 +133,18 @@ async def test_a_runners_token_tells_who_it_is_and_opens_nothing_else(gateway: G
     async with asking(gateway, "ilr_token") as runner:
         assert (await runner.get("/v1/whoami")).json()["roles"] == ["runner"]
         refused(await runner.get("/v1/commands"), "Forbidden")
+
+
+@pytest.mark.req("K-1", "P-3")
+@pytest.mark.parametrize(("named", "driver"), [({}, "owner"), ({"driver": "corp:kim"}, "corp:kim")])
+async def test_an_agents_key_has_a_driver_who_is_who_made_it_if_nobody_is_named(
+    gateway: Gateway, named: dict[str, str], driver: str
+) -> None:
+    made = (await gateway.post("/v1/keys", {**ANN, "principal": {"type": "agent", "id": "ci"}, **named})).json()
+    async with asking(gateway, made["key"]) as agent:
+        assert (await agent.get("/v1/whoami")).json()["driver"] == {"type": "user", "id": driver}
+    listed = (await gateway.http.get("/v1/keys")).json()["keys"]
+    assert [one["driver"]["id"] for one in listed if one["key_id"] == made["key_id"]] == [driver]
+    refused(await gateway.post("/v1/keys", {**ANN, "driver": "kim"}), "InvalidPayload")
+    refused(await gateway.post("/v1/keys", {**ANN, "principal": {"type": "agent", "id": "ci"}, "driver": ""}),
+            "InvalidPayload")

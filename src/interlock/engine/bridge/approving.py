@@ -61,7 +61,7 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
         changed = _changed_input(approval) if allowed else None
         hand_answer(lane, p.InteractionResponse(
             interaction_id=approval.interaction_id, decision="allow" if allowed else "deny", by=who["id"],
-            message=approval.comment, updated_input=changed))
+            message=approval.comment, updated_input=changed, option_id=approval.option_id))
         restart_clock(lane)
         return
     record = lane.commands.get(approval.command_id or "")

@@ -144,8 +144,9 @@ def _ask(lane: Lane, record: CommandRecord, one: UsedUp) -> bool:
         lane, door="command", title=f"budget {budget.name} is used up ({hold.used} of {hold.limit} {unit}): go on with "
         f"{hold.raise_by} more?", input_bytes=msgspec.json.encode(hold), rule=f"budget:{budget.name}",
         required=budget.required, ttl_ms=duration_ms(budget.ttl) if budget.ttl else lane.limits.approval_ttl_ms,
-        requested_by=record.command.actor, self_approval=budget.self_approval, command_id=record.command.id,
-        groups=[Quorum(role=group.role, min=group.min) for group in budget.groups], budget=hold,
+        requested_by=record.command.actor, driver=record.driver, self_approval=budget.self_approval,
+        command_id=record.command.id, groups=[Quorum(role=group.role, min=group.min) for group in budget.groups],
+        budget=hold,
     )
     return True
 

@@ -22,7 +22,7 @@ from interlock.engine.bridge.raising import review
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.resources import Notice, StatusEvent
+from interlock.protocol.resources import Notice, OfferedOption, StatusEvent
 from interlock.session.turn import MAX_ID_CHARS, Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
@@ -31,6 +31,8 @@ SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 
 PROGRESS_MS = 1_000
 """Progress within a stage is told this often at most (S-5)."""
+MAX_OPTIONS = 32
+"""Options of one question that are kept: a runner shows no more (A-9)."""
 MAX_SENTENCE_CHARS = 1_000
 """What is said of a refused frame is cut here."""
 
@@ -232,10 +234,17 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         kind="question" if asked.interaction_type == "QUESTION" else "permission",
+        driver=record.driver if record is not None else None, options=_offered(asked),
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
     stop_clock(lane)
+
+
+def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
+    """The agent's ways of saying yes or no this once; what it would do always is ours to remember (A-9)."""
+    return [OfferedOption(option_id=option.option_id, label=option.label, kind=option.kind)
+            for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
 
 
 def _context_input(asked: p.InteractionRequest) -> bytes:

@@ -64,14 +64,15 @@ def submit_execute(
         idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
-                           close_after=body.close_session, origin=origin,
+                           close_after=body.close_session, origin=origin, driver=principal.driver,
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
         approval = open_approval(
             lane, door="command", title=f"run {lane.state.agent_id}", input_bytes=raw, rule=verdict.rule,
             required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
-            command_id=command.id, requested_by=principal.actor, self_approval=verdict.self_approval,
-            groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
+            command_id=command.id, requested_by=principal.actor, driver=principal.driver,
+            self_approval=verdict.self_approval, groups=quorums(verdict),
+            deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         )
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     heard(lane, person=origin == "user")

@@ -56,11 +56,12 @@ def under_policy(lane: Lane, policy: Policy, verb: Verb, do: Callable[[], T]) ->
         lane.audit("reject", who_is(verb.principal), {"verb": verb.name, "rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     if verdict.effect == "ask":
-        lapse(lane)
         same = [record for record in _held(lane) if record.approval.digest == digest
-                and record.approval.requested_by == verb.principal.actor]
+                and record.approval.requested_by == verb.principal.actor and record.expires_ms > lane.now]
         granted = next((record for record in same if record.approval.state == "granted"), None)
         if granted is None:
+            # Only here: a verb that is let through may still be refused, and must leave no writes behind then.
+            lapse(lane)
             return _wait_for(lane, verb, verdict, written, same[0] if same else None)
     done = do()
     if granted is not None and not isinstance(done, Problem):
@@ -96,9 +97,9 @@ def _wait_for(lane: Lane, verb: Verb, verdict: Verdict, written: bytes, pending:
         approval = open_approval(
             lane, door="command", title=f"{verb.name} {verb.on or lane.state.session_key}", input_bytes=written,
             rule=verdict.rule, required=verdict.required, ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
-            requested_by=verb.principal.actor, self_approval=verdict.self_approval, groups=quorums(verdict),
-            deny_threshold=verdict.deny_threshold, signed=verdict.signed, verb=verb.name,
-            agent_id=verb.agent_id)
+            requested_by=verb.principal.actor, driver=verb.principal.driver,
+            self_approval=verdict.self_approval, groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
+            signed=verdict.signed, verb=verb.name, agent_id=verb.agent_id)
     else:
         approval = pending.approval
     return Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "

@@ -102,9 +102,12 @@ def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
 def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBody, key: SigningKey | None) -> Ballot:
     """The vote as it is counted. A signature covers the digest that it was made on, and is checked first (P-4)."""
     ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
-                    role=principal.role, driver=principal.driver)
+                    role=principal.role, driver=principal.driver, option_id=body.option_id)
     if body.method == "acl":
         return ballot
+    if body.option_id is not None:
+        raise malformed("/option_id", "a signature covers a yes or a no, not how the agent hears it",
+                        hint="Vote without option_id, or with method acl.")
     if isinstance(body.updated_input, msgspec.Raw):
         raise malformed("/updated_input", "a signature covers what was asked, not what it is changed to",
                       hint="Change the input with method acl, then sign the approval that takes its place.")
@@ -138,8 +141,9 @@ def _supersede(
     check(msgspec.structs.replace(changed, votes=[], **terms), ballot)
     opened = open_approval(
         lane, door=old.door, title=old.title, input_bytes=raw, ttl_ms=max(1, record.expires_ms - lane.now),
-        requested_by=old.requested_by, command_id=old.command_id, interaction_id=old.interaction_id,
-        invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind, supersedes=old.id, **terms,
+        requested_by=old.requested_by, driver=old.driver, options=old.options, command_id=old.command_id,
+        interaction_id=old.interaction_id, invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind,
+        supersedes=old.id, **terms,
     )
     lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
     if opened.interaction_id is not None:

@@ -20,7 +20,7 @@ async def whoami(call: Call) -> ASGIApp:
     """GET /whoami."""
     asking = call.principal
     return json_answer(Whoami(tenant_id=asking.tenant_id, principal=asking.actor, roles=sorted(asking.roles),
-                              key_id=asking.key_id))
+                              key_id=asking.key_id, driver=asking.driver))
 
 
 async def listing(call: Call) -> ASGIApp:
@@ -92,7 +92,8 @@ def _keeping(call: Call, status: int) -> Callable[[Any], IdempotencyRecord]:
 def _key(record: KeyRecord) -> Key:
     return Key(
         key_id=record.key_id, tenant_id=record.tenant_id, label=record.label, principal=record.principal,
-        roles=sorted(named_roles(record.role)), created_at=iso(record.created_ms), revoked=record.revoked,
+        driver=record.driver, roles=sorted(named_roles(record.role)), created_at=iso(record.created_ms),
+        revoked=record.revoked,
         last_used_at=iso(record.last_used_ms) if record.last_used_ms is not None else None,
         expires_at=iso(record.expires_ms) if record.expires_ms is not None else None,
     )

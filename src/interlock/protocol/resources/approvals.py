@@ -25,7 +25,19 @@ class Vote(Resource, frozen=True, kw_only=True):
     role: str | None = None
     key_id: str | None = None
     """The key that signed it (P-4)."""
+    driver: str | None = None
+    """The person who drives the agent that voted: the vote is theirs."""
+    option_id: str | None = None
+    """The agent's option that it named."""
     withdrawn_at: str | None = None
+
+
+class OfferedOption(Resource, frozen=True, kw_only=True):
+    """A way of saying yes or no, this once, that the agent offers; a vote may name it by `option_id`."""
+
+    option_id: str
+    label: str
+    kind: Literal["allow_once", "reject_once"]
 
 
 class Quorum(Resource, frozen=True, kw_only=True):
@@ -71,6 +83,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     interaction_id: str | None = None
     invocation_id: str | None = None
     requested_by: Actor | None = None
+    driver: Actor | None = None
+    """The person who drives the agent that asked."""
     digest: str
     input: msgspec.Raw
     rule: str
@@ -83,6 +97,10 @@ class Approval(Resource, frozen=True, kw_only=True):
     comment: str | None = None
     answer: str | None = None
     """What was answered to a question (`kind` question)."""
+    options: list[OfferedOption] = []
+    """What a vote may name, where the agent offers several ways of saying yes or no."""
+    option_id: str | None = None
+    """The one that the votes which decided it named; without it the agent is given its first of the kind."""
     self_approval: bool = True
     signed: bool = False
     """Only votes that are signed count (P-4)."""
@@ -167,6 +185,7 @@ class GrantBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     key_id: str | None = None
     at: str | None = None
     option_id: str | None = None
+    """One of the approval's `options`, of the kind that fits the decision."""
     updated_input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """Another input than was asked for, as bytes: what is approved then has its own digest (P-2)."""
     remember: Remembering | None = None

@@ -22,9 +22,11 @@ def keys(*, tenant: str | None = None) -> Ask[KeyList]:
 
 
 def make_key(principal: Actor, roles: Sequence[str], *, label: str = "", ttl_ms: int | None = None,
-             tenant_id: str | None = None, idempotency_key: str | None = None) -> Ask[MadeKey]:
-    """Make a key; its secret is shown this once."""
-    body = KeyBody(principal=principal, roles=list(roles), label=label, ttl_ms=ttl_ms, tenant_id=tenant_id)
+             tenant_id: str | None = None, driver: str | None = None, idempotency_key: str | None = None
+             ) -> Ask[MadeKey]:
+    """Make a key; its secret is shown this once. `driver` is the person who drives the agent that it is for."""
+    body = KeyBody(principal=principal, driver=driver, roles=list(roles), label=label, ttl_ms=ttl_ms,
+                   tenant_id=tenant_id)
     return post("/v1/keys", MadeKey, body, idempotency_key)
 
 
