@@ -298,15 +298,40 @@ async def test_state_is_replaced_in_the_same_write(outbox: Outbox) -> None:
 async def test_a_forgotten_session_keeps_its_numbers(outbox: Outbox) -> None:
     await outbox.write([changed(), control(1), PutState(SESSION, b"s")])
     with pytest.raises(OutboxError, match="not acknowledged"):
-        await outbox.forget(SESSION)
+        await outbox.forget(SESSION, {"": 1})
     await outbox.ack(SESSION, 1, "", 2_000)
-    await outbox.forget(SESSION)
+    await outbox.forget(SESSION, {"": 1})
     assert await outbox.sessions() == []
     assert await outbox.controls(SESSION, 0) == []
 
     row = await outbox.open_session(SESSION, 9_000, b"")
     assert (row.last_seq, row.control_seq, row.state) == (1, 1, b"s")
     assert [r.session_id for r in await outbox.sessions()] == [SESSION]
+
+
+@pytest.mark.req("D-7")
+async def test_a_session_whose_control_frame_waits_to_be_acted_on_is_not_forgotten(outbox: Outbox) -> None:
+    await outbox.write([control(1), control(2)])
+    with pytest.raises(OutboxError, match="waits to be acted on"):
+        await outbox.forget(SESSION, {"": 1})
+    assert [record.seq for record in await outbox.controls(SESSION, 1)] == [2]
+    await outbox.forget(SESSION, {"": 2})
+    assert await outbox.sessions() == []
+
+
+@pytest.mark.req("D-1", "D-5")
+async def test_a_forgotten_session_is_there_for_a_gateway_that_came_since(outbox: Outbox) -> None:
+    await outbox.write([changed(), PutState(SESSION, b"s")])
+    await outbox.ack(SESSION, 1, "", 2_000)
+    await outbox.forget(SESSION, {})
+    await outbox.join("late", "other link", adopt=False)
+    row = await outbox.session(SESSION, "late")
+    assert row is not None
+    assert (row.last_seq, row.state, row.why_lost) == (1, b"s", "joined")
+    (stored,) = await outbox.write([changed()])
+    assert stored.seq == 2
+    assert [one.seq for one in await outbox.frames(SESSION, 1, 1_000)] == [2]
+    assert [one.session_id for one in await outbox.sessions()] == [SESSION]
 
 
 async def test_a_closed_outbox_says_so(outbox: Outbox) -> None:

@@ -169,7 +169,7 @@ async def test_a_refusal_is_kept_until_it_is_confirmed(outbox_of: Open) -> None:
     assert row is not None
     assert list(row.refused) == refused
     with pytest.raises(OutboxError, match="has not acknowledged"):
-        await outbox.forget(SESSION)
+        await outbox.forget(SESSION, {})
     await outbox.confirm(SESSION, "g2", ["m1"])
     row = await outbox.session(SESSION, "g2")
     assert row is not None
@@ -182,9 +182,9 @@ async def test_a_session_is_forgotten_only_when_the_observer_has_it_too(outbox_o
     await outbox.write([changed()])
     await outbox.ack(SESSION, 1, "", 5, "g1")
     with pytest.raises(OutboxError, match="has not acknowledged"):
-        await outbox.forget(SESSION)
+        await outbox.forget(SESSION, {})
     await outbox.ack(SESSION, 1, "", 5, "g2")
-    await outbox.forget(SESSION)
+    await outbox.forget(SESSION, {"g1": 1, "g2": 1})
     assert await outbox.sessions("g2") == []
 
 

@@ -100,6 +100,9 @@ class Stage:
                 self.heard.append(frame)
         asyncio.get_running_loop().create_task(self._tell())
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     async def _tell(self) -> None:
         async with self._changed:
             self._changed.notify_all()

@@ -31,6 +31,9 @@ class Seen:
     def offer(self, offers: Sequence[Offer]) -> None:
         self.offers += offers
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     def words(self) -> list[str | int]:
         """Offers, short: numbers of frames, texts of deltas, "/block" of closes."""
         words: list[str | int] = []

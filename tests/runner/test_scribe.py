@@ -34,6 +34,9 @@ class Kept:
     async def flushed(self) -> None:
         return
 
+    def forget(self, session_id: str) -> None:
+        return
+
 
 def beginning(kept: Kept) -> tuple[Journal, TurnScribe]:
     journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import hashlib
 import secrets
+import weakref
 from pathlib import Path
 
 import pytest
@@ -445,6 +447,44 @@ async def test_hello_forgets_what_is_closed_and_told(tmp_path: Path) -> None:
         await scene.open("bad")
         reopened = await scene.next("session.capabilities")
         assert reopened.seq == (closed.seq or 0) + 1
+
+
+@pytest.mark.req("L-4")
+async def test_what_is_over_takes_no_memory_while_the_link_lasts(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.prompt("text:x")
+        await scene.next("session.turn.end")
+        await scene.sessions.forget_over()
+        assert list(scene.sessions.all) == [scene.session_id]  # It is open.
+        await scene.send("control.session.close", p.SessionClose(reason="done"))
+        closed = await scene.next("session.closed")
+        await scene.sessions.forget_over()
+        assert list(scene.sessions.all) == [scene.session_id]  # It is not wholly told.
+        await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
+        kept = weakref.ref(scene.sessions.all[scene.session_id])
+        await scene.sessions.forget_over()
+        assert scene.sessions.all == {}
+        for _ in range(3):  # Tasks that ended let go of their frames at the loop's next turns.
+            await asyncio.sleep(0)
+        gc.collect()
+        assert kept() is None, gc.get_referrers(kept())
+        await scene.open("bad")
+        reopened = await scene.next("session.capabilities")
+        assert reopened.seq == (closed.seq or 0) + 1
+
+
+@pytest.mark.req("L-4", "D-7")
+async def test_a_frame_that_waits_while_its_session_is_forgotten_is_acted_on(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        await scene.send("control.session.close", p.SessionClose(reason="done"))
+        closed = await scene.next("session.closed")
+        await scene.outflow.flushed()
+        await scene.outbox.ack(scene.session_id, closed.seq or 0, closed.message_id, 0)
+        await asyncio.gather(scene.sessions.forget_over(), scene.open("bad"))
+        await scene.next("session.capabilities")
+        assert [one.agent_id for one in scene.sessions.vouch()] == ["bad"]
 
 
 @pytest.mark.req("T-5", "A-4")

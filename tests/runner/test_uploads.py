@@ -194,6 +194,7 @@ async def test_files_whose_prompt_never_came_go_with_their_session(tmp_path: Pat
         await on.open("counter")
         await send_all(on, prompt_of()[1])
         await on.send("control.session.close", p.SessionClose(reason="done"))
+        await on.outflow.flushed()
         row = await on.outbox.session(on.session_id)
         assert row is not None
         await on.outbox.ack(on.session_id, row.last_seq, "", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal, NamedTuple, Protocol
 
 from interlock.protocol.envelope import Frame
@@ -213,9 +213,10 @@ class Outbox(Protocol):
         those that lose something by it."""
         ...
 
-    async def forget(self, session_id: str) -> None:
+    async def forget(self, session_id: str, handled: Mapping[str, int]) -> None:
         """Drop a session that is closed and settled: `sessions` lists it no more until it is opened again; its numbers
-        and state stay. Raises OutboxError while somebody who holds a place does not have all of it."""
+        and state stay. `handled` names for each gateway its last control frame that was acted on. Raises OutboxError
+        while somebody who holds a place does not have all of it, or while a control frame waits to be acted on."""
         ...
 
     async def close(self) -> None: ...

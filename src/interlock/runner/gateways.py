@@ -14,10 +14,13 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
 from interlock.runner.asking import Presence
+from interlock.runner.attachment import first
 from interlock.runner.link import NORMAL_PACE, Link, LinkState, Pace, TokenRefused
 from interlock.runner.outflow import Outflow
 from interlock.runner.sessions import Sessions
 
+FORGET_S = 60
+"""How often sessions that are over are forgotten."""
 SWEEP_S = 15 * 60
 """How often it is looked whether an observer has been away for too long."""
 
@@ -64,7 +67,7 @@ class Gateways:
         self._links = [self._link(pairing, known.get(pairing.runner_id, ""), primary=place == 0)
                        for place, pairing in enumerate(self._pairings)]
         tasks = {asyncio.create_task(link.run(), name=f"link {link.name}") for link in self._links}
-        sweeping = asyncio.create_task(self._sweep(), name="sweep")
+        sweeping = asyncio.create_task(first(self._sweep(), self._forget()), name="sweep")
         try:
             await self._live(tasks, sweeping)
         finally:
@@ -113,6 +116,11 @@ class Gateways:
         for link in self._links:
             if link.gateway_id == gateway_id:
                 link.refused(session_id, refusal)
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_S)
+            await self._sessions.forget_over()
 
     async def _sweep(self) -> None:
         while True:

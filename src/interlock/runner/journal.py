@@ -27,7 +27,8 @@ class Flow(Protocol):
     given before it waits, so one that is cancelled while it waits loses nothing.
 
     `emit` takes what must be in one write; `emit_delta` a transient frame with its text, and waits while the outbox is
-    too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable.
+    too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable; `forget` is
+    told of a session that is over, until it is written to again.
     """
 
     async def emit(self, *writes: OutboxWrite) -> None: ...
@@ -35,6 +36,8 @@ class Flow(Protocol):
     async def emit_delta(self, frame: Frame, piece: Piece) -> None: ...
 
     async def flushed(self) -> None: ...
+
+    def forget(self, session_id: str) -> None: ...
 
 
 class Journal:

@@ -143,9 +143,17 @@ class Outflow:
 
     def acked(self, session_id: str) -> None:
         """The outbox was trimmed: let those go on who wait for it."""
-        if self._kept[session_id] * 2 > self._stop_reading:
+        if self._kept.get(session_id, 0) * 2 > self._stop_reading:
             self._recount.add(session_id)
             self._work.set()
+
+    def forget(self, session_id: str) -> None:
+        """A session is over and wholly told: nothing of it is counted any more, here or on a link."""
+        if not self._kept_waiting.get(session_id):
+            self._kept_waiting.pop(session_id, None)
+            self._kept.pop(session_id, None)
+        for uplink in self._uplinks.values():
+            uplink.forget(session_id)
 
     # --- the flusher ---
     async def run(self) -> None:
@@ -272,7 +280,7 @@ class Outflow:
                 await self._wait(lambda name=session_id: not self._over(name))
 
     def _over(self, session_id: str) -> bool:
-        return self._kept[session_id] + self._kept_waiting[session_id] > self._stop_reading
+        return self._kept.get(session_id, 0) + self._kept_waiting.get(session_id, 0) > self._stop_reading
 
     async def _wait(self, ready: Callable[[], bool]) -> None:
         while not ready():

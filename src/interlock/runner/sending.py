@@ -73,6 +73,12 @@ class Sending:
             case _:
                 pass
 
+    def forget(self, session_id: str) -> None:
+        """A session that is over takes no room here; its history, where it still owes one, is sent all the same."""
+        lane = self.lanes.get(session_id)
+        if lane is not None and not lane.owes_history:
+            del self.lanes[session_id]
+
     def push(self, message: Message, size: int = 0) -> None:
         """Queue a message behind all others; `size` tells how large one will be that is not written yet."""
         size = len(message) if isinstance(message, bytes) else size

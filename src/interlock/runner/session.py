@@ -72,6 +72,16 @@ class RunnerSession:
         """Whether a turn is accepted or runs (T-1)."""
         return self._working is not None and not self._working.done()
 
+    @property
+    def over(self) -> bool:
+        """Whether it is closed and nothing is under way in it: a later opening needs only what the outbox has."""
+        under_way = self.starting is not None or self._acting.locked() or self._closing.locked()
+        return self.state.opening == "closed" and self._agent is None and not self.busy and not under_way
+
+    def forget(self) -> None:
+        """Let go of the runner around it."""
+        self._interactions.close()
+
     async def rested(self) -> None:
         """Wait for the end of what it works on."""
         if self._working is not None:

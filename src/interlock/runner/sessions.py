@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from interlock.ports.outbox import Outbox, PutState, SessionRow
+from interlock.ports.outbox import Outbox, OutboxError, PutState, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
@@ -70,20 +70,28 @@ class Sessions:
         if self._holding and not self._works(frame.session_id):
             # Nothing of this session is acted on from here on, so that its order is kept for the next start (D-7).
             return
-        session = await self._session(frame.session_id)
+        while not await self._acted(frame, frame.session_id, gateway_id):
+            pass  # The session was forgotten while the frame waited for its turn.
+
+    async def _acted(self, frame: Frame, session_id: str, gateway_id: str) -> bool:
+        """Act on a control frame; False, with nothing done, where another object stands for the session by now."""
+        session = await self._session(session_id)
         async with session.order:
+            if self.all.get(session_id) is not session:
+                return False
             if not await self._control.allows(session, frame, gateway_id):
-                return
+                return True
             match frame.payload:
                 case p.SessionRelease():
                     await self._control.release(session, frame, frame.payload.to)
-                    return
+                    return True
                 case p.SessionOpen():
-                    await self._number_on(frame.session_id, frame.metadata.get("last_durable_seq"))
+                    await self._number_on(session_id, frame.metadata.get("last_durable_seq"))
                     await self._control.announce(session, frame.payload)
                 case _:
                     pass
             await session.control(frame)
+        return True
 
     async def take(self, session_id: str, to: str) -> None:
         """Pass control of a session to a gateway, by the word of somebody on this host (D-5). Raises TakeRefused."""
@@ -109,16 +117,12 @@ class Sessions:
         return session
 
     async def hello_sessions(self, gateway_id: str = "") -> list[p.HelloSession]:
-        """Every session that the outbox holds, for hello to a gateway (L-4). One that is closed and wholly told is
-        forgotten here, so that neither hello nor memory grows with what is over."""
+        """Every session that the outbox holds, for hello to a gateway (L-4), but for those that are over."""
         told: list[p.HelloSession] = []
         for row in await self._outbox.sessions(gateway_id):
             session = self.all.get(row.session_id)
             state = session.state if session is not None else decode_state(row.state)
-            if row.settled and state.opening == "closed" and await self._all_handled(row.session_id, state):
-                self.all.pop(row.session_id, None)
-                await self._drop_files(row.session_id, state)
-                await self._outbox.forget(row.session_id)
+            if row.settled and await self._forget(row.session_id):
                 continue
             turn = state.turn
             told.append(p.HelloSession(
@@ -130,6 +134,32 @@ class Sessions:
                 agent_id=state.agent_id, workspace=state.workspace,
             ))
         return told
+
+    async def forget_over(self) -> None:
+        """Forget every session that is closed and wholly told, so that neither hello nor memory grows with what is
+        over, however long a link lasts."""
+        for row in await self._outbox.sessions():
+            if row.settled:
+                await self._forget(row.session_id)
+
+    async def _forget(self, session_id: str) -> bool:
+        """Forget a session if it is over; whether it was."""
+        session = self.all.get(session_id)
+        if session is None or not session.over or self._stopping:
+            return False
+        async with session.order:
+            try:
+                await self._around.flow.flushed()
+                if not session.over or self.all.get(session_id) is not session:
+                    return False
+                await self._outbox.forget(session_id, session.state.handled_seqs)
+            except OutboxError:
+                return False  # Something came meanwhile, or is not wholly told.
+            del self.all[session_id]
+            session.forget()
+            self._around.flow.forget(session_id)
+            await self._drop_files(session_id, session.state)
+        return True
 
     async def _unconfirmed(self, row: SessionRow) -> list[p.RefusedControl]:
         """The controller's control frames that were refused: each is repeated until the `session.error` that answers
@@ -147,13 +177,6 @@ class Sessions:
             await self._outbox.write([PutState(session_id, encode_state(state))])
             for name in held:
                 await self._around.objects.drop(name)
-
-    async def _all_handled(self, session_id: str, state: SessionState) -> bool:
-        for gateway_id in await self._outbox.controlling(session_id):
-            row = await self._outbox.session(session_id, gateway_id)
-            if row is not None and row.control_seq > state.handled(gateway_id):
-                return False
-        return True
 
     def vouch(self) -> list[p.LiveAgent]:
         """Every agent that is up (L-5)."""

@@ -31,3 +31,7 @@ class Uplink(Protocol):
     """Guarantee: `offer` never waits. What it cannot take it lets fall, and reads from the outbox later."""
 
     def offer(self, offers: Sequence[Offer]) -> None: ...
+
+    def forget(self, session_id: str) -> None:
+        """The session is over and wholly told: what is offered of it later begins anew, behind what is acknowledged."""
+        ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import CONTENT, CONTROLS_KEPT, ChannelKeep
@@ -272,10 +272,9 @@ class MemoryOutbox:
             session.trim()
         return lost
 
-    async def forget(self, session_id: str) -> None:
+    async def forget(self, session_id: str, handled: Mapping[str, int]) -> None:
         session = self._known(session_id)
-        if not session.settled():
-            raise OutboxError(f"Session {session_id} still has frames that a gateway has not acknowledged.")
+        session.check_over(handled)
         session.pieces.clear()
         session.channels.clear()
         session.controls.clear()

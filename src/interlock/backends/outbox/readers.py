@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from interlock.backends.outbox import bounds
 from interlock.backends.outbox.bounds import Ranges
-from interlock.ports.outbox import GatewayRow, Policy, SessionRow, WhyLost
+from interlock.ports.outbox import GatewayRow, OutboxError, Policy, SessionRow, WhyLost
 from interlock.protocol.limits import OBSERVER_ABSENT_MS
 from interlock.protocol.payloads import RefusedControl
 
@@ -116,6 +118,13 @@ class Kept:
         """Whether the controller, and every observer that holds a place, has all there is and confirmed it."""
         held = [self.seen(None), *(cursor for _, cursor in self.observers())]
         return all(cursor.acked_seq >= self.last_seq and not cursor.refused for cursor in held)
+
+    def check_over(self, handled: Mapping[str, int]) -> None:
+        """Raises OutboxError where it may not be forgotten yet."""
+        if not self.settled():
+            raise OutboxError(f"Session {self.session_id} still has frames that a gateway has not acknowledged.")
+        if any(cursor.control_seq > handled.get(name, 0) for name, cursor in self.cursors.items()):
+            raise OutboxError(f"Session {self.session_id} still has a control frame that waits to be acted on.")
 
     def leave(self, gateway_id: str) -> bool:
         """Give up the place of an observer that was absent for too long; whether it held one with frames to come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -143,8 +143,8 @@ class SqliteOutbox:
     async def sweep(self, at_ms: int) -> list[tuple[str, str]]:
         return await self._call(lambda store: store.sweep(at_ms), flush=True)
 
-    async def forget(self, session_id: str) -> None:
-        await self._call(lambda store: store.forget(session_id))
+    async def forget(self, session_id: str, handled: Mapping[str, int]) -> None:
+        await self._call(lambda store: store.forget(session_id, handled))
 
     async def close(self) -> None:
         """Finish what was handed over, then close the file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -16,7 +16,6 @@ from interlock.ports.outbox import (
     ANSWERS_READ,
     CloseBlock,
     GatewayRow,
-    OutboxError,
     OutboxWrite,
     Piece,
     PutController,
@@ -46,6 +45,18 @@ class _Session(Kept):
         self.trimmed = 0
 
 
+def _read(row: tuple[Any, ...], bytes_stored: int) -> _Session:
+    session = _Session(row[0], row[1], row[7], row[10])
+    session.last_seq, session.bytes_kept, session.bytes_stored = row[2], row[5], bytes_stored
+    session.lost_ranges = _ranges_decoder.decode(row[6])
+    session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
+    session.cursors = _cursors_decoder.decode(row[14])
+    if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
+        session.cursors[session.controller] = Cursor(row[3], row[4], row[8], row[9])
+    session.trimmed = session.floor()
+    return session
+
+
 class Store:
     """Every call runs inside a transaction that the writer thread began. After a rollback, `reload` is due."""
 
@@ -66,15 +77,8 @@ class Store:
         self._dirty.clear()
         self._gateways = {row[0]: GatewayRow(*row) for row in self._rows("SELECT * FROM gateway ORDER BY rowid")}
         stored = dict(self._rows("SELECT session, total(size) FROM frame GROUP BY session"))
-        for row in self._rows("SELECT * FROM session ORDER BY key"):
-            session = _Session(row[0], row[1], row[7], row[10])
-            session.last_seq, session.bytes_kept, session.bytes_stored = row[2], row[5], int(stored.get(row[0], 0))
-            session.lost_ranges = _ranges_decoder.decode(row[6])
-            session.forgotten, session.policy, session.controller = bool(row[11]), row[12], row[13]
-            session.cursors = _cursors_decoder.decode(row[14])
-            if session.controller not in session.cursors:  # A file from before gateways had cursors of their own.
-                session.cursors[session.controller] = Cursor(row[3], row[4], row[8], row[9])
-            session.trimmed = session.floor()
+        for row in self._rows("SELECT * FROM session WHERE forgotten = 0 ORDER BY key"):
+            session = _read(row, int(stored.get(row[0], 0)))
             self._sessions[session.session_id] = session
         for row in self._rows("SELECT id, session, block, text FROM piece ORDER BY id"):
             if bounds.is_channel(row[2]):
@@ -92,13 +96,26 @@ class Store:
             "UPDATE session SET last_seq = ?, acked_seq = ?, control_seq = ?, bytes_kept = ?, lost_ranges = ?,"
             " last_message_id = ?, last_sync_ms = ?, state = ?, forgotten = ?, policy = ?, controller = ?, cursors = ?"
             " WHERE key = ?", rows)
+        for session in self._dirty.values():
+            if session.forgotten:  # Read again where it is asked for: what is over takes no memory.
+                self._sessions.pop(session.session_id, None)
         self._dirty.clear()
 
     def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         return self._database.execute(sql, values).fetchall()
 
-    def _known(self, session_id: str) -> _Session:
+    def _find(self, session_id: str) -> _Session | None:
         session = self._sessions.get(session_id)
+        if session is None:
+            rows = self._rows("SELECT * FROM session WHERE session_id = ?", (session_id,))
+            if rows:
+                session = _read(rows[0], 0)
+                for gateway_id in self._gateways:  # Those that came while it was forgotten.
+                    session.join(gateway_id)
+        return session
+
+    def _known(self, session_id: str) -> _Session:
+        session = self._find(session_id)
         if session is None:
             raise UnknownSession(f"The outbox has no session {session_id}; open it first.")
         return session
@@ -108,6 +125,7 @@ class Store:
 
     def _touch(self, session: _Session) -> None:
         self._dirty[session.key] = session
+        self._sessions[session.session_id] = session
 
     def _make(self, session_id: str, at_ms: int, state: bytes) -> _Session:
         self._database.execute(
@@ -128,11 +146,11 @@ class Store:
             if not isinstance(write, Frame | StoreControl) and write.session_id not in made:
                 self._known(write.session_id)
         named = {write.session_id for write in writes if isinstance(write, Frame)}
-        last_seqs = {name: session.last_seq for name in named if name and (session := self._sessions.get(name))}
+        last_seqs = {name: session.last_seq for name in named if name and (session := self._find(name))}
         stored = number_frames(writes, last_seqs, made.keys())
         numbered = iter(stored)
         for session_id, at_ms in made.items():
-            if session_id not in self._sessions:
+            if self._find(session_id) is None:
                 self._make(session_id, at_ms, b"")
         for write in writes:
             match write:
@@ -331,16 +349,15 @@ class Store:
         return lost
 
     def open_session(self, session_id: str, at_ms: int, state: bytes) -> SessionRow:
-        session = self._sessions.get(session_id) or self._make(session_id, at_ms, state)
+        session = self._find(session_id) or self._make(session_id, at_ms, state)
         session.forgotten = False
         session.state = session.state or state
         self._touch(session)
         return session.row(None)
 
-    def forget(self, session_id: str) -> None:
+    def forget(self, session_id: str, handled: Mapping[str, int]) -> None:
         session = self._known(session_id)
-        if not session.settled():
-            raise OutboxError(f"Session {session_id} still has frames that a gateway has not acknowledged.")
+        session.check_over(handled)
         for table in ("piece", "control"):
             self._database.execute(f"DELETE FROM {table} WHERE session = ?", (session.key,))
         for name in [name for name in self._channels if name[0] == session.key]:
@@ -353,7 +370,7 @@ class Store:
         return [session.row(gateway_id) for session in self._sessions.values() if not session.forgotten]
 
     def session(self, session_id: str, gateway_id: str | None = None) -> SessionRow | None:
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         return session.row(gateway_id) if session else None
 
     def frames(self, session_id: str, after: int, limit_bytes: int) -> list[Stored]:
@@ -399,5 +416,5 @@ class Store:
                 for seq, message_id, body in rows]
 
     def controlling(self, session_id: str) -> list[str]:
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         return session.controlling() if session else []
