@@ -16,6 +16,7 @@ from interlock.command.policy import Policy, Rule
 from interlock.command.signature import CLOCK_MS, PREFIX, Statement
 from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits
+from interlock.engine.presence import Present
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
@@ -84,8 +85,9 @@ class House:
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
                              context_owner="agent")
         hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
-        inside.engine.presence.arrive(RunnerRecord(runner_id="r1", tenant_id="acme", token_sha256="", device_name="h",
-                                                   created_ms=0, last_seen_ms=0), hello, 0).link = Mute()
+        inside.engine.presence.arrive(Present(RunnerRecord(
+            runner_id="r1", tenant_id="acme", token_sha256="", device_name="h", created_ms=0, last_seen_ms=0), hello, 0
+        )).link = Mute()
         self.ann = await self._signer("approver", "acme-approver")
         self.boss = await self._signer("admin", "acme-admin")
         self.gone = await self._signer("owner", "acme-owner", revoked=True)

@@ -106,7 +106,8 @@ class Runner:
         offer = {"agent_id": AGENT, "adapter": "sim", "adapter_type": "process", "permission": "asks",
                  "context_owner": "agent"}
         self._put("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": self.runner_id, "boot_id": "sim",
-                                        "agents": [offer], "sessions": listed, "roots": ["/"]})
+                                        "agents": [offer], "sessions": listed, "roots": ["/"],
+                                        "link_number": self.links})
         try:
             async with asyncio.timeout(WELCOME_S):
                 await welcomed.wait()

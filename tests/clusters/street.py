@@ -131,6 +131,14 @@ class House:
     @contextlib.asynccontextmanager
     async def attached(self, *sessions: p.HelloSession, **changes: Any) -> AsyncIterator[Runner]:
         """A runner's link on which hello and welcome were exchanged."""
+        async with self.linked() as runner:
+            runner.hello(*sessions, **changes)
+            await runner.frame("x-interlock.welcome")
+            yield runner
+
+    @contextlib.asynccontextmanager
+    async def linked(self) -> AsyncIterator[Runner]:
+        """A runner's link on which nothing was said."""
         runner = Runner()
 
         async def send(message: Any) -> None:
@@ -141,8 +149,6 @@ class House:
         serving = asyncio.create_task(self.rawp(scope, runner.said.get, send))
         try:
             assert (await runner.next())["type"] == "websocket.accept"
-            runner.hello(*sessions, **changes)
-            await runner.frame("x-interlock.welcome")
             yield runner
             runner.said.put_nowait({"type": "websocket.disconnect"})
             await asyncio.wait_for(serving, PATIENCE_S)

@@ -22,6 +22,7 @@ from interlock.gateway.hooks import Hook
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import Append, Batch, Fenced
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.problems import Problem
@@ -155,6 +156,25 @@ async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: 
         assert a.engine.lanes.peek(session_id) is None
         assert (await a.execute("go on", session_id=session_id)).status == 202
         assert not a.engine.lanes.live()
+
+
+@pytest.mark.req("C-7", "L-5")
+async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_where_it_went(town: Street) -> None:
+    a, b, _ = town.houses
+    async with turn(b, link_number=2) as (runner, session_id):
+        await settled(town)
+        command = (await a.ask("GET", "/v1/commands")).body["items"][0]
+        # What follows lay in a's buffers since before: the runner had nothing running then.
+        async with a.linked() as late:
+            late.hello(p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=2, state="idle"),
+                       link_number=1)
+            assert (await late.closed())[0] == CloseCode.OUTDATED
+        await settled(town)
+        assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "running"
+        runner.say("session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id="t1"), session_id=session_id, seq=4)
+        await runner.acked(4)
+        assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "succeeded"
 
 
 @pytest.mark.req("D-1")
@@ -382,9 +402,9 @@ async def reading(stream: str, *houses: House) -> AsyncIterator[list[Reader]]:
 
 
 @contextlib.asynccontextmanager
-async def turn(house: House) -> AsyncIterator[tuple[Runner, str]]:
+async def turn(house: House, **hello: Any) -> AsyncIterator[tuple[Runner, str]]:
     """A runner at a gateway, in whose session a turn runs."""
-    async with house.attached() as runner:
+    async with house.attached(**hello) as runner:
         session_id = (await house.execute()).body["target"]["session_id"]
         prompt = (await runner.frame("control.prompt.request")).payload
         runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)

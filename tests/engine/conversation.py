@@ -16,6 +16,7 @@ from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.bridge.links import attach, confirm
 from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
+from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p
@@ -111,7 +112,7 @@ class Table:
         record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",
                               created_ms=0, last_seen_ms=0)
         self.record, self.hello = record, hello
-        self.engine.presence.arrive(record, hello, 0).link = self.wire
+        self.engine.presence.arrive(Present(record, hello, 0)).link = self.wire
 
     async def execute(self, text: str = "hello", **fields: Any) -> Any:
         payload = msgspec.json.encode({"messages": [{"role": "user",

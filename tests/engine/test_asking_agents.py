@@ -9,6 +9,7 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Policy, Rule
+from interlock.engine.presence import Present
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
@@ -187,7 +188,8 @@ async def test_a_setting_that_the_agent_refuses_fails_the_command_by_name() -> N
 async def test_an_agent_whose_program_is_missing_is_refused_before_anything_is_kept() -> None:
     table = Table()
     gone = msgspec.structs.replace(table.hello.agents[0], unavailable="its program 'x' is not on the runner")
-    table.engine.presence.arrive(table.record, msgspec.structs.replace(table.hello, agents=[gone]), 0).link = table.wire
+    hello = msgspec.structs.replace(table.hello, agents=[gone])
+    table.engine.presence.arrive(Present(table.record, hello, 0)).link = table.wire
     with pytest.raises(Problem, match="its program 'x' is not on the runner"):
         await table.execute()
     with pytest.raises(Problem, match="its program 'x' is not on the runner"):

@@ -14,6 +14,7 @@ from engine.test_chats import OPEN, Room
 from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge import entries
 from interlock.engine.cron import GRACE_MS, CronJob, Crons
+from interlock.engine.presence import Present
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.inbound import CronJobShown
 
@@ -177,7 +178,7 @@ async def test_a_job_waits_a_while_for_a_runner_and_is_missed_then() -> None:
     hall.engine.presence.detach("local", hall.wire, 0)
     await hall.until("2026-06-01T09:00")
     assert "no runner" in ((await hall.shown()).error or "")
-    hall.engine.presence.arrive(hall.record, hall.hello, 0).link = hall.wire
+    hall.engine.presence.arrive(Present(hall.record, hall.hello, 0)).link = hall.wire
     await hall.until("2026-06-01T09:03")
     assert len(await hall.told()) == 1
     assert (await hall.shown()).error is None

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, Wire
-from interlock.engine.presence import Presence
+from interlock.engine.presence import Presence, Present, told
+from interlock.ports.leases import RunnerLink
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -42,7 +43,7 @@ def test_a_runner_that_never_came_is_listed_as_offline() -> None:
 @pytest.mark.req("L-6", "L-5")
 def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -> None:
     presence, wire = Presence(), Wire()
-    present = presence.arrive(RECORD, hello("shell", device_name="desk"), 2_000)
+    present = presence.arrive(Present(RECORD, hello("shell", device_name="desk"), 2_000))
     assert presence.node(RECORD).status == "offline", "it is not attached before its lanes are"
     assert presence.link_of("r1") is None
     present.link = wire
@@ -61,7 +62,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
 @pytest.mark.req("L-5")
 def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
     presence = Presence()
-    present = presence.arrive(RECORD, hello("shell"), 0)
+    present = presence.arrive(Present(RECORD, hello("shell"), 0))
     presence.vouch("r1", live("running", "s1"), 0)
     presence.vouch("r1", live("running", "s2"), 0)
     assert set(present.live) == {"s2"}
@@ -72,8 +73,8 @@ def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
 @pytest.mark.req("L-5")
 def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
     presence, older, newer = Presence(), Wire(), Wire()
-    presence.arrive(RECORD, hello("shell"), 0).link = older
-    presence.arrive(RECORD, hello("shell"), 0).link = newer
+    presence.arrive(Present(RECORD, hello("shell"), 0)).link = older
+    presence.arrive(Present(RECORD, hello("shell"), 0)).link = newer
     assert older.failed == "the same runner opened a newer link"
     assert not presence.detach("r1", older, 0)
     assert presence.link_of("r1") is newer
@@ -81,10 +82,28 @@ def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
     assert presence.link_of("r1") is None
 
 
+@pytest.mark.req("C-4", "C-7")
+def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
+    def row(number: int, link_id: str) -> RunnerLink:
+        return RunnerLink("r1", "default", "i_2", link_id, told(Present(RECORD, hello("shell", link_number=number), 0)))
+
+    presence = Presence()
+    presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).link = (wire := Wire())
+    assert not presence.learn_one(row(4, "older"))
+    assert presence.learn([row(4, "older")], "i_1") == []
+    assert presence.get("r1") is not None
+    assert presence.link_of("r1") is wire
+    assert presence.learn_one(row(6, "newer"))
+    assert presence.learn([row(6, "newer")], "i_1") == ["r1"], "the link here is to be closed"
+    assert presence.detach("r1", wire, 0)
+    assert not presence.learn_one(row(5, "older"))
+    assert presence.learn_one(row(0, "of a program that does not number"))
+
+
 @pytest.mark.req("C-0", "K-1")
 def test_only_attached_runners_of_the_tenant_offer_an_agent() -> None:
     presence = Presence()
-    present = presence.arrive(RECORD, hello("shell", "claude"), 0)
+    present = presence.arrive(Present(RECORD, hello("shell", "claude"), 0))
     assert presence.offering("shell", "default") == []
     present.link = Wire()
     assert presence.offering("claude", "default") == [present]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, Wire, remember
+from interlock.engine.presence import Present
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, CommandBody, Target
@@ -31,7 +32,7 @@ def another_runner(table: Table, runner_id: str, **hello: Any) -> Wire:
     wire = Wire()
     record = msgspec.structs.replace(table.record, runner_id=runner_id)
     told = msgspec.structs.replace(table.hello, runner_id=runner_id, **hello)
-    table.engine.presence.arrive(record, told, 0).link = wire
+    table.engine.presence.arrive(Present(record, told, 0)).link = wire
     return wire
 
 
@@ -140,7 +141,8 @@ async def test_a_runner_of_another_tenant_is_not_there() -> None:
     record = msgspec.structs.replace(table.record, runner_id="theirs", tenant_id="other")
     claude = p.AgentOffer(agent_id="claude", adapter="acp", adapter_type="process", permission="asks",
                           context_owner="agent")
-    table.engine.presence.arrive(record, msgspec.structs.replace(table.hello, agents=[claude]), 0).link = Wire()
+    table.engine.presence.arrive(
+        Present(record, msgspec.structs.replace(table.hello, agents=[claude]), 0)).link = Wire()
     await refused(table, "Conflict", agent_id="claude")
     await refused(table, "Conflict", agent_id="claude", runner_id="theirs")
 
@@ -184,7 +186,7 @@ async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_
     table = Table()
     record = msgspec.structs.replace(table.record, runner_id="late")
     told = msgspec.structs.replace(table.hello, runner_id="late")
-    late = table.engine.presence.arrive(record, told, 0)
+    late = table.engine.presence.arrive(Present(record, told, 0))
     late.arrives()
     asking = asyncio.ensure_future(table.execute(target=Target(agent_id="shell", runner_id="late")))
     at_once = await table.execute(target=Target(agent_id="shell"))
@@ -198,8 +200,8 @@ async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_
 @pytest.mark.req("R-2")
 async def test_a_runner_that_goes_while_it_arrives_is_waited_for_no_longer() -> None:
     table = Table()
-    late = table.engine.presence.arrive(msgspec.structs.replace(table.record, runner_id="late"),
-                                        msgspec.structs.replace(table.hello, runner_id="late"), 0)
+    late = table.engine.presence.arrive(Present(msgspec.structs.replace(table.record, runner_id="late"),
+                                                msgspec.structs.replace(table.hello, runner_id="late"), 0))
     late.arrives()
     asking = asyncio.ensure_future(refused(table, "Conflict", agent_id="shell", runner_id="late"))
     await asyncio.sleep(0)

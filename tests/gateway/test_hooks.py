@@ -17,6 +17,7 @@ from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.channels.webhook import signature
 from interlock.command.policy import Policy
 from interlock.config import ConfigError, parse
+from interlock.engine.presence import Present
 from interlock.gateway.hooks import SAME_MS, Hook, proves
 from interlock.protocol.limits import MAX_BODY_BYTES
 from small_gateway.desk import SmallDesk
@@ -135,7 +136,7 @@ async def test_what_is_no_post_or_too_much_or_cannot_begin_is_refused() -> None:
         assert (nobody.status_code, told["code"], told["retryable"]) == (503, "Unavailable", True)
         assert "no runner that is online offers agent shell" in told["detail"]
         assert int(nobody.headers["retry-after"]) > 0  # The sender is to deliver it again.
-        room.engine.presence.arrive(room.record, room.hello, 0).link = room.wire
+        room.engine.presence.arrive(Present(room.record, room.hello, 0)).link = room.wire
         assert (await knock(gateway, **signed())).status_code == 202  # What did not begin is not remembered.
 
 

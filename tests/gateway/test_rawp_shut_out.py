@@ -64,6 +64,41 @@ async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard
     assert said == [None, "in time"]
 
 
+@pytest.mark.req("L-5", "C-7")
+async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one(house: House) -> None:
+    """It lay in the buffers of a link that its runner has given up: what it says of sessions is not so any more."""
+    async with house.session() as (_, session_id, _):
+        pass
+    known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
+    async with house.link() as late, house.link() as again, house.link() as new:
+        assert [(await one.next())["type"] for one in (late, again, new)] == ["websocket.accept"] * 3
+        new.hello(known, link_number=8)
+        await new.frame("x-interlock.welcome")
+        for one, number in ((late, 7), (again, 8)):
+            one.hello(known, link_number=number)
+            assert await one.closed() == (CloseCode.OUTDATED, "a newer link of this runner is known, number 8")
+        new.say("agent.error", warning("still here"), session_id=session_id, seq=2)
+        await new.acked(2)
+    async with house.link() as late:
+        assert (await late.next())["type"] == "websocket.accept"
+        late.hello(known, link_number=6)
+        assert (await late.closed())[0] == CloseCode.OUTDATED, "also when the newer one is gone"
+    assert house.engine.presence.link_of("local") is None
+    async with house.link() as newer:
+        assert (await newer.next())["type"] == "websocket.accept"
+        newer.hello(known, link_number=9)
+        await newer.frame("x-interlock.welcome")
+
+
+@pytest.mark.req("L-4")
+@pytest.mark.parametrize("number", [-1, 2**53 + 1])
+async def test_a_number_that_no_runner_counts_up_to_is_refused(house: House, number: int) -> None:
+    async with house.link() as runner:
+        assert (await runner.next())["type"] == "websocket.accept"
+        runner.hello(link_number=number)
+        assert await runner.closed() == (CloseCode.OPENING, "hello cannot be read: a number is out of range")
+
+
 @pytest.mark.req("L-5")
 async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_lane(house: House) -> None:
     async with house.session() as (_, session_id, _):

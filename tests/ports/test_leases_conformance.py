@@ -20,7 +20,7 @@ from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.leases import SqliteLeases
 from interlock.backends.sqlite.ledger import open_ledger
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
 from interlock.ports.ledger import Append, Batch, Fenced, Ledger, Taken
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -209,6 +209,38 @@ async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
     assert await store.leases.links("t1") == [link("b", "l2", present=b"new")]
     assert await store.leases.detach("r1", "l2")
     assert await store.leases.links("t1") == []
+
+
+@pytest.mark.req("C-7", "L-5")
+async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: Store) -> None:
+    await store.leases.attach(link("b", "l2"), 2)
+    for late in (1, 2):
+        with pytest.raises(Overtaken) as told:
+            await store.leases.attach(link("a", "l1"), late)
+        assert told.value.newest == 2
+    assert await store.leases.links() == [link("b", "l2")]
+    assert (await store.leases.take("s/1", "a", "r1")).instance_id == "b"
+    assert await store.leases.detach("r1", "l2")
+    assert not await store.leases.detach("r1", "l2")
+    assert not await store.leases.update(link("b", "l2"))
+    assert await store.leases.links() == []
+    with pytest.raises(Overtaken):
+        await store.leases.attach(link("a", "l1"), 1)
+    assert await store.leases.take("s/1", "a", "r1") == Lease(1, "a"), "it is attached nowhere"
+    await store.leases.attach(link("a", "l3"), 3)
+    assert await store.leases.links() == [link("a", "l3")]
+    await store.leases.attach(link("a", "l1", "r2"), 1)
+
+
+@pytest.mark.req("L-5")
+async def test_a_runner_that_does_not_number_its_links_is_where_it_was_heard_last(store: Store) -> None:
+    await store.leases.attach(link("a", "l5"), 5)
+    await store.leases.attach(link("b", "older program"))
+    assert await store.leases.links() == [link("b", "older program")]
+    with pytest.raises(Overtaken):
+        await store.leases.attach(link("a", "l4"), 4)
+    await store.leases.attach(link("a", "l6"), 6)
+    assert await store.leases.links() == [link("a", "l6")]
 
 
 def now(asked: Coroutine[Any, Any, T]) -> T:

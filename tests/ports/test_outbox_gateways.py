@@ -50,6 +50,15 @@ async def lost_to(outbox: Outbox, gateway_id: str) -> list[tuple[int, int]]:
     return lost_after(row.acked_seq, await outbox.frames(SESSION, row.acked_seq, 1 << 30), row.last_seq)
 
 
+@pytest.mark.req("L-5")
+async def test_links_are_numbered_upwards_for_ever(outbox_of: Open) -> None:
+    outbox = await outbox_of()
+    assert [await outbox.number_link() for _ in range(3)] == [1, 2, 3]
+    assert await outbox.number_link(1) == 4, "what a gateway knows is behind"
+    assert await outbox.number_link(70) == 71
+    assert await outbox.number_link() == 72
+
+
 @pytest.mark.req("D-5", "D-1")
 async def test_frames_stay_until_the_observer_has_them_as_well(outbox_of: Open) -> None:
     outbox = await outbox_of()

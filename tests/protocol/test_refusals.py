@@ -6,8 +6,18 @@ import json
 
 import pytest
 
-from interlock.protocol.codes import MEANINGS, Code
-from interlock.protocol.refusals import CLOSE, STATUS, LinkRefusal, problem, read_problem, read_reason, reason
+from interlock.protocol.codes import MEANINGS, CloseCode, Code
+from interlock.protocol.refusals import (
+    CLOSE,
+    STATUS,
+    LinkRefusal,
+    outdated,
+    problem,
+    read_outdated,
+    read_problem,
+    read_reason,
+    reason,
+)
 
 pytestmark = pytest.mark.req("W-2")
 
@@ -45,3 +55,12 @@ def test_the_sentence_says_what_happened_and_what_to_do() -> None:
     sentence = LinkRefusal(Code.VERSION_UNSUPPORTED, "this gateway speaks rawp-dps-1.0").sentence
     assert sentence == ("Gateway and runner share no protocol version (this gateway speaks rawp-dps-1.0). "
                         "Update the older of the two.")
+
+
+@pytest.mark.req("L-5")
+def test_the_newest_links_number_is_read_from_its_close_and_from_nothing_else() -> None:
+    assert read_outdated(CloseCode.OUTDATED, outdated(2**53)) == 2**53
+    assert read_outdated(CloseCode.REPLACED, outdated(7)) is None
+    assert read_outdated(None, outdated(7)) is None
+    for words in ("", "a proxy's own words", "number -1", "number \u0663", "number 1" + "0" * 30):
+        assert read_outdated(CloseCode.OUTDATED, words) is None

@@ -21,7 +21,7 @@ from interlock.protocol.batches import BATCH
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import MAX_FRAME_BYTES
-from interlock.protocol.refusals import LinkRefusal, problem
+from interlock.protocol.refusals import LinkRefusal, outdated, problem
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
 from ports.outbox_words import OTHER, SESSION, changed, delta, done, output
@@ -459,6 +459,16 @@ async def test_a_runner_that_was_replaced_gives_way() -> None:
         assert "Another runner took the link" in (await runner.state("detached")).sentence
         assert not runner.link.attached
         assert len(gateway.requests) == 1
+
+
+@pytest.mark.req("L-5")
+async def test_a_runner_whose_outbox_was_put_back_numbers_on_from_what_the_gateway_knows() -> None:
+    async with conversation() as (gateway, runner):
+        peer = await gateway.peer()
+        assert (await peer.welcome(s=0)).payload.link_number == 1
+        await peer.close(CloseCode.OUTDATED, outdated(41))
+        assert "knows link 41" in (await runner.state("detached")).sentence
+        assert (await (await gateway.peer()).welcome(s=0)).payload.link_number == 42
 
 
 @pytest.mark.req("L-5")

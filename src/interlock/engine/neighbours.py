@@ -90,9 +90,10 @@ class Neighbours(Holder):
 
     # --- runners ---
     async def attach(self, present: Present) -> None:
-        """A runner has come: its sessions are to be had here alone. Raises LedgerError."""
+        """A runner has come: its sessions are to be had here alone. Raises Overtaken where its hello was heard late,
+        LedgerError."""
         record, known = present.record, told(present)
-        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known)
+        await self.cluster.attach(record.runner_id, record.tenant_id, present.link_id, known, present.hello.link_number)
         self._hint(RunnerLink(record.runner_id, record.tenant_id, self.cluster.instance_id, present.link_id, known))
 
     async def detach(self, present: Present) -> None:
@@ -134,8 +135,7 @@ class Neighbours(Holder):
         if not row.instance_id:
             presence.left_elsewhere(row.runner_id, row.link_id, self._engine.clock.now_ms())
             return
-        presence.learn_one(row)
-        if presence.link_of(row.runner_id) is not None:
+        if presence.learn_one(row) and presence.link_of(row.runner_id) is not None:
             self._on_replaced(row.runner_id)
         await self._let_go_of([row.runner_id])
 

@@ -94,6 +94,11 @@ def _elsewhere(row: LinkRow) -> Present:
     return present
 
 
+def _newer(known: Present, found: Present) -> bool:
+    """Whether a link that is known was opened after one that is told of, as far as the runner numbers them."""
+    return 0 < found.hello.link_number < known.hello.link_number
+
+
 class Presence:
     """All runners by id."""
 
@@ -102,6 +107,8 @@ class Presence:
         self._elsewhere: dict[str, Present] = {}
         self._of_tenant: dict[str, dict[str, None]] = {}
         """Every runner that was ever known, by the tenants it was known under."""
+        self._newest: dict[str, int] = {}
+        """The largest number of each runner's hellos that was heard here."""
 
     def learn(self, rows: Iterable[LinkRow], own_instance: str) -> list[str]:
         """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
@@ -111,15 +118,26 @@ class Presence:
             if row.instance_id == own_instance:
                 continue
             found = _elsewhere(row)
+            if self._has_newer(found):
+                continue
             before = known.get(row.runner_id)
             if before is not None and before.link_id == row.link_id and before.last_seen_ms > found.last_seen_ms:
                 found.last_seen_ms, found.live, found.told = before.last_seen_ms, before.live, before.told
             self._keep_elsewhere(found)
         return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
 
-    def learn_one(self, row: LinkRow) -> None:
-        """Take that a runner has attached to another gateway."""
-        self._keep_elsewhere(_elsewhere(row))
+    def learn_one(self, row: LinkRow) -> bool:
+        """Take that a runner has attached to another gateway, unless it is known by now to have gone on from there:
+        who stood still may tell it late. Returns whether it was taken."""
+        found, known = _elsewhere(row), self._elsewhere.get(row.runner_id)
+        if self._has_newer(found) or (known is not None and _newer(known, found)):
+            return False
+        self._keep_elsewhere(found)
+        return True
+
+    def _has_newer(self, found: Present) -> bool:
+        here = self._present.get(found.record.runner_id)
+        return here is not None and here.link is not None and _newer(here, found)
 
     def _keep_elsewhere(self, present: Present) -> None:
         self._elsewhere[present.record.runner_id] = present
@@ -153,15 +171,28 @@ class Presence:
         present.last_seen_ms = at_ms
         return present.told
 
-    def arrive(self, record: RunnerRecord, hello: Hello, at_ms: int) -> Present:
-        """A runner said hello; an older link of the same runner is told to close."""
-        before = self._present.get(record.runner_id)
+    def greet(self, runner_id: str, number: int) -> int | None:
+        """Take the number of a hello. Where a newer one was heard before, that came late: returns the newer number."""
+        newest = self._newest.get(runner_id, 0)
+        if 0 < number <= newest:
+            return newest
+        self._newest[runner_id] = max(number, newest)
+        return None
+
+    def overtook(self, runner_id: str, number: int) -> int | None:
+        """The number of a newer hello that was heard since this one was greeted."""
+        newest = self._newest.get(runner_id, 0)
+        return newest if 0 < number < newest else None
+
+    def arrive(self, present: Present) -> Present:
+        """A runner has come; an older link of the same runner is told to close."""
+        runner_id = present.record.runner_id
+        before = self._present.get(runner_id)
         if before is not None and before.link is not None:
             before.link.fail("the same runner opened a newer link")
-        present = Present(record, hello, at_ms)
-        self._present[record.runner_id] = present
-        self._know(record)
-        self._elsewhere.pop(record.runner_id, None)
+        self._present[runner_id] = present
+        self._know(present.record)
+        self._elsewhere.pop(runner_id, None)
         return present
 
     def detach(self, runner_id: str, link: RunnerLink, at_ms: int) -> bool:

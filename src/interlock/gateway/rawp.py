@@ -29,6 +29,7 @@ from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.observed import observe
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
+from interlock.ports.leases import Overtaken
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH, split
@@ -48,7 +49,7 @@ from interlock.protocol.limits import (
 )
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import RunnerRecord
-from interlock.protocol.refusals import LinkRefusal, reason
+from interlock.protocol.refusals import LinkRefusal, outdated, reason
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -156,18 +157,17 @@ class RawpEndpoint:
         if DPS_VERSION not in hello.versions:
             raise refused(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
-        # At once, and for good: a link that was held up somewhere must not go on beside the one that took its place. It
-        # has a code of its own, or two runners with one token would chase each other from link to link.
-        self.replaced(runner.runner_id)
-        self._links[runner.runner_id] = outflow
-        self._tokens[runner.runner_id] = runner.token_sha256
-        present = self._engine.presence.arrive(runner, hello, clock.now_ms())
+        present = Present(runner, hello, clock.now_ms())
         present.link_id = uuid4(self._entropy(16))
-        present.arrives()
         inflow = Inflow(self._gaps)
         try:
-            if self.neighbours is not None:
-                await self.neighbours.attach(present)
+            await self._claim(present)
+            # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
+            # place. It has a code of its own, or two runners with one token would chase each other from link to link.
+            self.replaced(runner.runner_id)
+            self._links[runner.runner_id] = outflow
+            self._tokens[runner.runner_id] = runner.token_sha256
+            self._engine.presence.arrive(present).arrives()
             await self._welcome(hello, present, inflow, outflow)
             present.arrived()
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
@@ -195,6 +195,22 @@ class RawpEndpoint:
             log.info("runner detached", runner_id=runner.runner_id)
             await self._engine.seen(runner.runner_id)
 
+    async def _claim(self, present: Present) -> None:
+        """Have the runner attached here, and nowhere else any more. Raises LedgerError, and Closing for a hello that is
+        heard late: a gateway that stood still, or the network, held it while the runner went on to a newer link, and
+        what it says of sessions and turns is not so any more (C-7)."""
+        presence, runner_id, number = self._engine.presence, present.record.runner_id, present.hello.link_number
+        newest = presence.greet(runner_id, number)
+        if newest is None and self.neighbours is not None:
+            try:
+                await self.neighbours.attach(present)
+            except Overtaken as overtaken:
+                newest = overtaken.newest
+            else:
+                newest = presence.overtook(runner_id, number)
+        if newest is not None:
+            raise Closing(CloseCode.OUTDATED, outdated(newest))
+
     async def _hello(self, receive: Receive) -> p.Hello:
         try:
             async with asyncio.timeout(OPENING_TIMEOUT_MS / 1000):
@@ -207,8 +223,9 @@ class RawpEndpoint:
             raise Closing(CloseCode.OPENING, f"hello cannot be read: {error}"[:120]) from None
         if not isinstance(frame.payload, p.Hello):
             raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
-        if any(max(known.last_seq_sent, known.control_seq) > LARGEST_SEQ for known in frame.payload.sessions):
-            raise Closing(CloseCode.OPENING, "hello cannot be read: a seq is too large")
+        numbers = [max(known.last_seq_sent, known.control_seq) for known in frame.payload.sessions]
+        if max(*numbers, 0, frame.payload.link_number) > LARGEST_SEQ or frame.payload.link_number < 0:
+            raise Closing(CloseCode.OPENING, "hello cannot be read: a number is out of range")
         return frame.payload
 
     async def _welcome(self, hello: p.Hello, present: Present, inflow: Inflow, outflow: RunnerOutflow) -> None:

@@ -22,6 +22,14 @@ class Gone(LedgerError):
     """The instance that asks is taken for dead: it must let go of all it had, and come back under another id."""
 
 
+class Overtaken(LedgerError):
+    """A link is not its runner's newest; `newest` is the number of the one that is."""
+
+    def __init__(self, runner_id: str, newest: int) -> None:
+        super().__init__(f"The runner {runner_id} has opened a newer link, number {newest}.")
+        self.newest = newest
+
+
 class Instance(NamedTuple):
     """One gateway process. `address` tells people where it is."""
 
@@ -89,8 +97,10 @@ class Leases(Protocol):
         """Lanes that were not given back, of instances that are dead."""
         ...
 
-    async def attach(self, link: RunnerLink) -> None:
-        """A runner is attached here, and nowhere else any more. Raises Gone."""
+    async def attach(self, link: RunnerLink, number: int = 0) -> None:
+        """A runner is attached here, and nowhere else any more. `number` is that of its hello: it is kept when the
+        link is gone, and a hello of the same or a smaller one, which was heard late, changes nothing and raises
+        Overtaken. 0 is a runner that does not number its links: the last to be heard counts. Raises Gone."""
         ...
 
     async def update(self, link: RunnerLink) -> bool:

@@ -204,6 +204,11 @@ class Outbox(Protocol):
         """The gateway is attached no more."""
         ...
 
+    async def number_link(self, beyond: int = 0) -> int:
+        """Number a link that is about to be opened: larger than every number given before, and than `beyond`, which
+        a gateway knows of though this outbox does not. It is durable before it is returned."""
+        ...
+
     async def gateways(self) -> list[GatewayRow]:
         """Every gateway that ever joined."""
         ...

@@ -116,5 +116,7 @@ class CloseCode:
     """Hello did not come within OPENING_TIMEOUT_MS, or something else came first (L-4)."""
     REPLACED = 4410
     """The same runner opened a newer link."""
+    OUTDATED = 4411
+    """The hello was heard late: the same runner has said a newer one since. The reason ends with that one's number."""
     LEDGER = 1011
     """The gateway could not commit; reconnect and send again."""

@@ -26,6 +26,8 @@ CLOSE: dict[Code, int] = {
 _BY_STATUS = {status: code for code, (status, _) in STATUS.items()} | {403: Code.UNAUTHORIZED}
 _BY_CLOSE = {number: code for code, number in CLOSE.items()}
 
+LINK_DIGITS = 18
+"""A link number has no more digits: what is longer is no gateway's word."""
 DETAIL_CHARS = 300
 """What a stranger's answer says is shown up to here."""
 
@@ -85,6 +87,17 @@ def read_reason(close_code: int | None, text: str) -> LinkRefusal | None:
     if code is None:
         return None
     return LinkRefusal(code, _printable(text.removeprefix(f"{code.value}: ")) or f"close code {close_code}")
+
+
+def outdated(newest: int) -> str:
+    """The reason of a close by `CloseCode.OUTDATED`. Whoever still listens numbers on from `newest`."""
+    return f"a newer link of this runner is known, number {newest}"
+
+
+def read_outdated(close_code: int | None, text: str) -> int | None:
+    """Which link number the gateway knows; None for another close, or where it does not say."""
+    number = text.rpartition(" ")[2] if close_code == CloseCode.OUTDATED else ""
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= LINK_DIGITS else None
 
 
 def _printable(text: str) -> str:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
@@ -24,6 +25,7 @@ from interlock.protocol.limits import (
     ACK_DELAY_MS,
     HEARTBEAT_INTERVAL_MS,
     KIB,
+    LARGEST_SEQ,
     MAX_MESSAGE_BYTES,
     OPENING_TIMEOUT_MS,
     PING_INTERVAL_S,
@@ -33,7 +35,7 @@ from interlock.protocol.limits import (
     RECONNECT_MIN_MS,
 )
 from interlock.protocol.payloads import Hello, LiveAgent, RefusedControl, Welcome
-from interlock.protocol.refusals import LinkRefusal, read_problem, read_reason
+from interlock.protocol.refusals import LinkRefusal, read_outdated, read_problem, read_reason
 from interlock.runner.attachment import Attachment, Broken, first
 from interlock.runner.inbound import Control, Inbound
 from interlock.runner.outflow import Outflow
@@ -118,6 +120,7 @@ class Link:
             ceiling_ms = min(ceiling_ms, RECONNECT_LOOPBACK_MAX_MS)
         self._backoff = Backoff(entropy, pace.reconnect_min_ms, ceiling_ms)
         self._refusal: str | None = None
+        self._beyond = 0
         self.attached: bool = False
         self.name = name
         self.gateway_id: str = gateway_id
@@ -208,7 +211,8 @@ class Link:
             raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
         self._stale.clear()
         async with asyncio.timeout(self._pace.opening_s):
-            hello = await self._hello(self.gateway_id)
+            hello = msgspec.structs.replace(await self._hello(self.gateway_id),
+                                            link_number=await self._outbox.number_link(self._beyond))
             await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
                                            message_id=uuid4(self._entropy(16)),
                                            timestamp=iso(self._clock.now_ms()))), text=True)
@@ -256,6 +260,10 @@ class Link:
         if code == CloseCode.REPLACED:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
             return "Another runner took the link with this runner's token. Stop one, or pair it anew."
+        if (newest := read_outdated(code, reason)) is not None:
+            # Who is told so is no late hello, since it still listens: its outbox was lost, or put back from a copy.
+            self._beyond = max(self._beyond, min(newest, LARGEST_SEQ - 1))
+            return f"The gateway knows link {newest} of this runner, and its outbox did not; it numbers on from there."
         if code is None:
             return "The link broke."
         return f"The gateway closed the link ({code}{': ' + reason if reason else ''})."

@@ -262,3 +262,11 @@ async def test_a_file_of_the_time_of_one_gateway_goes_on_with_its_numbers(tmp_pa
     await outbox.ack(SESSION, 5, "", 40, "g1")
     assert len(await outbox.frames(SESSION, 0, 1 << 20)) == 2
     await outbox.close()
+
+
+@pytest.mark.req("L-5")
+async def test_a_runner_that_was_started_again_goes_on_with_the_numbers_of_its_links(tmp_path: Path) -> None:
+    for first in (1, 3, 5):
+        outbox = SqliteOutbox(tmp_path / "outbox.db")
+        assert [await outbox.number_link(), await outbox.number_link()] == [first, first + 1]
+        await outbox.close()

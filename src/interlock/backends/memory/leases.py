@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
 from interlock.ports.ledger import Taken
 
 
@@ -18,6 +18,7 @@ class MemoryLeases(Leases):
         self._owners: dict[str, str] = {}
         self._instances: dict[str, tuple[Instance, int]] = {}
         self._links: dict[str, RunnerLink] = {}
+        self._numbers: dict[str, int] = {}
 
     async def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -62,8 +63,12 @@ class MemoryLeases(Leases):
     async def orphans(self, limit: int) -> list[str]:
         return [lane for lane, owner in self._owners.items() if not self._alive(owner)][:limit]
 
-    async def attach(self, link: RunnerLink) -> None:
+    async def attach(self, link: RunnerLink, number: int = 0) -> None:
         self._check(link.instance_id)
+        newest = self._numbers.get(link.runner_id, 0)
+        if 0 < number <= newest:
+            raise Overtaken(link.runner_id, newest)
+        self._numbers[link.runner_id] = max(number, newest)
         self._links[link.runner_id] = link
 
     async def update(self, link: RunnerLink) -> bool:

@@ -127,6 +127,7 @@ class MemoryOutbox:
         self._limit_bytes = limit_bytes
         self._sessions: dict[str, _Session] = {}
         self._gateways: dict[str, GatewayRow] = {}
+        self._link_number = 0
         self._closed = False
 
     def _known(self, session_id: str) -> _Session:
@@ -257,6 +258,11 @@ class MemoryOutbox:
         known = self._gateways.get(gateway_id)
         if known is not None and known.left_ms is None:
             self._gateways[gateway_id] = known._replace(left_ms=at_ms)
+
+    async def number_link(self, beyond: int = 0) -> int:
+        self._check_open()
+        self._link_number = max(self._link_number, beyond) + 1
+        return self._link_number
 
     async def gateways(self) -> list[GatewayRow]:
         self._check_open()

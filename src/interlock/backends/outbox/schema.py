@@ -83,6 +83,7 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO control SELECT session, '', seq, message_id, at_ms, body FROM control_of_one;
     DROP TABLE control_of_one;
     """,
+    "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
 )
 """Step n brings a file of version n to version n + 1; a step that was released is never changed."""
 

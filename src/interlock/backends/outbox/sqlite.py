@@ -137,6 +137,9 @@ class SqliteOutbox:
     async def leave(self, gateway_id: str, at_ms: int) -> None:
         await self._call(lambda store: store.leave(gateway_id, at_ms))
 
+    async def number_link(self, beyond: int = 0) -> int:
+        return await self._call(lambda store: store.number_link(beyond), flush=True)
+
     async def gateways(self) -> list[GatewayRow]:
         return await self._call(Store.gateways)
 

@@ -333,6 +333,12 @@ class Store:
         self._database.execute("INSERT INTO gateway VALUES (?, ?, ?) ON CONFLICT (gateway_id) DO UPDATE SET"
                                " link = excluded.link, left_ms = excluded.left_ms", gateway)
 
+    def number_link(self, beyond: int) -> int:
+        self._database.execute(
+            "INSERT INTO counter VALUES ('link', ? + 1) ON CONFLICT (name) DO UPDATE SET value = max(value, ?) + 1",
+            (beyond, beyond))
+        return int(self._rows("SELECT value FROM counter WHERE name = 'link'")[0][0])
+
     def gateways(self) -> list[GatewayRow]:
         return list(self._gateways.values())
 

@@ -8,7 +8,7 @@ from interlock.backends.postgres.database import Connection, Readers, Row, Setti
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import Writer
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
 from interlock.ports.ledger import Taken
 
 JOIN = """
@@ -44,12 +44,17 @@ SELECT name FROM lane WHERE instance_id <> ''
                   AND expires_ms > interlock_now_ms()) LIMIT $1
 """
 ATTACH = """
-INSERT INTO runner_link (runner_id, tenant_id, instance_id, link_id, present) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
+VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
-    link_id = excluded.link_id, present = excluded.present
+    link_id = excluded.link_id, present = excluded.present, number = greatest(known.number, excluded.number)
+WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """
+NEWEST = "SELECT number FROM runner_link WHERE runner_id = $1"
 UPDATE = "UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
-DETACH = "DELETE FROM runner_link WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
+DETACH = """
+UPDATE runner_link SET instance_id = '', link_id = '', present = '' WHERE runner_id = $1 AND link_id = $2 RETURNING 1
+"""
 LINKS = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
 WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) ORDER BY runner_id
@@ -123,10 +128,11 @@ class PostgresLeases(Leases):
     async def orphans(self, limit: int) -> list[str]:
         return [row[0] for row in await self._readers.rows(ORPHANS, limit)]
 
-    async def attach(self, link: RunnerLink) -> None:
+    async def attach(self, link: RunnerLink, number: int = 0) -> None:
         async def attach(connection: Connection) -> None:
             await _check(connection, link.instance_id)
-            await connection.execute(ATTACH, *_held(link))
+            if await connection.fetchval(ATTACH, *_held(link), number) is None:
+                raise Overtaken(link.runner_id, int(await connection.fetchval(NEWEST, held(link.runner_id))))
 
         await self._writer.run(attach)
 

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.ledger import SqliteLedger
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
 
 _JOIN = "INSERT INTO instance (instance_id, address, expires_ms) VALUES (?, ?, ?)"
 _RENEW = "UPDATE instance SET expires_ms = ? WHERE instance_id = ? AND expires_ms > ? RETURNING 1"
@@ -32,10 +32,16 @@ SELECT name FROM lane WHERE instance_id <> ''
   AND instance_id NOT IN (SELECT instance_id FROM instance WHERE expires_ms > ?) LIMIT ?
 """
 _ATTACH = """
-INSERT OR REPLACE INTO runner_link (runner_id, tenant_id, instance_id, link_id, present) VALUES (?, ?, ?, ?, ?)
+INSERT INTO runner_link (runner_id, tenant_id, instance_id, link_id, present, number) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
+    link_id = excluded.link_id, present = excluded.present, number = max(number, excluded.number)
+WHERE excluded.number = 0 OR excluded.number > number RETURNING 1
 """
+_NEWEST = "SELECT number FROM runner_link WHERE runner_id = ?"
 _UPDATE = "UPDATE runner_link SET present = ? WHERE runner_id = ? AND link_id = ? RETURNING 1"
-_DETACH = "DELETE FROM runner_link WHERE runner_id = ? AND link_id = ? RETURNING 1"
+_DETACH = """
+UPDATE runner_link SET instance_id = '', link_id = '', present = x'' WHERE runner_id = ? AND link_id = ? RETURNING 1
+"""
 _LINKS = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
 WHERE expires_ms > ? AND (? IS NULL OR tenant_id = ?) ORDER BY runner_id
@@ -94,12 +100,13 @@ class SqliteLeases(Leases):
         now = self._clock.now_ms()
         return [row[0] for row in await self._do(lambda store: store.execute(_ORPHANS, (now, limit)).fetchall())]
 
-    async def attach(self, link: RunnerLink) -> None:
+    async def attach(self, link: RunnerLink, number: int = 0) -> None:
         now = self._clock.now_ms()
 
         def attach(store: Database) -> None:
             _check(store, link.instance_id, now)
-            store.execute(_ATTACH, link)
+            if store.execute(_ATTACH, (*link, number)).get is None:
+                raise Overtaken(link.runner_id, store.execute(_NEWEST, (link.runner_id,)).get)
 
         await self._do(attach)
 

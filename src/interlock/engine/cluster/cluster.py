@@ -227,11 +227,11 @@ class Cluster(Room):
     async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
         return await self._leases.links(tenant_id)
 
-    async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes) -> None:
-        """A runner is attached here: its sessions are to be had here alone. Raises LedgerError."""
+    async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes, number: int) -> None:
+        """A runner is attached here: its sessions are to be had here alone. Raises Overtaken, LedgerError."""
         mine = self.instance_id
         try:
-            await self._leases.attach(RunnerLink(runner_id, tenant_id, mine, link_id, present))
+            await self._leases.attach(RunnerLink(runner_id, tenant_id, mine, link_id, present), number)
         except Gone:
             await self.come_back(mine)
             raise

@@ -59,6 +59,9 @@ class Hello(Payload, frozen=True, kw_only=True):
     features: list[str] = []
     device_name: str = ""
     roots: list[str] = []
+    link_number: int = 0
+    """[P] Larger in each later hello of a runner, over its restarts too, so that one which is heard late is known for
+    it. 0 where the runner does not number its links."""
 
 
 class WelcomeSession(Payload, frozen=True, kw_only=True):
