@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Check an audit log that `interlock audit export` wrote, without Interlock: `interlock_audit_verify.py LOG KEY.pub`.
+"""Check an audit log that `interlock audit export` wrote, without Interlock:
+`interlock_audit_verify.py LOG KEY.pub [CHECKPOINT]`, the last one a checkpoint of this log that was kept elsewhere.
 
 Needs Python 3.11 and the package `cryptography`. The log is one JSON document a line:
 
@@ -13,7 +14,9 @@ Needs Python 3.11 and the package `cryptography`. The log is one JSON document a
 4. The checkpoint is a signed note (c2sp.org/signed-note, tlog-checkpoint): origin, size, root in base64, an empty line,
    and `— ORIGIN BASE64(4 bytes of key id, Ed25519 signature of what stands before the empty line)`.
 5. R.personal has HMAC-SHA256(SALT, NAME, 0, VALUE) of what a person may have erased. A value that is gone must be
-   named by a record of the action `redact`.
+   named by a record of the action `redact` among those that the checkpoint covers.
+6. Without a checkpoint kept elsewhere nobody can tell a log from an older state of itself, cut where one was signed.
+   Of the records after the last checkpoint only the chain is checked: nobody signed them yet.
 
 Exit status: 0 whole, 1 tampered with, 2 cannot be read. The first bad record is named, and what was done to it.
 """
@@ -42,16 +45,16 @@ class Bad(Exception):
     """The first thing that is wrong: (kind, number of the record or None)."""
 
 
-def check(lines: list[bytes], key: Ed25519PublicKey) -> tuple[int, int, int]:
-    """Give (records, of them not yet signed, of them with erased data). Raises Bad."""
+def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) -> tuple[int, int, int, str]:
+    """Give (records, of them not yet signed, of them with erased data, origin of the log). Raises Bad."""
     leaves: list[bytes] = []
     tenant, prev = None, "0" * 64
     closed: set[int] = set()
-    redacted: set[int] = set()
+    redactions: list[tuple[int, list]] = []
     for at, line in enumerate(lines):
         following = lines[at + 1] if at + 1 < len(lines) else None
         if is_checkpoint(line, last=following is None):
-            size = check_checkpoint(line, key, tenant, leaves)
+            size, origin = check_checkpoint(line, key, tenant, leaves)
             if following is not None:
                 raise Bad("inserted", len(leaves) + 1)
             break
@@ -80,14 +83,17 @@ def check(lines: list[bytes], key: Ed25519PublicKey) -> tuple[int, int, int]:
         if committed.keys() - personal.keys():
             closed.add(place)
         if record["action"] == "redact" and isinstance(record["meta"].get("records"), list):
-            redacted |= {one for one in record["meta"]["records"] if type(one) is int}
+            redactions.append((place, record["meta"]["records"]))
         tenant, prev = record["tenant_id"], shown
         leaves.append(digest)
     else:
         raise Bad("checkpoint missing", None)
+    if kept is not None:
+        check_kept(kept, key, origin, leaves)
+    redacted = {one for place, named in redactions if place <= size for one in named if type(one) is int}
     if closed - redacted:
         raise Bad("personal data missing", min(closed - redacted))
-    return len(leaves), len(leaves) - size, len(closed)
+    return len(leaves), len(leaves) - size, len(closed), origin
 
 
 def parse(line: bytes):
@@ -199,8 +205,34 @@ def unbase64(text: str) -> bytes:
     return raw
 
 
-def check_checkpoint(line: bytes, key: Ed25519PublicKey, tenant: str | None, leaves: list[bytes]) -> int:
-    """Check signature, size and root; gives the size. Raises Bad."""
+def check_checkpoint(line: bytes, key: Ed25519PublicKey, tenant: str | None, leaves: list[bytes]) -> tuple[int, str]:
+    """Check signature, size and root; gives size and origin. Raises Bad."""
+    origin, size, top = genuine(line, key)
+    if tenant not in (None, unquote(origin.rpartition("/")[2])):
+        raise Bad("bad signature", None)
+    if size > len(leaves):
+        raise Bad("cut tail", len(leaves) + 1)
+    if root(leaves[:size]) != top:
+        raise Bad("rewritten", size)
+    return size, origin
+
+
+def check_kept(kept: bytes, key: Ed25519PublicKey, origin: str, leaves: list[bytes]) -> None:
+    """Check that the log goes on from a checkpoint that was kept elsewhere, a note or a line with one. Raises Bad."""
+    last = kept.splitlines(keepends=True)[-1:]
+    is_line = bool(last) and last[0].startswith(b"{")
+    line = last[0] if is_line else canonical({"checkpoint": kept.decode(errors="replace")}) + b"\n"
+    known, size, top = genuine(line, key)
+    if known != origin:
+        raise Bad("bad signature", None)
+    if size > len(leaves):
+        raise Bad("rolled back", len(leaves) + 1)
+    if root(leaves[:size]) != top:
+        raise Bad("forked", size)
+
+
+def genuine(line: bytes, key: Ed25519PublicKey) -> tuple[str, int, bytes]:
+    """Give (origin, size, root) of a checkpoint that bears the key's signature. Raises Bad."""
     read = parse_checkpoint(line)
     if read is None:
         raise Bad("bad signature", None)
@@ -212,13 +244,9 @@ def check_checkpoint(line: bytes, key: Ed25519PublicKey, tenant: str | None, lea
             key.verify(signature, text.encode())
     except InvalidSignature:
         ours = []
-    if not ours or tenant not in (None, unquote(origin.rpartition("/")[2])):
+    if not ours:
         raise Bad("bad signature", None)
-    if size > len(leaves):
-        raise Bad("cut tail", len(leaves) + 1)
-    if root(leaves[:size]) != top:
-        raise Bad("rewritten", size)
-    return size
+    return origin, size, top
 
 
 def is_last_signed(following: bytes | None, leaves: list[bytes], digest: bytes) -> bool:
@@ -262,9 +290,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check an audit log that `interlock audit export` wrote.")
     parser.add_argument("log", type=Path, help="the exported log")
     parser.add_argument("key", type=Path, help="the gateway's public key (gateway.pub)")
+    parser.add_argument("checkpoint", type=Path, nargs="?", help="a checkpoint of this log that was kept elsewhere")
     asked = parser.parse_args()
     try:
         key = load_pem_public_key(asked.key.read_bytes())
+        kept = asked.checkpoint.read_bytes() if asked.checkpoint is not None else None
         with asked.log.open("rb") as file:
             lines = file.readlines()
     except (OSError, ValueError) as error:
@@ -274,12 +304,12 @@ def main() -> int:
         print("cannot be read: the key is not an Ed25519 key", file=sys.stderr)
         return 2
     try:
-        records, unsigned, erased = check(lines, key)
+        records, unsigned, erased, origin = check(lines, key, kept)
     except Bad as bad:
         kind, place = bad.args
         print(f"not ok{f' at record {place}' if place is not None else ''} ({kind})")
         return 1
-    print(f"ok: {records} records, {unsigned} not yet signed, personal data of {erased} erased")
+    print(f"ok: {records} records, {unsigned} not yet signed, personal data of {erased} erased: {origin}")
     return 0
 
 

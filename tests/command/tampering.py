@@ -152,8 +152,37 @@ def take_personal(dice: random.Random, records: list[AuditRecord]) -> Mutant:
     return Mutant("personal", lines_of([*records[:place], new, *records[place + 1 :]], signed(records)))
 
 
+def excuse(dice: random.Random, records: list[AuditRecord]) -> Mutant:
+    """Take personal data away, and say after the checkpoint, where no signature reaches, that it was erased."""
+    place = dice.randrange(len(records))
+    draft = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:é", "role": "owner"}, action="vote",
+                       meta={}, personal={"comment": "no"})
+    vote = seal(draft, 1, FIRST_PREV, [bytes(SALT_BYTES)])
+    log = [*records[:place], vote, *records[place:]]
+    log = [*log[:place], *_renumbered(log, place)]
+    head = signed(log)
+    forged = seal(AuditDraft(tenant_id="t1", at=iso(1), who={"id": "user:é", "role": "owner"}, action="redact",
+                             meta={"records": [place + 1]}), len(log) + 1, log[-1].hash)
+    log[place] = msgspec.structs.replace(log[place], personal={})
+    return Mutant("excuse", lines_of([*log, forged], head))
+
+
+def _renumbered(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
+    """Chain all from index `first` on as if they had always stood there."""
+    done = list(records[:first])
+    for seq, record in enumerate(records[first:], first + 1):
+        body = {**msgspec.json.decode(record.body), "seq": seq, "id": f"aud_{seq:016d}",
+                "prev": done[-1].hash if done else FIRST_PREV}
+        if body["action"] == "redact":
+            body["meta"] = {"records": [one + (one > first) for one in body["meta"]["records"]]}
+        raw = rfc8785.dumps(body)
+        done.append(AuditRecord(tenant_id="t1", seq=seq, hash=hashlib.sha256(b"\0" + raw).hexdigest(), body=raw,
+                                personal=record.personal))
+    return done[first:]
+
+
 MUTATIONS: tuple[Callable[[random.Random, list[AuditRecord]], Mutant], ...] = (
-    bit, edit, insert, delete, swap, cut_tail, roll_back, rewrite, fork, take_personal,
+    bit, edit, insert, delete, swap, cut_tail, roll_back, rewrite, fork, take_personal, excuse,
 )
 
 

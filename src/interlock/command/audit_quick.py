@@ -23,10 +23,11 @@ WITH_CARE = (b'"personal":{', b'"action":"redact"')
 
 
 def is_whole(
-    lines: Iterable[bytes], last_line: bytes, public_key: Ed25519PublicKey, earlier: Sequence[Checkpoint] = ()
+    lines: Iterable[bytes], last_line: bytes, public_key: Ed25519PublicKey, earlier: Sequence[Checkpoint] = (), *,
+    rows: bool = False,
 ) -> Report | None:
     """Report a whole log, `last_line` its checkpoint, each line with its newline; None where anything is wrong, be it
-    that it is not the one of which an `earlier` checkpoint tells."""
+    that it is not the one of which an `earlier` checkpoint tells. `rows` are the database's own."""
     head = parse_checkpoint_line(last_line)
     if head is None or not is_genuine(head, public_key):
         return None
@@ -58,7 +59,7 @@ def is_whole(
         if count in roots and frontier.root() != roots[count]:
             return None
         prev = shown
-    if not ended or count < max(roots) or not personal.is_accounted_for():
+    if not ended or count < max(roots) or not personal.is_accounted_for(count if rows else size):
         return None
     return good(head.tenant_id, count, size, prev.decode(), len(personal.closed), checked=True)
 
@@ -68,7 +69,7 @@ class _Personal:
 
     def __init__(self) -> None:
         self.closed: set[int] = set()
-        self._redacted: set[int] = set()
+        self._redacted: dict[int, set[int]] = {}
 
     def takes(self, line: bytes, place: int, prev: str, tenant_id: str) -> bool:
         """Tell whether the line is a whole record that may stand here."""
@@ -83,10 +84,10 @@ class _Personal:
         if committed.keys() - opened.keys():
             self.closed.add(place)
         if body.action == "redact":
-            self._redacted |= redacted_by(body.meta)
+            self._redacted[place] = redacted_by(body.meta)
         return (body.prev == prev and body.tenant_id == tenant_id
                 and all(opens(committed.get(name, ""), name, *value) for name, value in opened.items()))
 
-    def is_accounted_for(self) -> bool:
-        """Tell whether a record says of every value that is gone that it was erased."""
-        return self.closed <= self._redacted
+    def is_accounted_for(self, vouched: int) -> bool:
+        """Tell whether one of the first `vouched` records says of every value that is gone that it was erased."""
+        return self.closed <= set[int]().union(*(named for at, named in self._redacted.items() if at <= vouched))

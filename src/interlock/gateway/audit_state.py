@@ -88,7 +88,7 @@ def _verify_tenant(rows: Rows, tenant_id: str, kept: list[bytes], key: Ed25519Pu
                       "in.")
     whole = None
     if head is not None:
-        whole = is_whole(chain(map(record_line, rows.records(tenant_id)), (head,)), head, key, earlier)
+        whole = is_whole(chain(map(record_line, rows.records(tenant_id)), (head,)), head, key, earlier, rows=True)
     report = whole or verify_records(rows.records(tenant_id), head, key, earlier)
     return _against_noted(msgspec.structs.replace(report, tenant_id=tenant_id), *rows.head(tenant_id))
 

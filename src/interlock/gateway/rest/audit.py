@@ -10,6 +10,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.command.audit import MAX_REDACTED, record_line
+from interlock.command.audit_lines import parse_checkpoint_line
+from interlock.command.canonical import MAX_INTEGER
 from interlock.gateway.rest import audit_proofs, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.denials import personal_of
@@ -45,13 +47,12 @@ async def reading(call: Call) -> ASGIApp:
 async def export(call: Call) -> ASGIApp:
     """GET /audit/export: NDJSON {seq, hash, personal, record} a line, then {checkpoint}."""
     await _record(call, "audit_export")
-    # The checkpoint is taken first: records past it are not yet signed, but none that it covers is left out.
     line = await call.front.checkpoint(call.principal.tenant_id)
     if line is None:
         raise Problem("Unavailable", "Nothing of this log has been signed yet.", headers={"Retry-After": "5"})
     if call.request.method == "HEAD":
         return Response(media_type=NDJSON)
-    return _Export(call.front, call.principal.tenant_id, line)
+    return _Export(call.front, call.principal.tenant_id)
 
 
 async def erase(call: Call) -> ASGIApp:
@@ -78,12 +79,13 @@ async def _has_personal(front: Front, tenant_id: str, seq: int) -> bool:
 
 
 class _Export:
-    """Streams the log page by page, so that its size does not matter."""
+    """Streams the log page by page, so that its size does not matter. What is erased meanwhile is named by a record
+    that comes later; so the end is signed when it is reached, and what has come by then is sent, too: a record that
+    nobody signed excuses nothing (U-4)."""
 
-    def __init__(self, front: Front, tenant_id: str, checkpoint: bytes) -> None:
+    def __init__(self, front: Front, tenant_id: str) -> None:
         self._front = front
         self._tenant = tenant_id
-        self._checkpoint = checkpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all records, then the checkpoint."""
@@ -92,15 +94,21 @@ class _Export:
             (b"content-type", NDJSON.encode()), (b"cache-control", b"no-store"),
             (b"content-disposition", b'attachment; filename="audit.ndjson"'),
         ]})
-        after = 0
-        # To where the log ends when it is reached: what is erased meanwhile is named by a record that comes later.
-        while not await request.is_disconnected():
-            records = await self._front.desk.ledger.audit(self._tenant, after, PAGE_MAX)
+        after = await self._send_from(0, MAX_INTEGER, request, send)
+        line = await self._front.checkpoint(self._tenant)
+        head = parse_checkpoint_line(line) if line is not None else None
+        await self._send_from(after, head.size if head is not None else after, request, send)
+        await send({"type": "http.response.body", "body": line or b"", "more_body": False})
+
+    async def _send_from(self, after: int, last: int, request: Request, send: Send) -> int:
+        """Send the records after one, up to `last` or to where the log ends; gives where that was."""
+        while after < last and not await request.is_disconnected():
+            records = await self._front.desk.ledger.audit(self._tenant, after, min(PAGE_MAX, last - after))
             await send({"type": "http.response.body", "body": b"".join(map(record_line, records)), "more_body": True})
+            after = records[-1].seq if records else after
             if len(records) < PAGE_MAX:
                 break
-            after = records[-1].seq
-        await send({"type": "http.response.body", "body": self._checkpoint, "more_body": False})
+        return after
 
 
 async def _record(call: Call, action: str) -> None:
