@@ -243,6 +243,40 @@ async def test_a_runner_that_does_not_number_its_links_is_where_it_was_heard_las
     assert await store.leases.links() == [link("a", "l6")]
 
 
+async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> None:
+    for at in range(4):
+        await store.leases.attach(link("a", f"l{at}", f"r{at}"))
+    first = await store.leases.links_since(0)
+    assert {one.runner_id for one in first.links} == {"r0", "r1", "r2", "r3"}
+    await store.leases.attach(link("b", "l9", "r1"))
+    await store.leases.detach("r2", "l2")
+    await store.leases.detach("r3", "an older one")
+    second = await store.leases.links_since(first.upto)
+    found = {one.runner_id: one.instance_id for one in second.links}
+    assert (found["r1"], found["r2"]) == ("b", "")
+    assert found.get("r3", "a") == "a", "the end of an older link changes nothing"
+    await store.leases.leave("b")
+    assert {one.runner_id for one in (await store.leases.links_since(0)).links} == {"r0", "r1", "r3"}, (
+        "of a dead instance too, which the reader knows to be dead")
+    assert not await store.leases.detach("r2", "l2"), "it is gone already"
+    assert not await store.leases.update(link("a", "l2", "r2", present=b"new"))
+    third = await store.leases.links_since((await store.leases.links_since(second.upto)).upto)
+    assert "r0" not in {one.runner_id for one in third.links}, "what has not changed is not read again and again"
+    await store.leases.attach(link("a", "l10", "r2"))
+    assert link("a", "l10", "r2") in (await store.leases.links_since(third.upto)).links
+
+
+async def test_orphans_are_found_whoever_owns_the_rest(store: Store) -> None:
+    await store.leases.join(Instance("c", ""))
+    for at, owner in enumerate("abcabcabc"):
+        await store.leases.take(f"s/{at}", owner)
+    await store.leases.release([("s/0", 1)], "a")
+    await store.leases.leave("a")
+    await store.leases.leave("c")
+    assert sorted(await store.leases.orphans(10)) == ["s/2", "s/3", "s/5", "s/6", "s/8"]
+    assert len(await store.leases.orphans(2)) == 2
+
+
 def now(asked: Coroutine[Any, Any, T]) -> T:
     """The outcome of what does not wait."""
     try:

@@ -6,6 +6,7 @@ read again when one may have been lost.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
@@ -16,10 +17,14 @@ from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
 from interlock.engine.draining import Drains
 from interlock.engine.lanes import Lanes
-from interlock.engine.presence import Presence, Present, told
+from interlock.engine.presence import Links, Presence, Present, told
 from interlock.ports.clock import Clock
 from interlock.ports.leases import RunnerLink
 from interlock.protocol.payloads import Heartbeat
+
+WHOLE_EVERY_LOOKS = 60
+"""After so many looks, some ten minutes, all links are read and not only those that have changed: a gateway of an
+earlier version takes a link away without a trace, and its hint may have been lost."""
 
 
 class Joining(Protocol):
@@ -55,6 +60,9 @@ class Neighbours(Holder):
         self._on_replaced = on_replaced
         self.on_let_go: Callable[[], None] = lambda: None
         """Called when every runner's link is to be closed; set by who has them."""
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Task[None] | None = None
+        self._looks = self._upto = 0
         cluster.holder = self
         engine.lanes.room = cluster
         engine.drains.shared = True
@@ -109,10 +117,22 @@ class Neighbours(Holder):
 
     async def look_at_runners(self) -> None:
         """Know which runners are attached anywhere now. Raises LedgerError."""
-        rows = await self.cluster.runners()
-        for runner_id in self._engine.presence.learn(rows, self.cluster.instance_id):
-            self._on_replaced(runner_id)
-        await self._let_go_of(self._engine.lanes.runner_ids())
+        # Whoever comes while one look is under way needs the next one, and shares it with all that come by then.
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_next(), name="looking at runners")
+        await asyncio.shield(self._next_look)
+
+    async def _look_next(self) -> None:
+        async with self._looking:
+            self._next_look = None
+            whole = self._looks % WHOLE_EVERY_LOOKS == 0
+            found = await self.cluster.links_since(0 if whole else self._upto)
+            alive = await self.cluster.alive()  # After the links: one that has joined since is not taken for dead.
+            self._looks, self._upto = self._looks + 1, found.upto
+            seen = Links(found.links, alive, self.cluster.instance_id, whole)
+            for runner_id in self._engine.presence.learn(seen):
+                self._on_replaced(runner_id)
+            await self._let_go_of(self._engine.lanes.runner_ids())
 
     async def _let_go_of(self, runner_ids: Iterable[str]) -> None:
         """Drop lanes of runners that are attached elsewhere by now: they are decided there."""

@@ -6,8 +6,9 @@ Only memory: a runner says it again at each attach, and what other gateways know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Container, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -99,6 +100,15 @@ def _newer(known: Present, found: Present) -> bool:
     return 0 < found.hello.link_number < known.hello.link_number
 
 
+class Links(NamedTuple):
+    """What was read of the links: all of them, or the rows that have changed, and which gateways are alive."""
+
+    rows: Sequence[LinkRow]
+    alive: Container[str]
+    own_instance: str
+    whole: bool
+
+
 class Presence:
     """All runners by id."""
 
@@ -110,21 +120,31 @@ class Presence:
         self._newest: dict[str, int] = {}
         """The largest number of each runner's hellos that was heard here."""
 
-    def learn(self, rows: Iterable[LinkRow], own_instance: str) -> list[str]:
+    def learn(self, seen: Links) -> list[str]:
         """Take where runners are attached now. Returns those whose newest link is another gateway's though one is here
         still."""
-        known, self._elsewhere = self._elsewhere, {}
-        for row in rows:
-            if row.instance_id == own_instance:
-                continue
+        if seen.whole:
+            there = {row.runner_id for row in seen.rows}
+            self._elsewhere = {one: present for one, present in self._elsewhere.items() if one in there}
+        for row in seen.rows:
+            self._learn_row(row, seen.own_instance)
+        self._elsewhere = {one: present for one, present in self._elsewhere.items()
+                           if present.instance_id in seen.alive}
+        return [runner_id for runner_id, present in self._present.items()
+                if present.link is not None and runner_id in self._elsewhere]
+
+    def _learn_row(self, row: LinkRow, own_instance: str) -> None:
+        before = self._elsewhere.get(row.runner_id)
+        is_known = before is not None and before.link_id == row.link_id
+        if row.instance_id == own_instance or (not row.instance_id and is_known):
+            self._elsewhere.pop(row.runner_id, None)
+        elif row.instance_id:
             found = _elsewhere(row)
             if self._has_newer(found):
-                continue
-            before = known.get(row.runner_id)
-            if before is not None and before.link_id == row.link_id and before.last_seen_ms > found.last_seen_ms:
+                return
+            if before is not None and is_known and before.last_seen_ms > found.last_seen_ms:
                 found.last_seen_ms, found.live, found.told = before.last_seen_ms, before.live, before.told
             self._keep_elsewhere(found)
-        return [runner_id for runner_id in self._elsewhere if self.link_of(runner_id) is not None]
 
     def learn_one(self, row: LinkRow) -> bool:
         """Take that a runner has attached to another gateway, unless it is known by now to have gone on from there:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from interlock.ports.leases import RunnerLink
 from interlock.ports.ledger import Ledger
 
 Hold = tuple[str, int]
@@ -51,10 +50,6 @@ class Room(Protocol):
         """Whether a duty that one gateway does for all is this one's now. Raises LedgerError."""
         ...
 
-    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
-        """Where runners are attached now, this gateway's own among them; nothing where it is alone."""
-        ...
-
     def hint(self, kind: str, what: bytes = b"") -> None:
         """Tell the others that something has changed which they may remember. Never blocks; may get lost."""
         ...
@@ -85,9 +80,6 @@ class Alone(Room):
 
     async def leads(self, duty: str) -> bool:
         return True
-
-    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
-        return []
 
     def hint(self, kind: str, what: bytes = b"") -> None:
         """There is nobody to be told."""

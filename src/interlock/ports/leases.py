@@ -54,6 +54,13 @@ class RunnerLink(NamedTuple):
     present: bytes
 
 
+class LinkChanges(NamedTuple):
+    """What has changed among the links. `upto` is what to ask with the next time."""
+
+    links: list[RunnerLink]
+    upto: int
+
+
 class Leases(Protocol):
     """Guarantees: each call is one transaction of the ledger's store; of two that take one lane at the same time one
     gets it and the other is told whose it is. An epoch of a lane is never given twice. Raises LedgerError."""
@@ -113,4 +120,10 @@ class Leases(Protocol):
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
         """Links to instances that are alive, of a tenant or of all, by their runners' ids."""
+        ...
+
+    async def links_since(self, upto: int) -> LinkChanges:
+        """The newest link of each runner where that has changed since a call that answered `upto`, be its instance
+        alive or dead; its `instance_id` is "" where the runner has detached. With 0, each that has not detached. None
+        is left out; one may be given again."""
         ...

@@ -10,7 +10,7 @@ import importlib
 import json
 
 MODULES = ("entries", "leases", "queries", "statements", "transcripts")
-VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g")
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
 
 
 def all_statements() -> dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
 from interlock.ports.ledger import Taken
 
 
@@ -19,6 +20,9 @@ class MemoryLeases(Leases):
         self._instances: dict[str, tuple[Instance, int]] = {}
         self._links: dict[str, RunnerLink] = {}
         self._numbers: dict[str, int] = {}
+        self._changed: dict[str, int] = {}
+        """The number of each link's last change; the newest change stands last."""
+        self._changes = 0
 
     async def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -69,27 +73,38 @@ class MemoryLeases(Leases):
         if 0 < number <= newest:
             raise Overtaken(link.runner_id, newest)
         self._numbers[link.runner_id] = max(number, newest)
-        self._links[link.runner_id] = link
+        self._put(link)
 
     async def update(self, link: RunnerLink) -> bool:
         if not self._is_newest(link.runner_id, link.link_id):
             return False
-        self._links[link.runner_id] = link
+        self._put(link)
         return True
 
     async def detach(self, runner_id: str, link_id: str) -> bool:
         if not self._is_newest(runner_id, link_id):
             return False
-        del self._links[runner_id]
+        self._put(self._links[runner_id]._replace(instance_id=""))
         return True
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
         return [link for _, link in sorted(self._links.items())
                 if tenant_id in (None, link.tenant_id) and self._alive(link.instance_id)]
 
+    async def links_since(self, upto: int) -> LinkChanges:
+        changed = takewhile(lambda one: self._changed[one] > upto, reversed(self._changed))
+        found = [self._links[runner_id] for runner_id in changed]
+        return LinkChanges([link for link in found if upto or link.instance_id], self._changes)
+
+    def _put(self, link: RunnerLink) -> None:
+        self._links[link.runner_id] = link
+        self._changes += 1
+        self._changed.pop(link.runner_id, None)
+        self._changed[link.runner_id] = self._changes
+
     def _is_newest(self, runner_id: str, link_id: str) -> bool:
         known = self._links.get(runner_id)
-        return known is not None and known.link_id == link_id
+        return known is not None and known.link_id == link_id and known.instance_id != ""
 
     def _alive(self, instance_id: str) -> bool:
         found = self._instances.get(instance_id)

@@ -8,7 +8,7 @@ from interlock.backends.postgres.database import Connection, Readers, Row, Setti
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import Writer
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
 from interlock.ports.ledger import Taken
 
 JOIN = """
@@ -39,10 +39,20 @@ UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::bigint[]) AS given 
 WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
 """
 ORPHANS = """
-SELECT name FROM lane WHERE instance_id <> ''
-  AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.instance_id = lane.instance_id
-                  AND expires_ms > interlock_now_ms()) LIMIT $1
+WITH RECURSIVE owner AS (
+    SELECT min(instance_id) AS instance_id FROM lane WHERE instance_id <> ''
+    UNION ALL
+    SELECT (SELECT min(instance_id) FROM lane WHERE lane.instance_id > owner.instance_id AND instance_id <> '')
+    FROM owner WHERE owner.instance_id IS NOT NULL
+), dead AS (
+    SELECT instance_id FROM owner WHERE instance_id IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM instance WHERE instance.instance_id = owner.instance_id
+                      AND expires_ms > interlock_now_ms())
+)
+SELECT name FROM dead, LATERAL (
+    SELECT name FROM lane WHERE lane.instance_id = dead.instance_id AND instance_id <> '' LIMIT $1) AS found LIMIT $1
 """
+"""Goes from owner to owner along the index: every gateway asks this each second, and most lanes have a live owner."""
 ATTACH = """
 INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -51,9 +61,18 @@ ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_i
 WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """
 NEWEST = "SELECT number FROM runner_link WHERE runner_id = $1"
-UPDATE = "UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 RETURNING 1"
+UPDATE = """
+UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 AND instance_id <> '' RETURNING 1
+"""
 DETACH = """
-UPDATE runner_link SET instance_id = '', link_id = '', present = '' WHERE runner_id = $1 AND link_id = $2 RETURNING 1
+UPDATE runner_link SET instance_id = '', present = ''
+WHERE runner_id = $1 AND link_id = $2 AND instance_id <> '' RETURNING 1
+"""
+UPTO = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+"""The oldest transaction that is open still: what those before it changed is to be seen from now on."""
+SINCE = """
+SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link
+WHERE changed >= $1 AND ($1 > 0 OR instance_id <> '')
 """
 LINKS = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
@@ -144,6 +163,11 @@ class PostgresLeases(Leases):
 
     async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
         return [RunnerLink(*row) for row in await self._readers.rows(LINKS, tenant_id)]
+
+    async def links_since(self, upto: int) -> LinkChanges:
+        found = await self._readers.row(UPTO)
+        assert found is not None, "a function gives a row"
+        return LinkChanges([RunnerLink(*row) for row in await self._readers.rows(SINCE, upto)], int(found[0]))
 
     async def close(self) -> None:
         """Finish what was handed over, then close."""

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.ledger import SqliteLedger
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, Overtaken, RunnerLink
+from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
 
 _JOIN = "INSERT INTO instance (instance_id, address, expires_ms) VALUES (?, ?, ?)"
 _RENEW = "UPDATE instance SET expires_ms = ? WHERE instance_id = ? AND expires_ms > ? RETURNING 1"
@@ -32,15 +32,26 @@ SELECT name FROM lane WHERE instance_id <> ''
   AND instance_id NOT IN (SELECT instance_id FROM instance WHERE expires_ms > ?) LIMIT ?
 """
 _ATTACH = """
-INSERT INTO runner_link (runner_id, tenant_id, instance_id, link_id, present, number) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO runner_link (runner_id, tenant_id, instance_id, link_id, present, number, changed)
+VALUES (?, ?, ?, ?, ?, ?, 1 + (SELECT coalesce(max(changed), 0) FROM runner_link))
 ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
-    link_id = excluded.link_id, present = excluded.present, number = max(number, excluded.number)
+    link_id = excluded.link_id, present = excluded.present, number = max(number, excluded.number),
+    changed = excluded.changed
 WHERE excluded.number = 0 OR excluded.number > number RETURNING 1
 """
 _NEWEST = "SELECT number FROM runner_link WHERE runner_id = ?"
-_UPDATE = "UPDATE runner_link SET present = ? WHERE runner_id = ? AND link_id = ? RETURNING 1"
+_UPDATE = """
+UPDATE runner_link SET present = ?, changed = 1 + (SELECT max(changed) FROM runner_link)
+WHERE runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
+"""
 _DETACH = """
-UPDATE runner_link SET instance_id = '', link_id = '', present = x'' WHERE runner_id = ? AND link_id = ? RETURNING 1
+UPDATE runner_link SET instance_id = '', present = x'', changed = 1 + (SELECT max(changed) FROM runner_link)
+WHERE runner_id = ? AND link_id = ? AND instance_id <> '' RETURNING 1
+"""
+_UPTO = "SELECT coalesce(max(changed), 0) FROM runner_link"
+_SINCE = """
+SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link
+WHERE changed > ?1 AND (?1 > 0 OR instance_id <> '')
 """
 _LINKS = """
 SELECT runner_id, tenant_id, instance_id, link_id, present FROM runner_link JOIN instance USING (instance_id)
@@ -120,6 +131,13 @@ class SqliteLeases(Leases):
     async def links(self, tenant_id: str | None = None) -> list[RunnerLink]:
         given = (self._clock.now_ms(), tenant_id, tenant_id)
         return [RunnerLink(*row) for row in await self._do(lambda store: store.execute(_LINKS, given).fetchall())]
+
+    async def links_since(self, upto: int) -> LinkChanges:
+        def since(store: Database) -> LinkChanges:
+            found = store.execute(_SINCE, (upto,)).fetchall()
+            return LinkChanges([RunnerLink(*row) for row in found], store.execute(_UPTO).get or 0)
+
+        return await self._do(since)
 
     async def _do(self, work: Callable[[Database], Any]) -> Any:
         return await self._ledger.transact(work)

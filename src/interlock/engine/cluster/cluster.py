@@ -20,7 +20,7 @@ from interlock.engine.room import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
-from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, RunnerLink
+from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLink
 from interlock.ports.ledger import Ledger, LedgerError
 
 ORPHANS_A_BEAT = 256
@@ -224,8 +224,13 @@ class Cluster(Room):
         return self.holder.told_of(session_id) if self.holder is not None else None
 
     # --- where runners are ---
-    async def runners(self, tenant_id: str | None = None) -> list[RunnerLink]:
-        return await self._leases.links(tenant_id)
+    async def links_since(self, upto: int) -> LinkChanges:
+        """What has changed among the links of all runners. Raises LedgerError."""
+        return await self._leases.links_since(upto)
+
+    async def alive(self) -> set[str]:
+        """The gateways that are there now. Raises LedgerError."""
+        return {one.instance_id for one in await self._leases.instances()}
 
     async def attach(self, runner_id: str, tenant_id: str, link_id: str, present: bytes, number: int) -> None:
         """A runner is attached here: its sessions are to be had here alone. Raises Overtaken, LedgerError."""
