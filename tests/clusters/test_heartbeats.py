@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from interlock.engine.cluster.heartbeats import AGENTS_A_NOTE, ASK_EVERY_MS, Knows, Note, OthersBeats, OwnBeats
-from interlock.engine.presence import Presence, told
+from interlock.engine.presence import Presence, Present, told
 from interlock.ports.leases import RunnerLink
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -34,7 +34,7 @@ class Pair:
         record = RunnerRecord(runner_id=runner_id, tenant_id="t1", token_sha256="", device_name="box", created_ms=0,
                               last_seen_ms=0)
         hello = p.Hello(versions=[DPS_VERSION], runner_id=runner_id, boot_id="b", agents=[], sessions=[], roots=[])
-        present = Presence().arrive(record, hello, 0)
+        present = Present(record, hello, 0)
         self.presence.learn_one(RunnerLink(runner_id, "t1", "i_a", link_id, told(present)))
 
     def beat(self, runner_id: str, state: Any = "idle", link_id: str = "l1") -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table, Wire
-from interlock.engine.presence import Presence, Present, told
+from interlock.engine.presence import Links, Presence, Present, told
 from interlock.ports.leases import RunnerLink
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
@@ -90,11 +90,11 @@ def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
     presence = Presence()
     presence.arrive(Present(RECORD, hello("shell", link_number=5), 0)).link = (wire := Wire())
     assert not presence.learn_one(row(4, "older"))
-    assert presence.learn([row(4, "older")], "i_1") == []
+    assert presence.learn(Links([row(4, "older")], {"i_1", "i_2"}, "i_1", whole=True)) == []
     assert presence.get("r1") is not None
     assert presence.link_of("r1") is wire
     assert presence.learn_one(row(6, "newer"))
-    assert presence.learn([row(6, "newer")], "i_1") == ["r1"], "the link here is to be closed"
+    assert presence.learn(Links([row(6, "newer")], {"i_1", "i_2"}, "i_1", whole=False)) == ["r1"], "it is to be closed"
     assert presence.detach("r1", wire, 0)
     assert not presence.learn_one(row(5, "older"))
     assert presence.learn_one(row(0, "of a program that does not number"))
@@ -120,3 +120,22 @@ async def test_a_revoked_runner_is_not_listed() -> None:
     assert await table.engine.nodes("other") == []
     await table.ledger.commit(Batch([PutRunner(msgspec.structs.replace(table.record, revoked=True))]))
     assert await table.engine.nodes("default") == []
+
+
+@pytest.mark.req("C-4", "L-6")
+def test_runners_of_a_gateway_that_has_died_are_nowhere_though_no_row_of_theirs_has_changed() -> None:
+    def row(runner_id: str, instance_id: str, link_id: str = "l1") -> RunnerLink:
+        return RunnerLink(runner_id, "default", instance_id, link_id, told(Present(RECORD, hello("shell"), 0)))
+
+    presence, all_of_them = Presence(), {"i_1", "i_2", "i_3"}
+    assert presence.learn(Links([row("r1", "i_2"), row("r2", "i_3")], all_of_them, "i_1", whole=True)) == []
+    presence.learn(Links([], {"i_1", "i_3"}, "i_1", whole=False))
+    assert presence.get("r1") is None
+    assert presence.get("r2") is not None
+    presence.learn(Links([row("r2", "", "an older one")], all_of_them, "i_1", whole=False))
+    assert presence.get("r2") is not None, "the end of an older link changes nothing"
+    presence.learn(Links([row("r2", "")], all_of_them, "i_1", whole=False))
+    assert presence.get("r2") is None
+    presence.learn_one(row("r3", "i_2"))
+    presence.learn(Links([], all_of_them, "i_1", whole=True))
+    assert presence.get("r3") is None, "a row that is not there any more"
