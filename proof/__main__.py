@@ -1,11 +1,13 @@
-"""`python -m proof NAME… [--seed N] [--rounds N]`: run proofs and print what they counted; exit 1 if one fails."""
+"""`python -m proof NAME… [--cluster] [--seed N] [--rounds N]`: run proofs, print what they count; 1 if one fails."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import random
+import signal
 import sys
+from types import FrameType
 
 from proof.house import NotReady
 
@@ -43,6 +45,14 @@ PROOFS = {
     "A3": "proof.audit_interop",
     "simulation": "proof.simulation.full",
 }
+CLUSTERED = {
+    "R2": "proof.kill_cluster",
+    "R5": "proof.leases",
+    "R8": "proof.cancel_cluster",
+    "R9": "proof.timers_cluster",
+    "R10": "proof.resume_cluster",
+}
+"""What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 COUNTS = ("runners", "sessions", "viewers", "gateways", "steps")
 """Of the simulation; each has its own full count."""
 
@@ -55,20 +65,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="repeat a run; printed by each run")
     parser.add_argument("--rounds", "--minutes", type=int, default=None, dest="rounds",
                         help="how often, or for R13 how many minutes; each proof has its own full count")
+    parser.add_argument("--cluster", action="store_true",
+                        help=f"against three gateways on PostgreSQL and NATS: {', '.join(CLUSTERED)}")
     for count in COUNTS:
         parser.add_argument(f"--{count}", type=int, default=None, help="of the simulation")
     given = parser.parse_args()
+    proofs = CLUSTERED if given.cluster else PROOFS
+    if alone := [name for name in given.names if name not in proofs]:
+        parser.error(f"--cluster is for {', '.join(CLUSTERED)}, and not for {', '.join(alone)}")
+    signal.signal(signal.SIGTERM, _end)
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
             counts = {count: getattr(given, count) for count in COUNTS} if name == "simulation" else {}
-            passed &= bool(importlib.import_module(PROOFS[name]).run(seed, given.rounds, **counts))
+            passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")
             passed = False
     return 0 if passed else 1
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End in order, with all that was started."""
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ args = ["-I", "-S", "{speaker.__file__}"]
 principal_a_minute = 0
 tenant_a_minute = 0
 """
+AGAIN = ("Conflict", "IdempotencyKeyInUse")
+"""No runner is there just now; or another gateway still answers the same request, which was cut off on its way."""
 DENIED = 0.1
 """How likely a vote is a no."""
 
@@ -72,6 +74,7 @@ class Crew:
         self.pace = pace
         self.seed = seed
         self.written = [Note(house.place / f"writer-{n}") for n in range(pace.writers)]
+        self.knocks = Note(house.place / "knocks")
         self.votes = Note(house.place / "votes")
         self.shown = Note(house.place / "viewers")
         self.watcher = Watcher(house, self.shown.write)
@@ -99,7 +102,7 @@ class Crew:
         """Wait until every acknowledged command has ended, and those whose acknowledgement a death took along: their
         turns are open until then. Then let voter and viewers end."""
         deadline = time.monotonic() + timeout_s
-        waiting = [line.split()[1] for note in self.written for line in note.lines()]
+        waiting = [command_id for _, command_id, _ in self.commands()]
         while waiting and time.monotonic() < deadline:
             with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
                 if self.house.get(f"/v1/commands/{waiting[-1]}")["state"] in TERMINAL:
@@ -121,7 +124,7 @@ class Crew:
 
     def commands(self) -> list[tuple[str, str, str]]:
         """(name, command id, session id) of every acknowledged command."""
-        split = (line.split() for note in self.written for line in note.lines())
+        split = (line.split() for note in (*self.written, self.knocks) for line in note.lines())
         return [(name, command_id, session_id) for name, command_id, session_id in split]
 
     # --- writers ---
@@ -132,7 +135,8 @@ class Crew:
             count += 1
             name = f"w{number}-{count}"
             text = f"{name} {draw.randrange(1, self.pace.pieces)} {draw.randrange(self.pace.pause_ms)}"
-            command_id = self._submit(name, text, number)
+            lasting = number >= self.pace.writers // 10  # A tenth of the writers opens a session for each command.
+            command_id = self._submit(name, text, self.written[number], number, self._stopping, lasting=lasting)
             rest = time.monotonic() + draw.random() * self.pace.rest_s
             # What a writer waits for is its own command; now and then it lets one wait behind another.
             while not self._stopping.wait(max(0.0, rest - time.monotonic()) or 0.2):
@@ -145,33 +149,40 @@ class Crew:
         except (httpx2.TransportError, KeyError, FileNotFoundError):
             return False
 
-    def _submit(self, name: str, text: str, number: int) -> str | None:
-        target = {"agent_id": "speaker", "workspace": str(self.house.workspace)}
-        lasting = number >= self.pace.writers // 10  # A tenth of the writers opens a session for each command.
+    def _submit(self, name: str, text: str, note: Note, number: int, stopping: threading.Event, *, lasting: bool
+                ) -> str | None:
+        session = number % self.pace.sessions
+        target = {"agent_id": "speaker", "workspace": str(self.house.workspace), **self.house.target(session)}
         if lasting:
-            target["session_key"] = f"agent:speaker:crew-{number % self.pace.sessions}"
+            target["session_key"] = f"agent:speaker:crew-{session}"
         body: dict[str, Any] = {
             "type": "execute", "target": target,
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": text}]}]}}
         if not lasting:
             body["close_session"] = True
-        while not self._stopping.is_set():
+        while not stopping.is_set():
             try:
                 answer = self.house.post("/v1/commands", body, f"proof-crew-{self.seed}-{name}")
             except (httpx2.TransportError, FileNotFoundError):
-                self._stopping.wait(0.05)
+                stopping.wait(0.05)
                 continue
             self.answered[answer.status_code] += 1
             if answer.status_code == 202:
                 command = answer.json()
                 session_id = command["target"]["session_id"]
-                self.written[number].write(f"{name} {command['id']} {session_id}")
+                note.write(f"{name} {command['id']} {session_id}")
                 self.watcher.watch(session_id, one_opening=not lasting)
                 return str(command["id"])
-            if answer.status_code < 500 and answer.json()["code"] != "Conflict":  # No runner is there just now.
+            if answer.status_code < 500 and answer.json()["code"] not in AGAIN:
                 self.refused.add(f"{answer.status_code} {answer.text}")
-            self._stopping.wait(0.1)  # The lane is being read again: ask again.
+            stopping.wait(0.1)  # The lane is being read again: ask again.
         return None
+
+    def knock(self, number: int, name: str) -> float:
+        """Give a lasting session one short command, again and again until it is acknowledged; returns the seconds."""
+        began = time.monotonic()
+        self._submit(name, f"{name} 1 0", self.knocks, number, threading.Event(), lasting=True)
+        return time.monotonic() - began
 
     # --- the voter ---
     def _vote(self) -> None:

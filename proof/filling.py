@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from interlock import config
 from interlock.app.place import SystemClock
-from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
+from interlock.app.stores import open_stores
 from interlock.ports.ledger import Append, Audit, Batch, PutCommand, PutIdempotency, PutSession, Write
 from interlock.protocol.identifiers import command_stream
 from interlock.protocol.records import AuditDraft, IdempotencyRecord
@@ -29,7 +30,8 @@ def fill(state: Path, command_id: str, count: int) -> float:
 
 
 async def _fill(state: Path, command_id: str, count: int) -> None:
-    ledger = await open_ledger(state / LEDGER_NAME, SystemClock())
+    stores = await open_stores(state, config.load(state / config.FILE_NAME).cluster, SystemClock())
+    ledger = stores.ledger
     try:
         original = await ledger.command(command_id)
         assert original is not None, f"there is no command {command_id}"
@@ -61,4 +63,4 @@ async def _fill(state: Path, command_id: str, count: int) -> None:
                     created_ms=original.created_ms, command_id=new_id)))
             await ledger.commit(Batch(writes))
     finally:
-        await ledger.close()
+        await stores.close()

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import httpx2
 
+from interlock.app import last_will
 from proof.swift import Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
@@ -54,8 +55,9 @@ class House:
         self._http = _asking(keep=0)
         self.exported: list[bytes] = []
         """The audit log of a cluster, as it was before it went down."""
-        self._clustered = CLUSTER and not on_file
-        if self._clustered:
+        self.clustered = CLUSTER and not on_file
+        """Whether its transcripts and its audit log are had over REST alone."""
+        if self.clustered:
             from proof import clustered
 
             config += clustered.section()
@@ -73,12 +75,14 @@ class House:
         arguments = [*self.entry.get(part, ["proof.part"]), part, str(self.state), self.runner_url, str(self.workspace)]
         place = self.place / f"{part}.log"
         # What is forked from a warm process has no gateways of its own to start.
-        if self._swift is not None and not (self._clustered and part == "gateway"):
+        if self._swift is not None and not (self.clustered and part == "gateway"):
             self.processes[part] = self._swift.start(arguments, place)
-            return
-        with place.open("ab") as log:
-            self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
-                                                    stdin=subprocess.DEVNULL, start_new_session=True, cwd=REPOSITORY)
+        else:
+            with place.open("ab") as log:
+                self.processes[part] = subprocess.Popen([sys.executable, "-m", *arguments], stdout=log, stderr=log,
+                                                        stdin=subprocess.DEVNULL, start_new_session=True,
+                                                        cwd=REPOSITORY)
+        last_will.leave(self.processes[part].pid)
 
     def up(self) -> None:
         """Start both and wait until the runner is attached."""
@@ -120,7 +124,8 @@ class House:
         process = self.processes[part]
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if self._clustered and part == "gateway":
+        last_will.take_back(process.pid)
+        if self.clustered and part == "gateway":
             from proof import clustered
 
             clustered.kill_gateways(self.state)
@@ -145,6 +150,10 @@ class House:
     def post(self, path: str, body: dict[str, Any], key: str) -> httpx2.Response:
         """POST as the owner under an idempotency key."""
         return self._http.post(self.url + path, headers={**self.headers, "Idempotency-Key": key}, json=body)
+
+    def target(self, number: int) -> dict[str, Any]:
+        """What stands in the target of commands of session `number` so that sessions are spread: here is one runner."""
+        return {}
 
     def stay(self) -> None:
         """Keep connections from here on: nobody is killed any more, and there is much to ask."""
@@ -175,7 +184,7 @@ class House:
 
     def transcript(self, session_id: str) -> list[str]:
         """A session's transcript as it is kept: the lines of its file, or where there is none what is exported."""
-        if not self._clustered:
+        if not self.clustered:
             return next(self.state.rglob(f"{session_id}.jsonl")).read_text().splitlines()
         answer = self._http.get(f"{self.url}/v1/sessions/{session_id}/export", headers=self.headers,
                                 params={"view": "raw"})
@@ -183,7 +192,7 @@ class House:
 
     def places(self) -> tuple[set[str], set[str]]:
         """What a gateway may say of where its state and its ledger are."""
-        if not self._clustered:
+        if not self.clustered:
             return {str(self.state)}, {str(self.state / "ledger.db")}
         from proof import clustered
 
@@ -191,7 +200,7 @@ class House:
 
     def audit_ok(self) -> tuple[bool, int, str]:
         """Verify the log in the state directory with the verb's own code: (ok, records, what it says)."""
-        if self._clustered:
+        if self.clustered:
             from proof import clustered
 
             return clustered.verified(self.exported, self.state)
@@ -202,7 +211,7 @@ class House:
 
     def down(self) -> None:
         """End both, the runner first."""
-        if self._clustered and "gateway" in self.processes:
+        if self.clustered and "gateway" in self.processes:
             with contextlib.suppress(httpx2.TransportError, FileNotFoundError):
                 answer = self._http.get(self.url + "/v1/audit/export", headers=self.headers)
                 self.exported = answer.content.splitlines(keepends=True) if answer.status_code == 200 else []
@@ -218,6 +227,7 @@ class House:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            last_will.take_back(process.pid)
 
     def leftovers(self, workspace: Path | None = None) -> list[int]:
         """Processes of this house's agents that are still there, those of one workspace or all (A-4)."""

@@ -6,6 +6,7 @@ again within 2 s of each start, as whole new processes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import statistics
@@ -14,6 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+
+import httpx2
 
 from proof.crew import CONFIG, Crew, Pace
 from proof.filling import fill
@@ -60,7 +63,7 @@ class Findings(NamedTuple):
 def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
     """Let a crew work, and kill one side at random instants."""
     draw = random.Random(seed)
-    fill_s = _prepare(house, seed, filled) if filled else 0.0
+    fill_s = prepare(house, seed, filled) if filled else 0.0
     house.up()
     crew = Crew(house, seed, pace)
     crew.start()
@@ -71,7 +74,7 @@ def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: in
     for number in range(kills):
         part: Part = draw.choice(("gateway", "runner"))
         # Every other instant is drawn from the whole time, the others from the time in which a turn is open.
-        in_turn += _turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+        in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
         time.sleep(draw.random() * 0.4)
         house.kill(part)
         killed[part] += 1
@@ -84,8 +87,15 @@ def kill_many(house: House, seed: int, kills: int, pace: Pace = FULL, filled: in
     return Findings(killed, in_turn, filled, fill_s, ready_s, start_cpu_s, reckon(crew))
 
 
-def _prepare(house: House, seed: int, filled: int) -> float:
-    """Let one command run, and copy what it left."""
+def prepare(house: House, seed: int, filled: int) -> float:
+    """Let one command run, and copy what it left so often."""
+    command_id = one_command(house, seed)
+    house.down()
+    return fill(house.state, command_id, filled)
+
+
+def one_command(house: House, seed: int) -> str:
+    """Start the house, and let one command run in it that leaves no trace in what is compared at the end."""
     house.up()
     crew = Crew(house, seed + 1, Pace(writers=1, sessions=1, rest_s=60.0))
     crew.start()
@@ -93,18 +103,19 @@ def _prepare(house: House, seed: int, filled: int) -> float:
     crew.stop()
     crew.settle(SETTLE_TIMEOUT_S)
     ((_, command_id, _),) = crew.commands()
-    house.down()
-    for note in (*crew.written, crew.votes, crew.shown):
+    for note in (*crew.written, crew.knocks, crew.votes, crew.shown):
         note.path.unlink()
     (house.workspace / "ran.txt").unlink(missing_ok=True)
-    return fill(house.state, command_id, filled)
+    return command_id
 
 
-def _turn_is_open(house: House, wait_s: float) -> bool:
+def turn_is_open(house: House, wait_s: float) -> bool:
+    """Whether a turn is under way, or comes to be within so long."""
     deadline = time.monotonic() + wait_s
     while True:
-        if house.get("/v1/commands", state="running", limit=1)["items"]:
-            return True
+        with contextlib.suppress(httpx2.TransportError, KeyError):
+            if house.get("/v1/commands", state="running", limit=1)["items"]:
+                return True
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.01)

@@ -79,11 +79,18 @@ class _Reckoner:
         approvals = {one["id"]: one for one in self._items("/v1/approvals")}
         votes = self._votes(approvals, ran)
         self._audited([command_id for _, command_id, _ in names], approvals)
-        for session_id in sorted({session_id for _, _, session_id in names}):
+        sessions = sorted({session_id for _, _, session_id in names})
+        for session_id in sessions:
             self._session(session_id)
+        if house.clustered:  # What several gateways keep is in no file.
+            for session_id in sessions:
+                self._transcript(session_id, [line.encode() for line in house.transcript(session_id)])
         house.down()
-        for session_id in sorted({session_id for _, _, session_id in names}):
-            self._transcript(session_id)
+        if not house.clustered:
+            for session_id in sessions:
+                path = house.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
+                if path.exists():
+                    self._transcript(session_id, path.read_bytes().split(b"\n"))
         audit_ok, records, says = house.audit_ok()
         return Reckoning(len(names), states, votes, self._frames, self._entries, self._files, self._lost, self._doubled,
                          self._broken, f"{says} ({records} records)", audit_ok, len(house.leftovers()))
@@ -191,13 +198,10 @@ class _Reckoner:
                 self._lost.append(f"session {session_id}: the file {transfer_id} is {answer.status_code}")
             self._files += 1
 
-    def _transcript(self, session_id: str) -> None:
-        """The file has an entry once for each prompt that began and each text that was said, each below a parent."""
-        path = self._house.state / "agents" / "speaker" / "sessions" / f"{session_id}.jsonl"
-        if not path.exists():
-            return
+    def _transcript(self, session_id: str, lines: list[bytes]) -> None:
+        """It has an entry once for each prompt that began and each text that was said, each below a parent."""
         # A line that was torn and was not synced may stand there damaged; its entry was written again behind it.
-        header, *entries = [read for line in path.read_bytes().split(b"\n") if (read := _read(line)) is not None]
+        header, *entries = [read for line in lines if (read := _read(line)) is not None]
         kept = set(_texts(entries))
         self._lost += [f"the entry of {text[:40]!r} in {session_id}" for text in self._said[session_id]
                        if not any(text.strip() in one for one in kept)]

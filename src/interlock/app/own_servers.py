@@ -1,6 +1,7 @@
 """PostgreSQL and NATS as programs that pip installs: for a cluster on one machine, for benchmarks, and for tests.
 
 Both listen on a Unix socket or on loopback alone. PostgreSQL refuses to run as root; then it runs as the user `nobody`.
+They end with their starter, also with one that is killed: where a server still runs, no other starts on its data.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from interlock.app import last_will
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -40,6 +43,7 @@ class OwnServer:
         self.url = url
         self.log = log
         self._sockets = sockets
+        last_will.leave(process.pid, signal.SIGINT)
 
     @property
     def pid(self) -> int:
@@ -55,6 +59,7 @@ class OwnServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        last_will.take_back(self.process.pid)
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
 

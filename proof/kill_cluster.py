@@ -1,0 +1,104 @@
+"""R2 in a cluster: kill -9 of one of three gateways or three runners, 200 times at random, under 20 writers.
+
+The others go on. Behind each death of a gateway every lasting session is given a command, which is acknowledged within
+5 s by whoever has taken the session over; the dead one comes back later. At the end everything is compared over REST.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from proof.crew import CONFIG, Crew, Pace
+from proof.filling import fill
+from proof.gateways import GATEWAYS
+from proof.kill_many import COMMANDS, FULL, KILLS, SETTLE_TIMEOUT_S, one_command, turn_is_open
+from proof.reckoning import Reckoning, reckon
+from proof.trio import RUNNERS, Trio
+
+TAKEOVER_LIMIT_S = 5.0
+AWAY_S = 3.0
+"""A gateway that was killed is away for so long at most, beyond the time until its sessions were served again."""
+
+
+class Findings(NamedTuple):
+    """What a run counted."""
+
+    kills: Counter[str]
+    in_turn: int
+    filled: int
+    fill_s: float
+    takeovers_s: list[float]
+    """From each kill of a gateway until a session acknowledged its next command, for each session, sorted."""
+    reckoned: Reckoning
+
+    def table(self) -> str:
+        """Print form."""
+        times = self.takeovers_s or [0.0]
+        rows = [("kills of a gateway, of a runner", f"{self.kills['gateway']}, {self.kills['runner']}"),
+                ("kills inside a turn", self.in_turn),
+                ("commands in the ledger before", f"{self.filled} (filled in {self.fill_s:.1f} s)"),
+                ("a session's next acknowledgement after a kill", f"p50 {times[len(times) // 2]:.2f} s, p99 "
+                 f"{times[int(len(times) * 0.99)]:.2f} s, slowest {times[-1]:.2f} s ({len(times)} times)")]
+        return "\n".join([*(f"{name:<50} {value}" for name, value in rows), self.reckoned.table()])
+
+
+def kill_cluster(house: Trio, seed: int, kills: int, pace: Pace = FULL, filled: int = 0) -> Findings:
+    """Let a crew work, and kill one process at random instants."""
+    draw = random.Random(seed)
+    fill_s = 0.0
+    if filled:  # Beside the gateways, as a program that imports does it.
+        fill_s = fill(house.gateways.home(0), one_command(house, seed), filled)
+    else:
+        house.up()
+    crew = Crew(house, seed, pace)
+    crew.start()
+    killed: Counter[str] = Counter()
+    takeovers: list[float] = []
+    in_turn = 0
+    with ThreadPoolExecutor(pace.sessions) as knocking:
+        for number in range(kills):
+            in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
+            time.sleep(draw.random() * 0.4)
+            if draw.random() < 0.5:
+                one = draw.randrange(RUNNERS)
+                house.kill_runner(one)
+                time.sleep(draw.random() * 0.1)
+                house.start_runner(one)
+                killed["runner"] += 1
+            else:
+                one = draw.randrange(GATEWAYS)
+                house.gateways.kill(one)
+                names = [f"k{number}-{session}" for session in range(pace.sessions)]
+                takeovers += knocking.map(crew.knock, range(pace.sessions), names)
+                time.sleep(draw.random() * AWAY_S)
+                house.gateways.start(one)
+                killed["gateway"] += 1
+            house.ready()
+    crew.stop()
+    crew.settle(SETTLE_TIMEOUT_S)
+    return Findings(killed, in_turn, filled, fill_s, sorted(takeovers), reckon(crew))
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` counts kills."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r2-") as place:
+        house = Trio(Path(place), CONFIG)
+        try:
+            seen = kill_cluster(house, seed, rounds or KILLS, filled=COMMANDS if rounds is None else 0)
+        finally:
+            house.down()
+    print(seen.table())
+    print(f"{'load of the machine':<50} {os.getloadavg()[0]:.1f}")
+    late = sum(one > TAKEOVER_LIMIT_S for one in seen.takeovers_s)
+    if late:
+        print(f"  ! {late} times later than {TAKEOVER_LIMIT_S:.0f} s, which are allowed on two free cores")
+    passed = seen.reckoned.passed and not late
+    print("passed" if passed else f"FAILED; repeat with --seed {seed}")
+    return passed

@@ -1,0 +1,116 @@
+"""A house of three gateways and some runners, of which each may be killed by itself while the others go on."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from proof import clustered
+from proof.gateways import GATEWAYS, Gateways, end, process
+from proof.house import House, NotReady
+
+RUNNERS = 3
+START_TIMEOUT_S = 90.0
+
+
+class Trio(House):
+    """What a house is for those who ask it, at one address. Gateways and runners are numbered from 0."""
+
+    def __init__(self, place: Path, config: str = "", *, runners: int = RUNNERS, module: str = "proof.part") -> None:
+        """`module` is what a gateway begins in."""
+        super().__init__(place, config, on_file=True)
+        self.clustered = True
+        self.gateways = Gateways(place, self.state, config, module)
+        self.runner_ids: list[str] = []
+        self._runner_processes: list[subprocess.Popen[bytes]] = []
+        self._runners = runners
+        self._config = config
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The owner's credential."""
+        return {"Authorization": f"Bearer {self.gateways.key}"}
+
+    def up(self) -> None:
+        """Start all of them, and wait until every runner is attached."""
+        for number in range(GATEWAYS):  # The first makes the schema.
+            self.gateways.start(number)
+            self.until(lambda number=number: self.gateways.answers(number))
+        self.gateways.balance(self.port)
+        for number in range(self._runners):
+            self._pair(number)
+            self.start_runner(number)
+        self.ready()
+
+    def _pair(self, number: int) -> None:
+        name = f"r{number}"
+        code = self.post("/v1/runners/pairings", {"device_name": name}, secrets.token_hex(16)).json()["code"]
+        paired = self.post("/v1/runners/pair", {"code": code, "device_name": name}, secrets.token_hex(16)).json()
+        self.runner_ids.append(paired["runner_id"])
+        home = self.place / name
+        home.mkdir(mode=0o700)
+        (home / "token").write_text(paired["token"])
+        (home / "interlock.toml").write_text(self._config)
+
+    def start_runner(self, number: int) -> None:
+        """Start a runner that was paired."""
+        home = self.place / f"r{number}"
+        started = process(["proof.lease_part", str(home), self.url, str(self.workspace), self.runner_ids[number]],
+                          self.place / f"r{number}.log")
+        self._runner_processes[number:number + 1] = [started]
+
+    def kill_runner(self, number: int) -> None:
+        """kill -9, and wait for the end."""
+        self._runner_processes[number].kill()
+        self._runner_processes[number].wait()
+
+    def attached(self) -> int:
+        """How many runners are attached anywhere. Raises what asking raises."""
+        nodes = self.get("/v1/edge/nodes")["nodes"]
+        return sum(node["status"] != "offline" for node in nodes if node["node_id"] in self.runner_ids)
+
+    def ready(self) -> float:
+        """Wait until somebody answers and every runner is attached; returns the seconds it took. Raises NotReady."""
+        began = time.monotonic()
+        while time.monotonic() - began < START_TIMEOUT_S:
+            with contextlib.suppress(httpx2.TransportError, KeyError):
+                if self.attached() == self._runners:
+                    return time.monotonic() - began
+            time.sleep(0.02)
+        raise NotReady(self._logs())
+
+    def until(self, reached: Any) -> None:
+        """Look until something is so. Raises NotReady."""
+        began = time.monotonic()
+        while not reached():
+            if time.monotonic() - began > START_TIMEOUT_S:
+                raise NotReady(self._logs())
+            time.sleep(0.02)
+
+    def _logs(self) -> str:
+        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-2_000:]}"
+                         for path in sorted(self.place.glob("[gr][0-9].log")))
+
+    def target(self, number: int) -> dict[str, Any]:
+        """The runner that a number belongs to: so sessions are spread over runners, and those over gateways."""
+        return {"runner_id": self.runner_ids[number % len(self.runner_ids)]}
+
+    def audit_ok(self) -> tuple[bool, int, str]:
+        """Verify what was exported before the end."""
+        return clustered.verified(self.exported, self.state)
+
+    def down(self) -> None:
+        """Export the audit log, and end all of them, the runners first."""
+        if self.gateways.processes[0] is not None:
+            with contextlib.suppress(httpx2.TransportError):
+                self.exported = list(self.lines("/v1/audit/export"))
+        self._http.close()
+        end(self._runner_processes)
+        self._runner_processes = []
+        self.gateways.down()
