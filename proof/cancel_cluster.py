@@ -1,8 +1,8 @@
 """R8 in a cluster: 1,000 commands whose cancel, own end and timeout come at once, while gateways are killed.
 
-Each lane of work nears the instant at which the three meet: what won comes later the next time; where the agent won, the
-others come sooner. The cancel is asked of a gateway that is drawn. At the end each command has one terminal event, and its row as each gateway
-shows it, its stream and the audit log agree on which.
+Each lane of work nears the instant at which the three meet: what won comes later the next time; where the agent won,
+the others come sooner. The cancel is asked of a gateway that is drawn. At the end each command has one terminal event,
+and its row as each gateway shows it, its stream and the audit log agree on which.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _Lane:
         self._number = number
         self._draw = random.Random(seed * 53 + number)
         self._seed = seed
-        self._timeout_ms = self._cancel_ms = float(BEGIN_MS)
+        self._timeout_ms, self._cancel_ms = float(BEGIN_MS), BEGIN_MS / 2
         self.commands: list[str] = []
         self.answers: Counter[int] = Counter()
         self.failed: list[str] = []
