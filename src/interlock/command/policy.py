@@ -269,7 +269,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(name="ask before an execute", effect="ask", door="command", type="execute"),
     Rule(name="steering needs no approval", effect="allow", door="command", type=list(VERBS)),
 )
-"""The shipped default's rules that a rule can say; the two that need a judgement stand in `_shipped` (P-1)."""
+"""The shipped default's rules that a rule can say; the two that need a judgement stand in `_judged` (P-1)."""
 
 NAMED_BY_COMMAND = Verdict("allow", "the command names this tool")
 TRUSTED_READ = Verdict("allow", "reads of an agent whose kinds are trusted")
@@ -277,18 +277,35 @@ ASK_BEFORE_TOOL = Verdict("ask", "ask before a tool")
 READ_KINDS = frozenset({"read", "search"})
 
 
-_Ready = tuple[tuple[Callable[[Subject], bool], ...], Verdict]
-"""A rule as decisions ask it: its match fields that are set, but for `door`, and what it says."""
+_Fits = Callable[[Subject], bool]
+_Place = tuple[str, str, str, str | None, str, str]
+"""Door, tenant, permission, type, origin and agent of a subject: few of them come again and again."""
+STEADY = frozenset({"tenant", "permission", "type", "origin", "agent"})
+"""The match fields that a place alone decides."""
+MAX_PLACES = 1_024
+"""Places whose rules are remembered; past it all are looked for anew."""
+
+
+class _Ready(NamedTuple):
+    """A rule as decisions ask it: its match fields that are set, but for `door`, and what it says."""
+
+    steady: tuple[_Fits, ...]
+    others: tuple[_Fits, ...]
+    verdict: Verdict
 
 
 def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
     always = ("type",) if door == "command" else ()  # It says something where it is left out, too.
-    return [(tuple(_field(rule, name, fits) for name, fits in _MATCHES
-                   if name in always or (name != "door" and getattr(rule, name) is not None)), rule.verdict())
+
+    def fields(rule: Rule, *, steady: bool) -> tuple[_Fits, ...]:
+        return tuple(_field(rule, name, fits) for name, fits in _MATCHES if (name in STEADY) is steady
+                     and (name in always or (name != "door" and getattr(rule, name) is not None)))
+
+    return [_Ready(fields(rule, steady=True), fields(rule, steady=False), rule.verdict())
             for rule in rules if rule.door in (None, door)]
 
 
-def _field(rule: Rule, name: str, fits: Callable[[Rule, Subject], bool]) -> Callable[[Subject], bool]:
+def _field(rule: Rule, name: str, fits: Callable[[Rule, Subject], bool]) -> _Fits:
     value_of = _GLOBS.get(name)
     if value_of is None:
         return partial(fits, rule)
@@ -318,7 +335,8 @@ class Policy:
             *(("remembered", rule) for rule in remembered),
             *(("config", rule) for rule in self._config if not _goes_first(rule)),
         )
-        self._by_door = {door: _ready(self.rules, door) for door in get_args(Door)}
+        self._by_door = {door: (*_ready(self.rules, door), *_ready(SHIPPED, door)) for door in get_args(Door)}
+        self._places: dict[_Place, list[_Ready]] = {}
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -335,10 +353,23 @@ class Policy:
 
     def decide(self, subject: Subject) -> Verdict:
         """Say what the first matching rule says. A flush never asks a person: where it would, it is denied (Z-5)."""
-        verdict = _first(self._by_door[subject.door], subject) or _shipped(subject)
+        verdict = next((rule.verdict for rule in self._rules_at(subject) if _holds(rule.others, subject)),
+                       None) or _judged(subject)
         if subject.origin == "flush" and verdict.effect == "ask":
             return verdict._replace(effect="deny", reason="A memory flush never asks a person.")
         return verdict
+
+    def _rules_at(self, subject: Subject) -> list[_Ready]:
+        """The rules that can fit where the subject stands, in order: what its place decides is asked once."""
+        place = (subject.door, subject.tenant_id, subject.permission, subject.command_type, subject.origin,
+                 subject.agent_id)
+        found = self._places.get(place)
+        if found is None:
+            if len(self._places) >= MAX_PLACES:
+                self._places.clear()
+            found = self._places[place] = [rule for rule in self._by_door[subject.door]
+                                           if _holds(rule.steady, subject)]
+        return found
 
     def explain(self, subject: Subject) -> list[Step]:
         """Go through the rules as `decide` does, up to the one that decides."""
@@ -347,7 +378,7 @@ class Policy:
             steps.append(Step(rule.name, source, rule.effect, rule.missed(subject)))
             if steps[-1].missed is None:
                 return steps
-        verdict = _shipped(subject)
+        verdict = _judged(subject)
         return [*steps, Step(verdict.rule, "shipped", verdict.effect, None)]
 
 
@@ -358,23 +389,12 @@ def _goes_first(rule: Rule) -> bool:
     )
 
 
-def _first(rules: Iterable[_Ready], subject: Subject) -> Verdict | None:
-    for fields, verdict in rules:
-        for fits in fields:
-            if not fits(subject):
-                break
-        else:
-            return verdict
-    return None
+def _holds(fields: tuple[_Fits, ...], subject: Subject) -> bool:
+    return not fields or all(fits(subject) for fits in fields)
 
 
-_SHIPPED_BY_DOOR = {door: _ready(SHIPPED, door) for door in get_args(Door)}
-
-
-def _shipped(subject: Subject) -> Verdict:
-    verdict = _first(_SHIPPED_BY_DOOR[subject.door], subject)
-    if verdict is not None:
-        return verdict
+def _judged(subject: Subject) -> Verdict:
+    """The end of the shipped default, which no rule can say."""
     if subject.tool_name is not None and subject.tool_name in subject.allowed_tools:
         return NAMED_BY_COMMAND
     if subject.trusted_kinds and subject.tool_kind in READ_KINDS:

@@ -199,13 +199,16 @@ class LaneShell:
         for item in lane.out.tells:
             if isinstance(item, Told):
                 event, frame = item
+                n = next(given)
+                if event.stream == own:
+                    self.told = n
+                if not viewers.reaches(event.stream):
+                    continue
                 if burst and burst_of != event.stream:
                     viewers.tell(burst_of, burst)
                     burst = []
                 burst_of = event.stream
-                burst.append(durable(next(given), event.kind, event.body, event.at_ms, frame))
-                if event.stream == own:
-                    self.told = burst[-1].n
+                burst.append(durable(n, event.kind, event.body, event.at_ms, frame))
             else:
                 if burst:
                     viewers.tell(burst_of, burst)

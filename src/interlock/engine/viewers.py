@@ -273,6 +273,10 @@ class Viewers:
             self.relay.told(stream, items[-1].n)
         self.hear(stream, items)
 
+    def reaches(self, stream: str) -> bool:
+        """Whether what is told to a stream comes to anybody: a viewer here, or other gateways."""
+        return self.relay is not None or stream in self._topics
+
     def hear(self, stream: str, items: Sequence[Durable]) -> None:
         """Tell what is durable to the viewers here, whoever wrote it."""
         topic = self._topics.get(stream)

@@ -144,6 +144,13 @@ class Credentials:
         self.on_revoked: Callable[[], None] = lambda: None
         """Called when it was revoked here, so that other gateways look again too; set where there are any."""
 
+    def known(self, token: str) -> Principal | None:
+        """Tell who a token stands for if that was looked up within CACHE_MS; None for any other."""
+        if len(token) > JWT_CHARS or not token.isascii():
+            return None
+        known = self._known.get(digest(token))
+        return known[1] if known is not None and self._clock.monotonic_ms() < known[0] else None
+
     async def principal(self, token: str) -> Principal:
         """Raises Problem Unauthorized; UpstreamError or Unavailable where an issuer cannot be asked."""
         if len(token) > (JWT_CHARS if self._is_jwt(token) else KEY_CHARS) or not token.isascii():

@@ -14,13 +14,16 @@ from interlock.engine.bridge.lane import Lane, Told
 from interlock.ports.ledger import Audit, PutApproval, PutCommand
 from interlock.ports.upkeep import Counts
 from interlock.protocol.clock import parse_iso
-from interlock.protocol.records import ApprovalRecord, CommandRecord
+from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 COMMIT_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 GROUP_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DECIDED_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
 _TRANSIENT = "transient"
+_FRAMES: dict[str, str] = {"C": "durable", "refused": "refused"}
+"""Events that are frames of a runner, and what they are counted as."""
+_STATUSES = tuple(f"{hundred}xx" for hundred in range(10))
 
 
 class Metrics:
@@ -53,7 +56,7 @@ class Metrics:
         self._records = counter("audit_records", "Audit records that lanes wrote.")
         self._refused = counter("requests_refused", "Refusals by their code.", "code")
         self._requests = counter("http_requests", "Requests that were answered.", "method", "status")
-        self._answered: dict[tuple[str, int], Counter] = {}
+        self._children: dict[tuple[Counter | str, ...], Counter] = {}
         self._commits = histogram("ledger_commit_seconds", "One transaction of the ledger, to the disk.",
                                   COMMIT_BUCKETS_S)
         self._groups = histogram("ledger_group_batches", "Batches that one transaction took.", GROUP_BUCKETS)
@@ -80,30 +83,29 @@ class Metrics:
     # --- as things happen ---
     def watch(self, lane: Lane) -> None:
         """Count what a lane decided and has made durable."""
-        durable = refused = transient = 0
+        kinds = Tally[str]()
         for item in lane.out.tells:
             if not isinstance(item, Told):
-                transient += 1
-            elif item.event.kind == "C":
-                durable += 1
-            elif item.event.kind == "refused":
-                refused += 1
-        for kind, count in (("durable", durable), ("refused", refused), (_TRANSIENT, transient)):
-            if count:
-                self._received.labels(kind).inc(count)
+                kinds[_TRANSIENT] += 1
+            elif (kind := _FRAMES.get(item.event.kind)) is not None:
+                kinds[kind] += 1
+        for kind, count in kinds.items():
+            self._child(self._received, kind).inc(count)
         if lane.out.sends:
             self._sent.inc(len(lane.out.sends))
-        audits = [write.draft for write in lane.out.writes if isinstance(write, Audit)]
-        if not audits:
-            return
-        self._records.inc(len(audits))
+        audits: list[AuditDraft] = []
         commands: dict[str, CommandRecord] = {}
         approvals: dict[str, ApprovalRecord] = {}
         for write in lane.out.writes:
-            if isinstance(write, PutCommand):
+            if isinstance(write, Audit):
+                audits.append(write.draft)
+            elif isinstance(write, PutCommand):
                 commands[write.record.command.id] = write.record
             elif isinstance(write, PutApproval):
                 approvals[write.record.approval.id] = write.record
+        if not audits:
+            return
+        self._records.inc(len(audits))
         for draft in audits:
             # Every transition leaves exactly one record that names where it led (invariant 3).
             if "to" not in draft.meta:
@@ -111,7 +113,15 @@ class Metrics:
             if draft.approval_id in approvals:
                 self._count_approval(approvals[draft.approval_id], draft.meta["to"])
             elif draft.approval_id is None and draft.command_id in commands:
-                self._moves.labels(commands[draft.command_id].command.type, draft.meta["to"]).inc()
+                self._child(self._moves, commands[draft.command_id].command.type, draft.meta["to"]).inc()
+
+    def _child(self, of: Counter, *labels: str) -> Counter:
+        """The counter of some labels, which are of small fixed sets: it is looked for once."""
+        place = (of, *labels)
+        child = self._children.get(place)
+        if child is None:
+            child = self._children[place] = of.labels(*labels)
+        return child
 
     def _count_approval(self, record: ApprovalRecord, state: str) -> None:
         approval = record.approval
@@ -136,11 +146,7 @@ class Metrics:
 
     def answered(self, method: str, status: int) -> None:
         """A request was answered."""
-        place = (method if method in METHODS else "other", status // 100)
-        counted = self._answered.get(place)
-        if counted is None:
-            counted = self._answered[place] = self._requests.labels(place[0], f"{place[1]}xx")
-        counted.inc()
+        self._child(self._requests, method if method in METHODS else "other", _STATUSES[status // 100]).inc()
 
     # --- when somebody looks ---
     def set_counts(self, counts: Counts) -> None:

@@ -18,7 +18,7 @@ from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.answers import encode, problem_answer, problem_document
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import Door
+from interlock.gateway.rest.guard import Door, said
 from interlock.gateway.slow_senders import NORMAL_PATIENCE, Patience, protocol_class
 from interlock.gateway.transport import BindRefused, Peers
 from interlock.protocol.limits import MAX_MESSAGE_BYTES, PING_INTERVAL_S, PING_TIMEOUT_S
@@ -44,7 +44,7 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
             return
         try:
             source = peers.source(scope)
-            door.check(scope["headers"])
+            door.check(said(scope))
             # Behind a proxy every request comes from the same port; only the address tells one from another.
             scope["client"] = (source, 0) if source else None
             if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:

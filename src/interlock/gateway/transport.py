@@ -7,10 +7,10 @@ import ssl
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.config import GatewaySection
-from interlock.gateway.rest.guard import Headers, values
+from interlock.gateway.rest.guard import Said, said
 from interlock.protocol.problems import Problem
 
 ADDRESSES_KEPT = 1_024
@@ -52,6 +52,15 @@ def load_certificate(context: ssl.SSLContext, config: GatewaySection) -> None:
                           "belong together, the key not encrypted.") from None
 
 
+class _Peer(NamedTuple):
+    """Who is at the other end of a connection: "" is nobody who has an address."""
+
+    address: str
+    is_proxy: bool
+    stranger: bool
+    """Speaks in clear, and may not."""
+
+
 class Peers:
     """Who may speak to a listener in clear, and for whom: this machine, and the proxies that are trusted."""
 
@@ -61,27 +70,33 @@ class Peers:
             [ipaddress.ip_network(text) for text in config.trusted_proxies] if config.behind_proxy else []
         )
         self._behind_proxy = config.behind_proxy
+        self._known = lru_cache(ADDRESSES_KEPT)(self._peer)
 
     def source(self, scope: Any) -> str:
         """Give the address that a request comes from, seen past trusted proxies. Raises Problem Forbidden for a
         stranger who speaks in clear."""
-        client = scope.get("client")
-        peer = _address(client[0]) if client else None
-        if peer is None:
-            return ""
-        trusted = self._is_proxy(peer)
-        if self._clear and not trusted and not peer.is_loopback and str(peer) != _host(scope.get("server")):
+        client, server = scope.get("client"), scope.get("server")
+        peer = self._known(client[0] if client else "", str(server[0]) if server else "")
+        if peer.stranger:
             raise Problem("Forbidden", "This gateway is spoken to in clear by its proxy only.",
                           hint="Come through the proxy, or add the proxy's address to `gateway.trusted_proxies`.")
-        return self._forwarded(scope["headers"], str(peer)) if trusted else str(peer)
+        return self._forwarded(said(scope), peer.address) if peer.is_proxy else peer.address
+
+    def _peer(self, client: str, server: str) -> _Peer:
+        peer = _address(client)
+        if peer is None:
+            return _Peer("", is_proxy=False, stranger=False)
+        is_proxy = self._is_proxy(peer)
+        return _Peer(str(peer), is_proxy, self._clear and not is_proxy and not peer.is_loopback
+                     and str(peer) != str(_address(server) or ""))
 
     def _is_proxy(self, peer: Address) -> bool:
         return self._behind_proxy and (peer.is_loopback or any(peer in network for network in self._proxies))
 
-    def _forwarded(self, headers: Headers, peer: str) -> str:
+    def _forwarded(self, headers: Said, peer: str) -> str:
         """Read X-Forwarded-For from its end: each trusted proxy vouches for the address before its own, no other."""
         source = peer
-        for text in reversed(",".join(values(headers, b"x-forwarded-for")).split(",")):
+        for text in reversed(",".join(headers.get(b"x-forwarded-for", ())).split(",")):
             found = _address(text.strip())
             if found is None:
                 break
@@ -100,7 +115,3 @@ def _address(text: str) -> Address | None:
     # A listener on :: sees IPv4 peers as ::ffff:a.b.c.d.
     return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
 
-
-def _host(server: Any) -> str:
-    found = _address(str(server[0])) if server else None
-    return str(found) if found is not None else ""

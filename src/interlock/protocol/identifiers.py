@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
-_PAIR_SHIFTS = tuple(range(120, -1, -10))
 
+INSTANTS_KEPT = 16
+"""Milliseconds whose beginning of a ULID is kept: what is decided together is named together."""
 _TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
 
 AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -16,8 +18,15 @@ AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 def ulid(at_ms: int, entropy: bytes) -> str:
     """Write a ULID from milliseconds and 10 random bytes: sorts by time."""
-    value = (at_ms << 80) | int.from_bytes(entropy[:10], "big")
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in _PAIR_SHIFTS])
+    value, pairs = int.from_bytes(entropy[:10], "big"), _PAIRS
+    return (f"{_time(at_ms)}{pairs[value >> 70]}{pairs[value >> 60 & 1023]}{pairs[value >> 50 & 1023]}"
+            f"{pairs[value >> 40 & 1023]}{pairs[value >> 30 & 1023]}{pairs[value >> 20 & 1023]}"
+            f"{pairs[value >> 10 & 1023]}{pairs[value & 1023]}")
+
+
+@lru_cache(INSTANTS_KEPT)
+def _time(at_ms: int) -> str:
+    return "".join([_PAIRS[(at_ms >> shift) & 1023] for shift in (40, 30, 20, 10, 0)])
 
 
 def crockford(entropy: bytes, length: int) -> str:

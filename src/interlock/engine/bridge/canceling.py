@@ -47,7 +47,7 @@ def interrupt(lane: Lane) -> None:
     record = lane.active
     if record is None or record.command.state == "canceling" or lane.draining:
         return
-    if not any(r.command.on_busy == "interrupt" for r in lane.commands.values()):
+    if not lane.commands.interrupts:
         return
     waiting = next((r for r in queued(lane) if r.command.on_busy == "interrupt"), None)
     if waiting is not None:

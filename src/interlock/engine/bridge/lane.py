@@ -18,6 +18,7 @@ from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
 from interlock.engine.bridge.files import kept_apart
 from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.live import LiveCommands
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.transcribing import Transcriber
 from interlock.ports.ledger import (
@@ -112,7 +113,7 @@ class Lane:
         transcriber: Transcriber | None = None,
     ) -> None:
         self.state = state
-        self.commands = {record.command.id: record for record in live_commands}
+        self.commands = LiveCommands(live_commands)
         self.approvals = {record.approval.id: record for record in live_approvals}
         self.fold = fold
         self.gateway_id = ""
@@ -262,9 +263,9 @@ class Lane:
         kept = msgspec.structs.replace(record, command=command)
         self.out.writes.append(PutCommand(kept))
         if command.state in commands.TERMINAL:
-            self.commands.pop(command.id, None)
+            self.commands.drop(command.id)
         else:
-            self.commands[command.id] = kept
+            self.commands.keep(kept)
         return kept
 
     def status(self, event: StatusEvent) -> None:
@@ -405,4 +406,4 @@ class Lane:
 
     def deadline_ms(self) -> int | None:
         """The next instant at which time alone decides something, None where nothing waits."""
-        return next_deadline(self.state, self.commands.values(), self.approvals.values())
+        return next_deadline(self.state, self.commands, self.approvals.values())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from interlock.command.redaction import SECRETS
 from interlock.protocol.problems import PROBLEMS, Problem
 
 PROBLEM_TYPE = "https://interlock.invalid/problems/"
 """`type` of a problem is this and the code: a name, not an address (RFC 9457 section 3.1.1)."""
+
+NAMES_KEPT = 64
+"""Names of headers whose bytes are kept."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -22,14 +26,45 @@ def encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
 
-def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+class Answer:
+    """A whole answer: status, headers as they are sent, and a body. It is an ASGI callable."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, body: bytes, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self.body = body
+        self.status = status
+        self.headers = headers
+
+    def header(self, name: bytes) -> str:
+        """Give a header that it has, by its name in small letters."""
+        return next(value for key, value in self.headers if key == name).decode("latin-1")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self.body})
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
     """Answer with a resource."""
     return raw_answer(encode(value), status, headers)
 
 
-def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
+               media: bytes = b"application/json") -> Answer:
     """Answer with JSON that is bytes already."""
-    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
+    given = {b"cache-control": b"no-store"}
+    for name, value in headers.items() if headers is not None else ():
+        given[_small(name)] = value.encode("latin-1")
+    given.setdefault(b"content-length", b"%d" % len(body))
+    given.setdefault(b"content-type", media)
+    return Answer(body, status, [*given.items()])
+
+
+@lru_cache(NAMES_KEPT)
+def _small(name: str) -> bytes:
+    return name.lower().encode("latin-1")
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
@@ -53,12 +88,12 @@ def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
     return document
 
 
-def problem_answer(problem: Problem, instance: str) -> Response:
+def problem_answer(problem: Problem, instance: str) -> Answer:
     """Answer with a refusal."""
-    headers = {"Cache-Control": "no-store", **problem.headers}
+    headers = dict(problem.headers)
     if problem.code == "Unauthorized":
         headers.setdefault("WWW-Authenticate", 'Bearer realm="interlock"')
     elif problem.kind.retryable and problem.kind.status in (409, 429, 503):
         headers.setdefault("Retry-After", "1")
-    return Response(encode(problem_document(problem, instance)), problem.kind.status, headers,
-                    "application/problem+json")
+    return raw_answer(encode(problem_document(problem, instance)), problem.kind.status, headers,
+                      b"application/problem+json")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 import structlog
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock.gateway.credentials import OWNER_TENANT
@@ -34,12 +35,12 @@ from interlock.gateway.rest import (
     watching,
     webhooks,
 )
-from interlock.gateway.rest.answers import problem_answer, raw_answer
+from interlock.gateway.rest.answers import Answer, problem_answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.elsewhere import Forwarding
-from interlock.gateway.rest.gate import CREDENTIAL, HOPS, Gate, with_rates
-from interlock.gateway.rest.guard import allow, values
+from interlock.gateway.rest.gate import CREDENTIAL, HOPS, Gate, rates_beside
+from interlock.gateway.rest.guard import allow, said
 from interlock.gateway.rest.idempotency import Memory, Once, claim_of, key_of
 from interlock.gateway.rest.routes import (
     Call,
@@ -52,7 +53,7 @@ from interlock.gateway.rest.routes import (
 )
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import EventStream
-from interlock.gateway.rest.strict import read_json, typed
+from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
@@ -78,6 +79,9 @@ LOGGED = ("command_id", "session_id", "approval_id", "runner_id", "key_id", "tra
 """What a path names, as every line that is logged while the request is answered says it."""
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
 """A body larger than this is not read to its end: the connection is closed."""
+
+MEDIA_KEPT = 64
+"""Declared types of bodies whose meaning is kept: nearly all requests have one of a few."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -108,9 +112,8 @@ class RestApp:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                if HOPS not in scope:
-                    self._front.metrics.answered(scope["method"], message["status"])
-            await send(with_rates(scope, message))
+                message = self._begun(scope, message["status"], message.get("headers", ()))
+            await send(message)
 
         try:
             answer = await self._answer(Request(scope, receive))
@@ -119,7 +122,9 @@ class RestApp:
                     answer.lost = opening.lost
                     await answer(scope, receive, noting)
                 return
-            await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
+            if not isinstance(answer, Answer):
+                await answer(scope, receive, _without_body(noting) if scope["method"] == "HEAD" else noting)
+                return
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - the boundary: what comes through is logged and told
@@ -127,43 +132,37 @@ class RestApp:
             self._front.metrics.refused(problem.code)
             if started:
                 return  # The answer has begun: the connection's end is all that can still be said.
-            await problem_answer(problem, scope["path"])(scope, receive, noting)
+            answer = problem_answer(problem, scope["path"])
+        await send(self._begun(scope, answer.status, answer.headers))
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+
+    def _begun(self, scope: Scope, status: int, headers: Sequence[tuple[bytes, bytes]]) -> Message:
+        """Count an answer, and begin it with the headers that tell its pace beside its own (K-3)."""
+        if HOPS not in scope:
+            self._front.metrics.answered(scope["method"], status)
+        return {"type": "http.response.start", "status": status, "headers": [*headers, *rates_beside(scope, headers)]}
 
     async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/v1/stream` (section 4). Raises Problem before it is accepted."""
-        principal = await self._known(scope)
+        principal = await self._gate.known(scope)
         with self._front.access.openings.hold("websocket", scope[CREDENTIAL]) as opening:
-            await Socket(self._operate_noted, principal, scope, receive, send).serve(opening.lost)
+            await Socket(self._operate, principal, scope, receive, send).serve(opening.lost)
 
     async def _answer(self, request: Request) -> ASGIApp:
-        path = request.scope["path"]
+        scope = request.scope
+        path = scope["path"]
         if path in OPEN_PATHS:
             return await self._open_path(request)
         if hooks.is_hook(path):
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
-        if (public := self._public(request)) is not None:
+        if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
             return await self._open(request, public)
-        return await self._operate_noted(request, await self._known(request.scope))
-
-    async def _known(self, scope: Scope) -> Principal:
-        """Who asks, by the bearer key; who is not known is counted (U-1). Raises Problem."""
-        return await self._gate.known(scope)
-
-    async def _operate_noted(self, request: Request, principal: Principal) -> ASGIApp:
-        try:
-            return await self._operate(request, principal)
-        except Problem as problem:
-            if problem.code == "Forbidden":
-                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
-                                         personal_of(request))
-            raise
-
-    def _public(self, request: Request) -> Operation | None:
-        return self._open_ones.get((request.method, unversioned(request.scope["path"])))
+        return await self._operate(request, await self._gate.known(scope))
 
     async def _open(self, request: Request, operation: Operation) -> ASGIApp:
         """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""
-        _check_query(request, operation)
+        if request.scope["query_string"]:
+            _check_query(request, operation)
         assert operation.body is not None
         raw = await read_body(request, operation.body_optional)
         await read_json(raw)
@@ -176,36 +175,47 @@ class RestApp:
             raise
 
     async def _operate(self, request: Request, principal: Principal) -> ASGIApp:
-        found = self._table.find(request.method, unversioned(request.scope["path"]))
-        named = {word: found.path[word] for word in LOGGED if word in found.path}
-        structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id, **named)
-        allow(principal, found.operation.roles)
-        check_acceptable(media_ranges(values(request.scope["headers"], b"accept")), found.operation.media)
-        _check_query(request, found.operation)
-        call = Call(self._front, principal, found.path, request)
-        if found.operation.body is None:
-            return await found.operation.answer(call)
-        return await self._changing(call, found)
+        """Do what is asked; a role that may not is counted (U-1). Raises Problem."""
+        try:
+            scope = request.scope
+            path = unversioned(scope["path"])
+            found = self._table.find(scope["method"], path)
+            structlog.contextvars.bind_contextvars(
+                tenant_id=principal.tenant_id, **{word: name for word, name in found.path.items() if word in LOGGED})
+            operation = found.operation
+            allow(principal, operation.roles)
+            if accept := said(scope).get(b"accept"):
+                check_acceptable(media_ranges(accept), operation.media)
+            if scope["query_string"]:
+                _check_query(request, operation)
+            if operation.body is not None:
+                return await self._changing(request, principal, path, found)
+            return await operation.answer(Call(self._front, principal, found.path, request))
+        except Problem as problem:
+            if problem.code == "Forbidden":
+                await self._denials.note(principal.tenant_id, principal.actor.id, principal.role, problem.code,
+                                         personal_of(request))
+            raise
 
-    async def _changing(self, call: Call, found: Found) -> ASGIApp:
+    async def _changing(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:
         """Read the body once and answer once: syntax, key, fingerprint, in flight, done (M-1)."""
-        kind = found.operation.body
-        assert kind is not None
-        raw = await read_body(call.request, found.operation.body_optional)
-        form = (await read_json(raw)).form
-        body = typed(self._decoders[kind], raw)
-        key = key_of(values(call.request.scope["headers"], b"idempotency-key"), body)
-        claim = claim_of(call.principal, call.request.method, unversioned(call.request.scope["path"]), key, form,
-                         secret=found.operation.secret)
-        if "idempotency_key" in body.__struct_fields__:
+        operation, scope = found.operation, request.scope
+        assert operation.body is not None
+        raw = await read_body(request, operation.body_optional)
+        form = (read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)).form
+        body = typed(self._decoders[operation.body], raw)
+        key = key_of(said(scope).get(b"idempotency-key", ()), body)
+        claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
+        if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:
             body = msgspec.structs.replace(body, idempotency_key=key)
-        memory = Memory(claim, self._front.clock.now_ms())
-        ready = call._replace(body=body, memory=memory)
-        answer = await self._forwarding.answer(call.request.scope, raw, lambda: self._once.answer(
-            claim, lambda: found.operation.answer(ready)))
-        return answer if found.operation.then is None else await found.operation.then(ready, answer)
+        call = Call(self._front, principal, found.path, request, body, Memory(claim, self._front.clock.now_ms()))
+        if self._forwarding.alone:
+            answer = await self._once.answer(claim, operation.answer, call)
+        else:
+            answer = await self._forwarding.answer(scope, raw, lambda: self._once.answer(claim, operation.answer, call))
+        return answer if operation.then is None else await operation.then(call, answer)
 
-    async def _open_path(self, request: Request) -> Response:
+    async def _open_path(self, request: Request) -> ASGIApp:
         """Answer what stands beside the table. Raises Problem, MethodNotAllowed for what only reads."""
         path, method = request.scope["path"], request.method
         if method not in ("GET", "HEAD"):
@@ -240,11 +250,9 @@ async def read_body(request: Request, optional: bool) -> bytes:
                       headers={"Connection": "close"})
     if not raw and optional:
         return b"{}"
-    declared, encoded = values(request.scope["headers"], b"content-type"), values(
-        request.scope["headers"], b"content-encoding")
-    media, _, parameters = (declared[0] if declared else "").partition(";")
-    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
-    if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+    headers = said(request.scope)
+    declared, encoded = headers.get(b"content-type"), headers.get(b"content-encoding")
+    if not _is_json(declared[0] if declared else ""):
         raise Problem("UnsupportedMediaType", "The body is not declared as application/json in UTF-8.")
     if encoded and encoded[0].lower() != "identity":
         raise Problem("UnsupportedMediaType", "The body is compressed, which is not taken here.",
@@ -252,9 +260,14 @@ async def read_body(request: Request, optional: bool) -> bytes:
     return raw
 
 
+@lru_cache(MEDIA_KEPT)
+def _is_json(declared: str) -> bool:
+    media, _, parameters = declared.partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    return media.strip().lower() == "application/json" and charset in ("", "utf-8")
+
+
 def _check_query(request: Request, operation: Operation) -> None:
-    if not request.scope["query_string"]:
-        return
     names = [name for name, _ in request.query_params.multi_items()]
     for name in names:
         if name not in operation.query:

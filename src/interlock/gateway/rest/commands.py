@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from interlock.command.approval import standing
 from interlock.command.machine import TERMINAL
 from interlock.engine.items import Durable, Item
 from interlock.gateway.rest import cursors, streams
-from interlock.gateway.rest.answers import encode, json_answer, raw_answer
-from interlock.gateway.rest.guard import OPERATORS, READERS, values
+from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import OPERATORS, READERS, said
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import CommandPage, StatusPage
@@ -61,10 +60,11 @@ async def submit(call: Call) -> ASGIApp:
 
 async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
     """`Prefer: wait=N` (RFC 7240): 200 once the command has ended within so many seconds. Raises Problem Timeout."""
-    wait_s = preferred_wait_s(values(call.request.scope["headers"], b"prefer"))
-    if wait_s is None or not isinstance(answer, Response) or answer.status_code != 202:
+    wishes = said(call.request.scope).get(b"prefer")
+    wait_s = preferred_wait_s(wishes) if wishes else None
+    if wait_s is None or not isinstance(answer, Answer) or answer.status != 202:
         return answer
-    location = answer.headers["Location"]
+    location = answer.header(b"location")
     command_id = location.rpartition("/")[2]
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(wait_s), call.front.desk.viewers.join(command_stream(command_id), 0) as viewer:

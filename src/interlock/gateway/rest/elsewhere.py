@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Scope
 
 from interlock.engine.room import Elsewhere, Moved
+from interlock.gateway.rest.answers import Answer
 from interlock.gateway.rest.desk import Ask
 from interlock.gateway.rest.gate import CREDENTIAL, HOPS
 from interlock.ports.bus import BusError
@@ -68,6 +68,11 @@ class Forwarding:
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
 
+    @property
+    def alone(self) -> bool:
+        """Whether every request is answered here."""
+        return self._ask is None
+
     async def answer(self, scope: Scope, body: bytes, here: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
         """Answer here, or have the gateway answer that can. Raises what `here` raises, and Problem Unavailable."""
         if self._ask is None:
@@ -99,10 +104,8 @@ class Forwarding:
         sent = Sent(scope["method"], scope["path"], scope["query_string"], headers, source, body, hops)
         raw = await ask(instance_id, WHAT, msgspec.msgpack.encode(sent), ANSWER_WAIT_MS)
         answered = _answered.decode(raw)
-        response = Response(answered.body, answered.status)
-        response.raw_headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
-        response.raw_headers.append((b"content-length", str(len(answered.body)).encode()))
-        return response
+        headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
+        return Answer(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
 
 
 async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
 from starlette.requests import HTTPConnection
@@ -12,7 +12,7 @@ from starlette.types import Scope
 from interlock.gateway.credentials import KEY_PREFIX, OWNER_TENANT, RUNNER_PREFIX
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
-from interlock.gateway.rest.guard import bearer, values
+from interlock.gateway.rest.guard import bearer, said
 from interlock.gateway.rest.routes import media_ranges, unversioned
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
@@ -38,7 +38,7 @@ class Gate:
         """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
         source = str(scope["client"][0]) if scope.get("client") else ""
         if HOPS in scope:
-            scope[CREDENTIAL] = bearer(scope["headers"])
+            scope[CREDENTIAL] = bearer(said(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
         try:
             principal = await self._principal(scope, source)
@@ -53,9 +53,9 @@ class Gate:
 
     async def _principal(self, scope: Scope, source: str) -> Principal:
         query: bytes = scope["query_string"]
-        said = scope["path"].encode() if not query else b"\n".join((query, unquote_to_bytes(query),
-                                                                    scope["path"].encode()))
-        if _NEVER_IN_A_URL.search(said) is not None:
+        path: str = scope["path"]
+        url = path.encode() if not query else b"\n".join((query, unquote_to_bytes(query), path.encode()))
+        if _NEVER_IN_A_URL.search(url) is not None:
             raise Problem("Unauthorized", "A credential stands in the URL, where logs and histories keep it.",
                           hint="Revoke it, and send another as `Authorization: Bearer`.")
         ticket = _taken_ticket(scope)
@@ -65,34 +65,34 @@ class Gate:
             # The key may have been revoked since it asked for the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal
-        token = bearer(scope["headers"])
+        token = bearer(said(scope))
+        known = self._access.credentials.known(token)
         # A good credential is let in however many bad ones its neighbours send.
-        if not self._access.credentials.was_accepted(token):
+        if known is None and not self._access.credentials.was_accepted(token):
             self._access.rates.check_refused(source)
         scope[CREDENTIAL] = token
-        return await self._access.credentials.principal(token)
+        return known if known is not None else await self._access.credentials.principal(token)
 
 
 def _taken_ticket(scope: Scope) -> str | None:
     """Take the ticket out of the URL of a stream; None where there is none, or where it opens nothing."""
-    if b"ticket=" not in scope["query_string"] or values(scope["headers"], b"authorization"):
+    if b"ticket=" not in scope["query_string"] or b"authorization" in said(scope):
         return None
     pairs: list[tuple[str, str]] = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     found = [value for name, value in pairs if name == TICKET]
     streams = scope["type"] == "websocket" or (
-        scope["method"] == "GET" and "text/event-stream" in media_ranges(values(scope["headers"], b"accept")))
+        scope["method"] == "GET" and "text/event-stream" in media_ranges(said(scope).get(b"accept", ())))
     if len(found) != 1 or not streams:
         return None
     scope["query_string"] = urlencode([pair for pair in pairs if pair[0] != TICKET]).encode()
     return found[0]
 
 
-def with_rates(scope: Scope, message: Any) -> Any:
-    """Put the headers of K-3 on the start of an answer, beside those that it has."""
-    given: dict[str, str] = scope.get(RATE_HEADERS) or {}
-    if message["type"] != "http.response.start" or not given:
-        return message
-    has = {name for name, _ in message.get("headers", ())}
-    headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
-    more = [pair for pair in headers if pair[0] not in has]
-    return {**message, "headers": [*message.get("headers", ()), *more]}
+def rates_beside(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Give the headers of K-3 for an answer that has `headers`: those that it lacks."""
+    given: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
+    if not given:
+        return []
+    has = {name for name, _ in headers}
+    written = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    return [pair for pair in written if pair[0] not in has]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from starlette.types import Scope
 
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
@@ -23,9 +25,26 @@ RAW_VIEWERS = frozenset({"operator", "auditor", "admin", "owner"})
 """Who may ask for the raw view (S-6)."""
 
 
-def values(headers: Headers, name: bytes) -> list[str]:
-    """Give all values of a header."""
-    return [value.decode("latin-1").strip() for key, value in headers if key == name]
+Said = Mapping[bytes, Sequence[str]]
+"""A request's headers by their names, each with all its values."""
+_SAID = "interlock.said"
+
+
+def said(scope: Scope) -> Said:
+    """Give a request's headers by name: they are gone through once, whoever asks for them."""
+    headers: Headers = scope["headers"]
+    known: tuple[Headers, Said] | None = scope.get(_SAID)
+    if known is not None and known[0] is headers:  # A scope that was made of another one has headers of its own.
+        return known[1]
+    found: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        text = value.decode("latin-1").strip()
+        if name in found:
+            found[name].append(text)
+        else:
+            found[name] = [text]
+    scope[_SAID] = headers, found
+    return found
 
 
 class Door:
@@ -35,14 +54,13 @@ class Door:
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
 
-    def check(self, headers: Headers) -> None:
+    def check(self, headers: Said) -> None:
         """Raises Problem MisdirectedRequest or Forbidden."""
-        headers = list(headers)
-        named = values(headers, b"host")
+        named = headers.get(b"host", ())
         if len(named) != 1 or not self._answers_for(named[0].lower()):
             shown = named[0] if len(named) == 1 else "no single host"
             raise Problem("MisdirectedRequest", f"This gateway does not answer for {shown!r}.")
-        for origin in values(headers, b"origin"):
+        for origin in headers.get(b"origin", ()):
             if origin.lower() not in self._origins:
                 raise Problem("Forbidden", f"Pages of {origin!r} may not use this gateway.",
                               hint="Add the origin to `gateway.origins` in the config.")
@@ -54,9 +72,9 @@ class Door:
         return (not port or port.isdigit()) and (name in self._hosts or host in self._hosts)
 
 
-def bearer(headers: Headers) -> str:
+def bearer(headers: Said) -> str:
     """Take the token from `Authorization: Bearer`. Raises Problem Unauthorized."""
-    found = values(headers, b"authorization")
+    found = headers.get(b"authorization", ())
     scheme, _, token = found[0].partition(" ") if len(found) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not token.strip():
         raise Problem("Unauthorized", "This request carries no bearer key.")

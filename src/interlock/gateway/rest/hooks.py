@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
-from interlock.gateway.rest.answers import raw_answer
+from interlock.gateway.rest.answers import Answer, raw_answer
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.elsewhere import Forwarding
@@ -45,7 +44,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
     if HOPS not in request.scope:
         request.scope[RATE_HEADERS] = front.access.rates.take(principal)
 
-    async def take() -> Response:
+    async def take() -> Answer:
         async with front.access.quotas.counted(principal):
             answer, again = await front.hooks.take(hook, headers, body)
         replayed = {"Idempotency-Replayed": "true"} if again else {}

@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from interlock.gateway.rest.answers import raw_answer
+from interlock.gateway.rest.answers import Answer, raw_answer
 from interlock.ports.ledger import Ledger, Taken
 from interlock.protocol.limits import IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_MIN
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord, Principal
 
 NONCE_BYTES = 12
+
+T = TypeVar("T")
 
 _KEY = re.compile(rf"[\x21-\x7e]{{{IDEMPOTENCY_KEY_MIN},{IDEMPOTENCY_KEY_MAX}}}")
 
@@ -53,7 +54,7 @@ class Memory:
         return self.record
 
 
-def key_of(header_values: list[str], body: Any) -> str:
+def key_of(header_values: Sequence[str], body: Any) -> str:
     """Take the key from the header or the body. Raises Problem IdempotencyKeyMissing or InvalidPayload."""
     in_body: str | None = getattr(body, "idempotency_key", None)
     offered = {*header_values, *([in_body] if in_body is not None else [])}
@@ -86,8 +87,9 @@ class Once:
         self._ledger = ledger
         self._in_flight: dict[str, str] = {}
 
-    async def answer(self, claim: Claim, make: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
-        """Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse, and whatever `make` raises."""
+    async def answer(self, claim: Claim, make: Callable[[T], Awaitable[ASGIApp]], call: T) -> ASGIApp:
+        """Give `make(call)`, once. Raises Problem IdempotencyKeyReused or IdempotencyKeyInUse, and what `make` raises.
+        """
         running = self._in_flight.get(claim.scope)
         if running is not None:
             raise _in_use() if running == claim.fingerprint else _reused()
@@ -97,7 +99,7 @@ class Once:
             if known is not None:
                 return _replayed(known, claim)
             try:
-                return await make()
+                return await make(call)
             except Taken:
                 # Another gateway on the same ledger was quicker.
                 known = await self._ledger.idempotency(claim.scope)
@@ -108,7 +110,7 @@ class Once:
             del self._in_flight[claim.scope]
 
 
-def _replayed(known: IdempotencyRecord, claim: Claim) -> Response:
+def _replayed(known: IdempotencyRecord, claim: Claim) -> Answer:
     if known.fingerprint != claim.fingerprint:
         raise _reused()
     body = known.body if claim.seal is None else _opened(claim.seal, known.body)

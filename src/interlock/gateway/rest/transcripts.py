@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from interlock.engine.transcript_desk import Added, Begun, Repaired, TranscriptDesk
 from interlock.gateway.rest import cursors
-from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
@@ -188,7 +188,7 @@ def _keeper(call: Call, show: Any) -> Any:
     return remember
 
 
-def _answer(call: Call, shown: Shown) -> Response:
+def _answer(call: Call, shown: Shown) -> Answer:
     kept = call.memory.record if call.memory is not None else None
     return raw_answer(kept.body, kept.status, kept.headers) if kept is not None else raw_answer(
         shown[1], shown[0], shown[2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.readiness import Ready
@@ -27,7 +28,7 @@ class Watching:
         self._gate = gate
         self._ready = Ready(front)
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> ASGIApp:
         """Health and readiness ask for no credential. Raises Problem."""
         match request.scope["path"]:
             case "/healthz":

@@ -1,0 +1,71 @@
+"""The commands of a lane that have not ended: what every decision asks of all of them is known without asking each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from interlock.protocol.records import CommandRecord
+
+STALE_CLOCKS = 64
+"""Clocks of what has changed since that are kept beyond those that run, before all are written anew."""
+
+
+class LiveCommands(dict[str, CommandRecord]):
+    """Records by command id, oldest first. They are changed by `keep` and `drop` alone.
+
+    A session may have hundreds that wait, and each decision wants the nearest of their clocks and whether one of them
+    interrupts: to look at all of them each time would make the last of a long queue cost the more.
+    """
+
+    def __init__(self, records: Iterable[CommandRecord] = ()) -> None:
+        super().__init__()
+        self._dues: dict[str, int] = {}
+        self._clocks: list[tuple[int, str]] = []
+        self._interrupting: set[str] = set()
+        for record in records:
+            self.keep(record)
+
+    def keep(self, record: CommandRecord) -> None:
+        """Insert or replace."""
+        command = record.command
+        self[command.id] = record
+        if command.on_busy == "interrupt":
+            self._interrupting.add(command.id)
+        due = due_ms(record)
+        if due is None:
+            self._dues.pop(command.id, None)
+        elif self._dues.get(command.id) != due:
+            self._dues[command.id] = due
+            heappush(self._clocks, (due, command.id))
+            if len(self._clocks) > 2 * len(self._dues) + STALE_CLOCKS:
+                self._clocks = [(at, command_id) for command_id, at in self._dues.items()]
+                heapify(self._clocks)
+
+    def drop(self, command_id: str) -> None:
+        """Take out one that has ended, if it is there."""
+        self.pop(command_id, None)
+        self._dues.pop(command_id, None)
+        self._interrupting.discard(command_id)
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether one of them was sent to end what runs before it (C-3)."""
+        return bool(self._interrupting)
+
+    @property
+    def due_ms(self) -> int | None:
+        """The nearest instant at which time alone decides something about one of them; None where nothing waits."""
+        clocks, dues = self._clocks, self._dues
+        while clocks and dues.get(clocks[0][1]) != clocks[0][0]:
+            heappop(clocks)
+        return clocks[0][0] if clocks else None
+
+
+def due_ms(record: CommandRecord) -> int | None:
+    """The next instant at which time alone decides something about a command; None where nothing of it waits."""
+    due = [at for at in (record.queue_deadline_ms, record.cancel_deadline_ms, record.detach_deadline_ms,
+                         record.pause_deadline_ms) if at is not None]
+    if record.running_since_ms is not None and record.remaining_ms is not None:
+        due.append(record.running_since_ms + record.remaining_ms)
+    return min(due, default=None)
