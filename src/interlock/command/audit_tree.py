@@ -1,8 +1,8 @@
 """The Merkle tree over an audit log (RFC 6962): roots, its growth, and proofs of inclusion and consistency (U-2).
 
 A proof needs only O(log n) hashes, yet which ones depends on where they are kept. So what computes here is a generator:
-it yields a `Span` of hashes that it wants, is sent them, and returns its result. `answer` drives it from plain memory,
-a gateway from its ledger.
+it yields the spans of hashes that it wants, all at once, is sent them, and returns its result. `answer` drives it from
+plain memory, a gateway from its ledger.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ class Span(NamedTuple):
     end: int
 
 
-Wanted = Generator[Span, Sequence[bytes], T]
-"""A computation that asks for spans of hashes on its way."""
+Hashes = Sequence[Sequence[bytes]]
+"""What was asked for, a sequence for each span."""
+Wanted = Generator[Sequence[Span], Hashes, T]
+"""A computation that asks for all the spans of hashes that it needs in one go: whoever reads them reads once."""
+Piece = tuple[int, int]
+"""The leaves from one up to and without another: a subtree of the tree's own."""
 
 
 class Grown(NamedTuple):
@@ -94,63 +98,98 @@ class Frontier:
 
 def root_of(hashes: Sequence[bytes]) -> bytes:
     """Give the root over leaves, or over whole subtrees of one size of which only the last may be smaller."""
-    frontier = Frontier()
-    for hash_ in hashes:
-        frontier.grow(hash_)
-    return frontier.root()
+    if not hashes:
+        return EMPTY_ROOT
+    # Two and two become one; the last one, where it is alone, goes up as it is.
+    while len(hashes) > 1:
+        pairs = zip(hashes[::2], hashes[1::2], strict=False)
+        above = [hashlib.sha256(b"\x01" + left + right).digest() for left, right in pairs]
+        hashes = above if len(hashes) % 2 == 0 else [*above, hashes[-1]]
+    return hashes[0]
 
 
 def subtree(start: int, end: int) -> Wanted[bytes]:
     """Compute the root over the leaves from `start` up to and without `end`, one of the tree's own subtrees."""
-    count = end - start
-    if count <= 0:
-        return EMPTY_ROOT
-    level = (count.bit_length() - 1) // TILE_BITS * TILE_BITS
-    whole = count >> level
-    first = start >> level
-    hashes = list((yield Span(level, first, first + whole)))
-    rest = start + (whole << level)
-    if rest < end:
-        hashes.append((yield from subtree(rest, end)))
-    return root_of(hashes)
+    return (yield from _roots([(start, end)]))[0]
 
 
 def inclusion(index: int, size: int) -> Wanted[list[bytes]]:
     """Compute the proof that leaf `index` (from 0) is in the tree of `size` leaves (RFC 6962, 2.1.1)."""
-    return (yield from _path(index, 0, size))
+    return (yield from _roots(_path(index, 0, size)))
 
 
 def consistency(first: int, second: int) -> Wanted[list[bytes]]:
     """Compute the proof that the tree of `first` leaves is the beginning of that of `second` (RFC 6962, 2.1.2)."""
     if not 0 < first < second:
         return []
-    return (yield from _subproof(first, 0, second, known=True))
+    return (yield from _roots(_subproof(first, 0, second, known=True)))
 
 
-def _path(index: int, start: int, end: int) -> Wanted[list[bytes]]:
+def beside(spans: Sequence[Span]) -> list[Span]:
+    """The spans as few that hold them all: of one level, those that overlap or leave out no more than one hash between
+    them are read together."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        last = found[-1] if found else None
+        if last is not None and last.level == span.level and span.start <= last.end + 1:
+            found[-1] = last._replace(end=max(last.end, span.end))
+        else:
+            found.append(span)
+    return found
+
+
+def cut(spans: Sequence[Span], read: Sequence[Span], hashes: Hashes) -> list[Sequence[bytes]]:
+    """Give each span its hashes out of what was read as `beside` said; fewer where the log does not go so far."""
+    taken: list[Sequence[bytes]] = []
+    for span in spans:
+        place = next(at for at, one in enumerate(read)
+                     if one.level == span.level and one.start <= span.start and span.end <= one.end)
+        first = read[place].start
+        taken.append(hashes[place][span.start - first : span.end - first])
+    return taken
+
+
+def _roots(pieces: Sequence[Piece]) -> Wanted[list[bytes]]:
+    """Compute the root of each piece."""
+    spans = [_spans(*piece) for piece in pieces]
+    hashes = iter((yield [span for each in spans for span in each]))
+    return [_folded([next(hashes) for _ in each]) for each in spans]
+
+
+def _spans(start: int, end: int) -> list[Span]:
+    """The whole subtrees that are stored and make up a piece, largest first."""
+    spans: list[Span] = []
+    while start < end:
+        level = ((end - start).bit_length() - 1) // TILE_BITS * TILE_BITS
+        whole, first = (end - start) >> level, start >> level
+        spans.append(Span(level, first, first + whole))
+        start += whole << level
+    return spans
+
+
+def _folded(hashes: Hashes) -> bytes:
+    rest: list[bytes] = []
+    for each in reversed(hashes):
+        rest = [root_of([*each, *rest])]
+    return rest[0] if rest else EMPTY_ROOT
+
+
+def _path(index: int, start: int, end: int) -> list[Piece]:
     if end - start == 1:
         return []
     middle = start + _split(end - start)
     if index < middle:
-        path = yield from _path(index, start, middle)
-        path.append((yield from subtree(middle, end)))
-    else:
-        path = yield from _path(index, middle, end)
-        path.append((yield from subtree(start, middle)))
-    return path
+        return [*_path(index, start, middle), (middle, end)]
+    return [*_path(index, middle, end), (start, middle)]
 
 
-def _subproof(first: int, start: int, end: int, *, known: bool) -> Wanted[list[bytes]]:
+def _subproof(first: int, start: int, end: int, *, known: bool) -> list[Piece]:
     if first == end:
-        return [] if known else [(yield from subtree(start, end))]
+        return [] if known else [(start, end)]
     middle = start + _split(end - start)
     if first <= middle:
-        proof = yield from _subproof(first, start, middle, known=known)
-        proof.append((yield from subtree(middle, end)))
-    else:
-        proof = yield from _subproof(first, middle, end, known=False)
-        proof.append((yield from subtree(start, middle)))
-    return proof
+        return [*_subproof(first, start, middle, known=known), (middle, end)]
+    return [*_subproof(first, middle, end, known=False), (start, middle)]
 
 
 def _split(count: int) -> int:
@@ -161,9 +200,9 @@ def _split(count: int) -> int:
 def answer(wanted: Wanted[T], read: Callable[[Span], Sequence[bytes]]) -> T:
     """Drive a computation with hashes that are at hand."""
     try:
-        span = next(wanted)
+        spans = next(wanted)
         while True:
-            span = wanted.send(read(span))
+            spans = wanted.send([read(span) for span in spans])
     except StopIteration as done:
         return done.value
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from interlock.command.audit import checkpoint_line
 from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_tree import Wanted, subtree
+from interlock.command.audit_tree import Wanted, beside, cut, subtree
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.ports.checkpoints import CheckpointSink
 from interlock.ports.ledger import Ledger, LedgerError
@@ -38,12 +38,13 @@ class CheckpointRefused(Exception):
 async def compute(wanted: Wanted[T], ledger: Ledger, tenant_id: str) -> T:
     """Drive a computation on a tenant's tree with the ledger's hashes. Raises LedgerError if the log is too short."""
     try:
-        span = next(wanted)
+        spans = next(wanted)
         while True:
-            hashes = await ledger.audit_hashes(tenant_id, span)
-            if len(hashes) != span.end - span.start:
+            read = beside(spans)
+            hashes = cut(spans, read, await ledger.audit_hashes(tenant_id, read))
+            if any(len(found) != span.end - span.start for found, span in zip(hashes, spans, strict=True)):
                 raise LedgerError(f"The audit log of {tenant_id} does not go so far.")
-            span = wanted.send(hashes)
+            spans = wanted.send(hashes)
     except StopIteration as done:
         return done.value
 

@@ -327,8 +327,8 @@ class Ledger(Upkeep, Protocol):
         """(count, Merkle root) of a tenant's log, of one instant."""
         ...
 
-    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
-        """Hashes of whole subtrees of a tenant's log; fewer where the log does not go so far."""
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+        """Hashes of whole subtrees of a tenant's log, a list for each span; fewer where the log does not go so far."""
         ...
 
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -239,8 +239,8 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
     async def audit_tree(self, tenant_id: str) -> tuple[int, bytes]:
         return self._audit.tree(tenant_id)
 
-    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
-        return self._audit.hashes(tenant_id, span)
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+        return [self._audit.hashes(tenant_id, span) for span in spans]
 
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
         return self._audit.personal(tenant_id, who, limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import record_of
@@ -214,7 +216,10 @@ class PostgresReading(Ledger):
         found = await self._readers.row(queries.AUDIT_TREE, tenant_id)
         return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
 
-    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+        return [await self._audit_span(tenant_id, span) for span in spans]
+
+    async def _audit_span(self, tenant_id: str, span: Span) -> list[bytes]:
         if span.level:
             found = await self._readers.rows(queries.AUDIT_NODES, tenant_id, *span)
             return [row[0] for row in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -307,12 +307,12 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         found = await self._readers.row(queries.AUDIT_TREE, (tenant_id,))
         return (int(found[0]), Frontier(found[0], found[2]).root()) if found else (0, EMPTY_ROOT)
 
-    async def audit_hashes(self, tenant_id: str, span: Span) -> list[bytes]:
-        if span.level:
-            found = await self._readers.rows(queries.AUDIT_NODES, (tenant_id, *span))
-            return [row[0] for row in found]
-        found = await self._readers.rows(queries.AUDIT_LEAVES, (tenant_id, span.start, span.end))
-        return [bytes.fromhex(row[0]) for row in found]
+    async def audit_hashes(self, tenant_id: str, spans: Sequence[Span]) -> list[list[bytes]]:
+        found = await self._readers.several([
+            (queries.AUDIT_NODES, (tenant_id, *span)) if span.level
+            else (queries.AUDIT_LEAVES, (tenant_id, span.start, span.end)) for span in spans])
+        return [[row[0] if span.level else bytes.fromhex(row[0]) for row in each]
+                for span, each in zip(spans, found, strict=True)]
 
     async def audit_personal(self, tenant_id: str, who: str | None, limit: int) -> list[int]:
         return [row[0] for row in await self._readers.rows(queries.AUDIT_PERSONAL_OF, (tenant_id, who, limit))]

@@ -33,9 +33,13 @@ class Readers:
 
     async def rows(self, sql: str, bindings: Sequence[Value] = ()) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
+        return (await self.several([(sql, bindings)]))[0]
+
+    async def several(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
+        """Run queries one after the other on one thread; returns the rows of each. Raises LedgerError."""
         async with self._room:
             try:
-                answer = asyncio.get_running_loop().run_in_executor(self._pool, self._query, sql, bindings)
+                answer = asyncio.get_running_loop().run_in_executor(self._pool, self._query, queries)
             except RuntimeError as error:
                 raise Closed("The ledger is closed.") from error
             return await answer
@@ -51,13 +55,13 @@ class Readers:
         for connection in self._connections:
             connection.close()
 
-    def _query(self, sql: str, bindings: Sequence[Value]) -> list[Row]:
+    def _query(self, queries: Sequence[tuple[str, Sequence[Value]]]) -> list[list[Row]]:
         try:
             connection: Database | None = getattr(self._own, "connection", None)
             if connection is None:
                 connection = self._own.connection = connect(self._path, read_only=True)
                 with self._lock:
                     self._connections.append(connection)
-            return connection.execute(sql, tuple(bindings)).fetchall()
+            return [connection.execute(sql, tuple(bindings)).fetchall() for sql, bindings in queries]
         except apsw.Error as error:
             raise translate(error) from error
