@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import sys
+import threading
 
 import pytest
 
-from interlock.cli.terminal import has_colour, one_line, printable, styled, table, write
+from interlock.cli.terminal import has_colour, one_line, printable, result, say, styled, table, write
 from interlock.cli.values import between, count, milliseconds, span
+from interlock.cli.verbs import below, names
+from interlock.cli.working import LASTING, so_far, working
 
 
 class Terminal(io.StringIO):
@@ -70,3 +74,59 @@ def test_figures_for_people() -> None:
     assert count(1, "frame") == "1 frame"
     assert count(0, "frame") == "0 frames"
     assert between("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:01.500Z") == "1.5 s"
+
+
+class Watched(Terminal):
+    """Says when something that it waits for was written."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self.seen = threading.Event()
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if self._wanted in self.getvalue():
+            self.seen.set()
+        return written
+
+
+@pytest.mark.req("G-7")
+def test_long_work_says_so_on_a_terminal_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen, out = Watched("12 records"), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", out)
+    with working(["audit", "export", "x.ndjson"], first_s=0.0, every_s=0.001):
+        so_far("12 records")
+        assert screen.seen.wait(20)
+        say("a hint")
+        result("done")
+    shown = screen.getvalue()
+    assert "audit export … 0 s · 12 records" in shown
+    assert "\r\x1b[Ka hint\n" in shown, "what is printed stands on a line of its own"
+    assert shown.endswith(("\r\x1b[K", "a hint\n"))
+    assert out.getvalue() == "done\n"
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("words", "stream", "term"), [
+    (["audit", "verify"], io.StringIO(), "xterm"), (["run", "shell", "ls"], Terminal(), "xterm"),
+    (["audit", "verify"], Terminal(), "dumb"), (["audit", "erase", "1"], Terminal(), "xterm"),
+])
+def test_nothing_is_told_of_it_in_a_pipe_nor_beside_what_a_verb_shows_itself(
+        words: list[str], stream: io.StringIO, term: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with working(words, first_s=0.0, every_s=0.001):
+        for thread in threading.enumerate():
+            if thread.name == "working":
+                thread.join(0.02)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.req("G-7")
+def test_every_verb_that_lasts_is_a_verb() -> None:
+    known = {verb for first in names() for verb in (first, *(f"{first} {one}" for one in below(first)))}
+    assert LASTING - {"__complete"} <= known

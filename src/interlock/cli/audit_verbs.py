@@ -16,9 +16,10 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded, unreachable
 from interlock.cli.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
-from interlock.cli.terminal import is_terminal, print_json, result, say
+from interlock.cli.terminal import is_terminal, print_json, result, say, transient
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import count
+from interlock.cli.working import so_far
 
 ERASED_AT_ONCE = 500
 """So many records does one request name."""
@@ -149,8 +150,11 @@ async def _export(file: Path | None, where: Where) -> int:
             sink: Any = part.open("wb") if part is not None else sys.stdout.buffer
             try:
                 async for chunk in link.download("/v1/audit/export"):
+                    if part is None:
+                        transient(None)
                     sink.write(chunk)
                     lines += chunk.count(b"\n")
+                    so_far(count(lines, "record"))
                 sink.flush()
                 if part is not None:
                     os.fsync(sink.fileno())

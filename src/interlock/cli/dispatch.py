@@ -45,10 +45,13 @@ def _run(words: list[str]) -> int:
     from cyclopts import CycloptsError
 
     from interlock.cli.verbs import build
+    from interlock.cli.working import working
 
     words = _without_agent_flags(words)
     try:
-        status = build()(words)
+        app = build()
+        with working(words):
+            status = app(words)
     except CycloptsError as error:
         if os.environ.get("INTERLOCK_DEBUG"):
             raise

@@ -17,6 +17,7 @@ from interlock.cli.replaying import Replayed, replay_sessions
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, rule_line
+from interlock.cli.working import so_far
 from interlock.command.policy import Policy
 from interlock.protocol.resources import RememberedRule, Session
 
@@ -171,7 +172,10 @@ async def _replay(
             chosen = [await naming.session(link, session)]
         else:
             chosen = await link.list("/v1/sessions", Session, None, limit)
-        calls = [call async for call in replay_sessions(link, chosen, policy)]
+        calls: list[Replayed] = []
+        async for call in replay_sessions(link, chosen, policy):
+            calls.append(call)
+            so_far(f"{len(calls)} tool calls")
     shown = [call for call in calls if call.changed] if changed else calls
     if json:
         print_json(msgspec.json.encode({"calls": shown}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -16,6 +17,15 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _COLUMN_GAP = 2
+
+
+_CLEAR = "\r\x1b[K"
+_line = threading.RLock()
+"""Held by whoever writes: the line that comes and goes is written by a thread of its own."""
+
+
+class _Shown:
+    transient = False
 
 
 def printable(text: str) -> str:
@@ -60,6 +70,28 @@ def say(text: str, style: str | None = None) -> None:
 
 def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
     """Write and flush. On a terminal control characters are escaped first, unless the text is `safe` already."""
+    with _line:
+        transient(None)
+        _write(stream, text, safe=safe)
+
+
+def transient(text: str | None) -> None:
+    """Show a line on the terminal of standard error that goes with the next thing that is written; None takes it away.
+    A terminal that cannot take a line back gets none."""
+    with _line:
+        if text is None and not _Shown.transient:
+            return
+        if os.environ.get("TERM") == "dumb":
+            return
+        _Shown.transient = text is not None
+        shown = styled(one_line(text, 78), "dim", sys.stderr) if text is not None else ""
+        try:
+            _write(sys.stderr, _CLEAR + shown, safe=True)
+        except (OSError, ValueError):  # The terminal is gone; the work goes on.
+            _Shown.transient = False
+
+
+def _write(stream: TextIO, text: str, *, safe: bool) -> None:
     if not safe and is_terminal(stream):
         text = printable(text)
     try:
