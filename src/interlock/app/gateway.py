@@ -49,9 +49,9 @@ from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
-from interlock.gateway.settings_noted import note_policy, note_settings
+from interlock.gateway.settings_noted import note_key, note_policy
 from interlock.gateway.sharing import share
-from interlock.gateway.signing import load_or_make_key
+from interlock.gateway.signing import KEY_NAME, KeyUnusable, load_or_make_key
 from interlock.gateway.tracing import Tracing, sender_of
 from interlock.gateway.transport import BindRefused, load_certificate, may_be_public, tls_context
 from interlock.gateway.webhooks import Webhooks
@@ -75,6 +75,7 @@ async def run_gateway(
     ready: Callable[[str], None] = lambda _url: None,
     local_runner_token: Path | None = None,
     reload: Callable[[], Config] | None = None,
+    new_signing_key: bool = False,
 ) -> None:
     """Run a gateway on a state directory until SIGTERM or SIGINT.
 
@@ -82,7 +83,9 @@ async def run_gateway(
     settings stay, and it is logged.
 
     `ready` is told the URL once it listens; `<state>/gateway.json` says it to the verbs. A token file pairs the local
-    runner (G-3). Raises AlreadyRunning, BindRefused, LedgerError, KeyUnusable, each with one sentence.
+    runner (G-3). With `new_signing_key` the state's key may be another than the one that the gateways of a shared
+    ledger have signed with; none of them may be at work then. Raises AlreadyRunning, BindRefused, LedgerError,
+    KeyUnusable, each with one sentence.
     """
     stopping = _stop_on_signals()
     lock = lock_state(state)
@@ -94,7 +97,12 @@ async def run_gateway(
         try:
             gateway_id = await ledger.gateway_id()
             signer = CheckpointSigner(ledger, key, gateway_id, open_sink(state, config.audit, clock))
-            await note_settings(ledger, clock, OWNER_TENANT, key.public_key(), config.policy.rules)
+            if new_signing_key and stores.others is not None and (at_work := await stores.others.leases.instances()):
+                raise KeyUnusable(f"{len(at_work)} gateways are at work on {stores.shown}: stop them before one begins "
+                                  "with --new-signing-key.")
+            await note_policy(ledger, clock, OWNER_TENANT, config.policy.rules)
+            await note_key(ledger, clock, OWNER_TENANT, key.public_key(), state / KEY_NAME,
+                           may_change=new_signing_key or stores.others is None)
             gateway = _Gateway(state, config, stores, signer, gateway_id)
             await gateway.run(ready, local_runner_token, reload, stopping)
         finally:

@@ -45,6 +45,9 @@ def gateway(
                                                 "the config's, else a file of the state).")] = None,
     bus: Annotated[str | None, Parameter(help="NATS servers that they share, nats://…, with commas between them.")]
     = None,
+    new_signing_key: Annotated[bool, Parameter(negative=(), help=(
+        "Sign with the state's gateway.key from now on, where a shared ledger knows another one. Stop all its gateways "
+        "first."))] = False,
     with_parent: WithParent = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -83,7 +86,7 @@ def gateway(
         end_with_parent()
     try:
         _drive(run_gateway(state, config, ready=_listening, local_runner_token=token if token.exists() else None,
-                           reload=lambda: over(load(state / FILE_NAME))))
+                           reload=lambda: over(load(state / FILE_NAME)), new_signing_key=new_signing_key))
     except AlreadyRunning as error:
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
     except (BindRefused, BusError, KeyUnusable) as error:
