@@ -11,13 +11,16 @@ import nats.errors
 import structlog
 from nats.aio.client import Client
 
-from interlock.backends.bus_nats.places import Places
+from interlock.backends.bus_nats.places import InClear, Places
+from interlock.ports.bus import BusError
 
 RECONNECT_WAIT_S = 0.25
 CONNECT_TIMEOUT_S = 2
 PING_INTERVAL_S = 2
 """A server that has not answered two pings is gone: the link is made anew, maybe to another."""
 FLUSH_TIMEOUT_S = 5
+CLOSE_TIMEOUT_S = 0.5
+"""The library closes the socket, and then waits for its end: after a failed handshake of TLS for ever."""
 WAITING_BYTES = 64 * 1024 * 1024
 """Notes that wait for one reader, in bytes; beyond it the newest are let go and a gap is told."""
 WAITING_NOTES = 65_536
@@ -47,6 +50,16 @@ class Ear:
         self.at_server: Any = None
 
 
+class _Strict(Client):
+    """The library's client, which goes on in clear where a server does not ask for TLS, whatever its address says: then
+    whoever stands in between reads every credential."""
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):
+            raise InClear
+        await super()._process_info(info, initial_connection)
+
+
 class Link:
     """A client that is replaced when it gives up. `gap` is called after each time that something may have passed by;
     `missed` when a reader let something go."""
@@ -62,12 +75,17 @@ class Link:
         self._closed = False
         self._task: asyncio.Task[None] | None = None
         self._told = False
+        self._refusal: str | None = None
 
     async def open(self) -> None:
-        """Connect; where no server is there now, go on trying, and return."""
+        """Connect; where no server is there now, go on trying, and return. Raises BusError where one is there and
+        refuses this gateway, or is not to be trusted."""
         first = asyncio.Event()
         self._task = asyncio.create_task(self._keep(first), name="bus")
         await first.wait()
+        if self._refusal is not None:
+            await self.close()
+            raise BusError(self._refusal)
 
     @property
     def client(self) -> Client | None:
@@ -102,25 +120,27 @@ class Link:
             await asyncio.wait([self._task])
             self._task = None
         if self._client is not None:
-            with suppress(nats.errors.Error, OSError):
-                await self._client.close()
+            await _close(self._client)
             self._client = None
 
     async def _keep(self, first: asyncio.Event) -> None:
         while not self._closed:
             self._gave_up.clear()
-            client = Client()
+            client = _Strict()
             try:
                 await self._connect(client)
-            except (nats.errors.Error, OSError, TimeoutError) as error:
+            except asyncio.CancelledError:
+                await _close(client)
+                raise
+            except Exception as error:  # noqa: BLE001 - a link that ended here would be away for ever
+                self._refusal = self._places.refusal(error)
                 self._warn(error)
-                with suppress(nats.errors.Error, OSError):
-                    await client.close()
+                await _close(client)
                 first.set()
                 await asyncio.sleep(RECONNECT_WAIT_S)
                 continue
             again, self._client = self._client is not None or first.is_set(), client
-            self._told = False
+            self._told, self._refusal = False, None
             first.set()
             if again:
                 self._gap()
@@ -135,14 +155,17 @@ class Link:
                 log.warning("bus_is_away", servers=self._places.shown())
 
         async def reconnected() -> None:
+            self._told = False
             log.info("bus_is_back", servers=self._places.shown())
             self._gap()
 
         async def failed(error: Exception) -> None:
             if isinstance(error, nats.errors.SlowConsumerError):
                 self._missed()
-            else:
-                self._warn(error)
+                return
+            self._warn(error)
+            if not client.is_connected:
+                _socket_of(client)()
 
         # Few attempts here, so that this task says what is wrong; after the first success the library goes on for ever.
         await client.connect(
@@ -164,5 +187,28 @@ class Link:
         """Say what is wrong once, until it is well again."""
         if not self._told and not self._closed:
             self._told = True
-            reason = str(error) or type(error).__name__
-            log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=reason)
+            log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=self._places.reason(error))
+
+
+async def _close(client: Client) -> None:
+    """Close a client for good."""
+    abandon = _socket_of(client)
+    try:
+        with suppress(nats.errors.Error, OSError, TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await client.close()
+    finally:
+        abandon()
+
+
+def _socket_of(client: Client) -> Callable[[], None]:
+    """How to end the socket that a client has now: after an attempt that failed the library lets go of it as it is."""
+    transport: Any = getattr(client, "_transport", None)
+
+    def abandon() -> None:
+        for name in ("_io_writer", "_bare_io_writer"):
+            writer: Any = getattr(transport, name, None)
+            if writer is not None:
+                writer.transport.abort()
+
+    return abandon

@@ -5,28 +5,47 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
+import nats.errors
+
+from interlock.backends.bus_nats.accounts import ACCOUNT_FILES, read_account
 from interlock.ports.bus import BusError
 
-SCHEMES = ("nats", "tls", "ws", "wss")
-FILES = ("ca", "cert", "key", "credentials")
+SCHEMES = ("nats", "tls")
+TLS_FILES = ("ca", "cert", "key")
+FILES = (*TLS_FILES, *ACCOUNT_FILES)
+ACCOUNT_WORDS = ("authorization", "authentication")
+"""What the server's refusals of an account have in common, in lower case."""
+
+
+class InClear(nats.errors.Error):
+    """A server that was to be reached by TLS does not ask for it: nothing was said to it."""
 
 
 class Places(NamedTuple):
-    """`servers` are the addresses; `tls` and `credentials` hold for all of them."""
+    """`servers` are the addresses, without user and password; all else holds for all of them. `account` is the kind of
+    file that says who this gateway is, and its path."""
 
     servers: list[str]
     tls: ssl.SSLContext | None = None
-    credentials: str | None = None
+    user: str | None = None
+    password: str | None = None
+    account: tuple[str, str] | None = None
+    certified: bool = False
+    """Whether `tls` shows the server a certificate of this gateway."""
 
     def options(self) -> dict[str, Any]:
-        """What the library is told."""
+        """What the library is told. Files are read anew each time, since what they hold expires. Raises BusError."""
         given: dict[str, Any] = {"servers": self.servers}
         if self.tls is not None:
             given["tls"] = self.tls
-        if self.credentials is not None:
-            given["user_credentials"] = self.credentials
+        if self.account is not None:
+            given |= read_account(*self.account)
+        elif self.password is not None:
+            given |= {"user": self.user, "password": self.password}
+        elif self.user is not None:
+            given["token"] = self.user
         return given
 
     def shown(self) -> str:
@@ -34,11 +53,42 @@ class Places(NamedTuple):
         parts = [urlsplit(one) for one in self.servers]
         return ",".join(f"{one.scheme}://{one.hostname}:{one.port or 4222}" for one in parts)
 
+    def refusal(self, error: Exception) -> str | None:
+        """One sentence where the servers are there and this gateway and they will not do: time alone mends nothing."""
+        said = str(error).removeprefix("nats: ").strip("'").rstrip(".")
+        if isinstance(error, BusError):
+            return str(error)
+        if isinstance(error, InClear):
+            return (f"--bus: the NATS server at {self.shown()} does not ask for TLS, and the address does: nothing was "
+                    "said to it. Give the server a certificate (and no allow_non_tls), or write nats:// without ca.")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (f"--bus: the certificate of the NATS server at {self.shown()} is not trusted "
+                    f"({error.verify_message.rstrip('.')}): name its authority with ?ca=FILE, and the server as its "
+                    "certificate does.")
+        if isinstance(error, ssl.SSLError):
+            return (f"--bus: TLS with the NATS server at {self.shown()} fails ({error.reason or said}): where it wants "
+                    "a certificate of the gateway, name one with ?cert=FILE&key=FILE.")
+        if isinstance(error, nats.errors.Error) and any(word in said.lower() for word in ACCOUNT_WORDS):
+            return (f"--bus: the NATS server at {self.shown()} refuses this gateway ({said}): check the user and "
+                    "password or the token of the address, or the file that credentials, nkey or token names.")
+        return None
+
+
+    def reason(self, error: Exception) -> str:
+        """Why the servers could not be had, for a log."""
+        if (known := self.refusal(error)) is not None:
+            return known
+        said = str(error) or type(error).__name__
+        if isinstance(error, ConnectionError) and self.tls is not None and not self.certified:
+            return f"{said}: if the server wants a certificate of the gateway, name one with ?cert=FILE&key=FILE"
+        return said
+
 
 def read_places(text: str) -> Places:
-    """Read `nats://[user:password@]host:port,…?ca=FILE&cert=FILE&key=FILE&credentials=FILE`. Raises BusError."""
+    """Read `nats://[user:password@ or token@]host:port,…?ca=FILE&cert=FILE&key=FILE`, and one of `credentials`, `nkey`
+    and `token`, each a file. Raises BusError."""
     first, _, query = text.partition("?")
-    servers = [_server(one.strip()) for one in first.split(",")]
+    read = [_server(one.strip()) for one in first.split(",")]
     files: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in FILES:
@@ -46,10 +96,19 @@ def read_places(text: str) -> Places:
         if not Path(value).is_file():
             raise BusError(f"--bus: {name} names {value or 'nothing'}, and there is no such file.")
         files[name] = value
-    return Places(servers, _tls(files, servers), files.get("credentials"))
+    servers, known = [server for server, _ in read], {who for _, who in read} - {(None, None)}
+    accounts = [(name, files[name]) for name in ACCOUNT_FILES if name in files]
+    if len(known) + len(accounts) > 1:
+        raise BusError("--bus: a gateway has one account on the bus: name one user, or token, or file.")
+    user, password = next(iter(known), (None, None))
+    places = Places(servers, _tls(files, servers), user, password, next(iter(accounts), None),
+                    certified="cert" in files)
+    places.options()
+    return places
 
 
-def _server(text: str) -> str:
+def _server(text: str) -> tuple[str, tuple[str | None, str | None]]:
+    """An address without who one is there, and who: user and password, or a token."""
     parts = urlsplit(text)
     try:
         port = parts.port
@@ -58,12 +117,15 @@ def _server(text: str) -> str:
     if parts.scheme not in SCHEMES or not parts.hostname or port == 0:
         raise BusError(f"--bus: {text.rpartition('@')[2] or 'nothing'} is no address of NATS: write nats://host:port, "
                        "or several with commas.")
-    return urlunsplit(parts)
+    who = tuple(unquote(one) if one else None for one in (parts.username, parts.password))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), (who[0], who[1])
 
 
 def _tls(files: dict[str, str], servers: list[str]) -> ssl.SSLContext | None:
-    if not files.keys() & {"ca", "cert", "key"} and not any(one.startswith("tls:") for one in servers):
+    if not files.keys() & set(TLS_FILES) and not any(one.startswith("tls:") for one in servers):
         return None
+    if "key" in files and "cert" not in files:
+        raise BusError("--bus: key names the key of a certificate: name that with cert.")
     try:
         context = ssl.create_default_context(cafile=files.get("ca"))
         if "cert" in files:
