@@ -52,6 +52,9 @@ class _Far:
     def ack(self, session_id: str, seq: int) -> None:
         pass
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     def fail(self, sentence: str) -> None:
         pass
 

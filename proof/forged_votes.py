@@ -63,6 +63,9 @@ class Mute:
     def ack(self, session_id: str, seq: int) -> None:
         """Take an acknowledgement."""
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     def fail(self, sentence: str) -> None:
         """Take the end."""
 

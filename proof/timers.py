@@ -76,6 +76,9 @@ class Ringing:
     def ack(self, session_id: str, seq: int) -> None:
         """Nothing here waits for it."""
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     def fail(self, sentence: str) -> None:
         """Nothing here waits for it."""
 

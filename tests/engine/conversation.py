@@ -71,6 +71,9 @@ class Wire:
     def ack(self, session_id: str, seq: int) -> None:
         self.acks[session_id] = seq
 
+    def forget(self, session_id: str) -> None:
+        pass
+
     def fail(self, sentence: str) -> None:
         self.failed = sentence
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -243,6 +245,22 @@ def test_message_ids_are_remembered_up_to_a_limit_the_oldest_goes_first() -> Non
     assert not recent.seen("new")
     assert recent.seen("1")
     assert not recent.seen("0"), "it was the oldest, and its seq recognises it"
+
+
+@pytest.mark.req("D-6")
+def test_message_ids_that_look_alike_are_two_and_thousands_take_little_room() -> None:
+    one = str(UUID(int=1))
+    alike = [one, one[:-1] + " ", one[:-1] + "-", one.replace("-", ""), "0-" + one[2:], one[:-2] + "é1"]
+    recent = RecentIds([])
+    assert [recent.seen(name) for name in alike] == [False] * len(alike)
+    assert all(recent.seen(name) for name in alike)
+    tracemalloc.start()
+    try:
+        full = RecentIds([str(UUID(int=number)) for number in range(2 * RECENT_MESSAGE_IDS)][-RECENT_MESSAGE_IDS:])
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert full.seen(str(UUID(int=RECENT_MESSAGE_IDS)))
 
 
 @pytest.mark.req("D-6", "D-7")

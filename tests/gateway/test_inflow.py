@@ -102,6 +102,7 @@ def test_what_is_taken_rises_and_skips_only_what_was_lost(came: list[int], lost:
 def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> None:
     gaps: set[tuple[str, int]] = set()
     inflow = Inflow(gaps)
+    inflow.expect("s", 1)
     assert inflow.follows("s", 1)
     assert not inflow.follows("s", 1)
     assert not inflow.follows("s", 3)
@@ -113,3 +114,24 @@ def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> N
     inflow.lose("s", [(3, 4)])
     assert not inflow.follows("s", 3)
     assert inflow.next("s", 5)
+
+
+@pytest.mark.req("E-3")
+def test_what_is_forgotten_begins_where_it_is_said_to_stand() -> None:
+    inflow = Inflow()
+    inflow.expect("s", 7)
+    assert inflow.follows("s", 7)
+    inflow.forget("s")
+    assert not inflow.knows("s")
+    assert not inflow.follows("s", 1)
+    inflow.expect("s", 8)
+    assert inflow.follows("s", 8)
+
+
+@pytest.mark.req("E-3", "D-3")
+def test_a_session_whose_loss_was_told_is_not_forgotten() -> None:
+    inflow = Inflow()
+    inflow.lose("s", [(1, 3)])
+    inflow.expect("s", 1)
+    inflow.forget("s")
+    assert inflow.next("s", 4)

@@ -66,6 +66,8 @@ class LaneShell:
         lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
         self.recent = recent
         self.link: RunnerLink | None = None
+        self._acked = 0
+        """The last number that the runner was told to be durable, on the link that is there."""
         self.broken = False
         self.epoch = epoch
         self.hold: Hold | None = None
@@ -221,14 +223,15 @@ class LaneShell:
         lane = self.lane
         sends = lane.out.sends
         if attached is not None:
-            self.link = attached
+            self.link, self._acked = attached, 0
             sends = list(lane.unconfirmed.values())
         if self.link is None:
             return
         for raw in sends:
             self.link.send(raw)
-        if lane.state.last_seq:
-            self.link.ack(lane.state.session_id, lane.state.last_seq)
+        if lane.state.last_seq > self._acked:
+            self._acked = lane.state.last_seq
+            self.link.ack(lane.state.session_id, self._acked)
 
     def _arm(self, due_ms: int | None) -> None:
         if due_ms == self._due_ms:

@@ -250,6 +250,8 @@ class Lanes:
             del of_runner[session_id]
             if not of_runner:
                 del self._of_runner[shell.lane.state.runner_id]
+            if shell.link is not None:
+                shell.link.forget(session_id)
             if not shell.broken:
                 self.room.give_back(session_id, shell.epoch)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+GAPS_KEPT = 1_024
+"""Gaps that may come again, over all links; a runner that makes more of them has them told as new."""
+
 
 class Gap(Exception):
     """A durable frame's seq left a gap. `again`: the same gap came a second time on this gateway."""
@@ -26,6 +29,15 @@ class Inflow:
         """The gateway has all below `seq`."""
         self._expected[session_id] = seq
 
+    def knows(self, session_id: str) -> bool:
+        """Whether it was told where the session stands, or took a frame of it, since it last forgot it."""
+        return session_id in self._expected
+
+    def forget(self, session_id: str) -> None:
+        """Nothing of the session is under way: whoever hears of it next says where it stands."""
+        if session_id not in self._lost:
+            self._expected.pop(session_id, None)
+
     def reached(self, session_id: str) -> int:
         """The last seq that was taken, or that the gateway had."""
         return self._expected.get(session_id, 1) - 1
@@ -38,7 +50,7 @@ class Inflow:
 
     def follows(self, session_id: str, seq: int) -> bool:
         """Take the frame that simply follows, which nearly all do; else False, with nothing changed: ask `next`."""
-        if self._expected.get(session_id, 1) != seq or session_id in self._lost:
+        if self._expected.get(session_id) != seq or session_id in self._lost:
             return False
         if self._gaps:
             self._gaps.discard((session_id, seq))
@@ -55,6 +67,8 @@ class Inflow:
                 expected = last + 1
         if seq > expected:
             again = (session_id, expected) in self._gaps
+            if len(self._gaps) >= GAPS_KEPT:
+                self._gaps.clear()
             self._gaps.add((session_id, expected))
             raise Gap(session_id, expected, seq, again=again)
         self._gaps.discard((session_id, expected))

@@ -97,7 +97,7 @@ class Intake:
     async def _one(self, frame: Frame, raw: bytes) -> None:
         """Take a frame whose lane must be read, has no room, or that does not simply follow. Raises Gap."""
         session_id = frame.session_id or ""
-        after = self._inflow.reached(session_id)
+        after = await self._reached(session_id)
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
             return
         shell = await self._lane(session_id)
@@ -111,6 +111,15 @@ class Intake:
             return
         self._join(shell, frame, raw, after)
         await shell.inbox.room()
+
+    async def _reached(self, session_id: str) -> int:
+        """The last number that this link brought of the session; where it has brought none since the session's lane was
+        read, that which the lane has."""
+        if not self._inflow.knows(session_id):
+            shell = await self._lane(session_id)
+            if shell is not None:
+                self._inflow.expect(session_id, shell.lane.state.last_seq + 1)
+        return self._inflow.reached(session_id)
 
     async def _lane(self, session_id: str) -> LaneShell | None:
         """The session's lane, if it is this runner's."""
@@ -179,6 +188,7 @@ class Intake:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
         if any(last > LARGEST_SEQ for _, last in ranges):
             raise Closing(1003, "metadata.lost_ranges: a number is too large")
+        await self._reached(session_id)
         self._inflow.lose(session_id, ranges)
         why = why_lost(frame)
         await self._push(session_id, lambda lane: tell_loss(lane, ranges, why))
@@ -193,7 +203,7 @@ class Intake:
         if frame_class(wire.type) is not Class.DURABLE:
             # A number on a frame that has none must not use up that of a durable frame.
             wire = msgspec.structs.replace(wire, seq=None)
-        after = self._inflow.reached(session_id)
+        after = await self._reached(session_id)
         if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
             return
         sentence = f"{wire.type}: {error}"

@@ -35,7 +35,6 @@ class RunnerOutflow:
         self._waiting: list[bytes] = []
         self._bytes = 0
         self._acks: dict[str, int] = {}
-        self._acked: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._closed = False
@@ -44,6 +43,8 @@ class RunnerOutflow:
         self._ack_number = 0
         self._welcome: bytes | None = None
         self._opened = False
+        self.forget: Callable[[str], None] = lambda _session_id: None
+        """Called with a session whose lane is dropped from memory; set by the endpoint."""
         self.batch = False
         """Both sides offered it: what waits goes out together (L-2)."""
         self._task = asyncio.create_task(self._run(), name="runner outflow")
@@ -64,9 +65,8 @@ class RunnerOutflow:
 
     def ack(self, session_id: str, seq: int) -> None:
         """All up to `seq` is durable; told at the next turn of the loop, and at the latest after ACK_DELAY_MS."""
-        if self._acked.get(session_id, 0) < seq:
-            self._acks[session_id] = seq
-            self._wake.set()
+        self._acks[session_id] = seq
+        self._wake.set()
 
     def fail(self, sentence: str, code: int = CloseCode.LEDGER) -> None:
         """Close the link so that the runner reconnects and sends again."""
@@ -127,7 +127,6 @@ class RunnerOutflow:
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
             await self._send({"type": "websocket.send", "text": welcome.decode()})
-        self._acked |= acks
         if acks:
             self._on_acks(len(acks))
         waiting += [self._ack(session_id, seq) for session_id, seq in acks.items()]
