@@ -43,7 +43,7 @@ class RunnerOutflow:
         self._ack_number = 0
         self._welcome: bytes | None = None
         self._opened = False
-        self.forget: Callable[[str], None] = lambda _session_id: None
+        self.on_forget: Callable[[str], None] = lambda _session_id: None
         """Called with a session whose lane is dropped from memory; set by the endpoint."""
         self.batch = False
         """Both sides offered it: what waits goes out together (L-2)."""
@@ -67,6 +67,10 @@ class RunnerOutflow:
         """All up to `seq` is durable; told at the next turn of the loop, and at the latest after ACK_DELAY_MS."""
         self._acks[session_id] = seq
         self._wake.set()
+
+    def forget(self, session_id: str) -> None:
+        """The session's lane is dropped from memory."""
+        self.on_forget(session_id)
 
     def fail(self, sentence: str, code: int = CloseCode.LEDGER) -> None:
         """Close the link so that the runner reconnects and sends again."""

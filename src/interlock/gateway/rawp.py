@@ -160,7 +160,7 @@ class RawpEndpoint:
         present = Present(runner, hello, clock.now_ms())
         present.link_id = uuid4(self._entropy(16))
         inflow = Inflow(self._gaps)
-        outflow.forget = inflow.forget
+        outflow.on_forget = inflow.forget
         try:
             await self._claim(present)
             # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
