@@ -12,7 +12,7 @@ from engine.conversation import OWNER, Table, Wire, remember
 from interlock.engine.presence import Present
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Actor, CommandBody, Target
+from interlock.protocol.resources import Actor, ApprovalWish, CommandBody, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -160,6 +160,39 @@ async def test_a_cancel_finds_its_session_by_command_session_or_key() -> None:
         with pytest.raises(Problem) as caught:
             await table.engine.submit(OWNER, CommandBody(type="cancel", target=target), remember)
         assert caught.value.code == code
+
+
+@pytest.mark.req("C-2", "C-0")
+@pytest.mark.parametrize("kind", ["cancel", "pause", "resume", "execute"])
+async def test_a_target_that_contradicts_itself_is_done_to_nobody(kind: Any) -> None:
+    table = Table()
+    one = await table.execute(target=Target(agent_id="shell", session_key="one"))
+    two = await table.execute(target=Target(agent_id="shell", session_key="two"))
+    sayings = [{"session_id": one.target.session_id, "session_key": "two"},
+               {"session_id": one.target.session_id, "runner_id": "far"},
+               {"session_key": "one", "workspace": "/elsewhere"}]
+    if kind != "execute":
+        sayings += [{"command_id": one.id, "session_id": two.target.session_id},
+                    {"command_id": one.id, "session_key": "two"}, {"command_id": one.id, "agent_id": "goose"}]
+    payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
+    for said in sayings:
+        with pytest.raises(Problem) as caught:
+            await table.engine.submit(OWNER, CommandBody(type=kind, target=Target(**said), payload=payload), remember)
+        assert caught.value.code == "Conflict", said
+    assert [await table.state(command.id) for command in (one, two)] == ["dispatched", "dispatched"]
+
+
+@pytest.mark.req("C-0", "C-2")
+async def test_what_an_order_or_an_execute_cannot_have_is_refused_and_not_passed_over() -> None:
+    table = Table()
+    command = await table.execute()
+    for kind in ("pause", "resume", "cancel"):
+        body = CommandBody(type=kind, target=Target(command_id=command.id), approval=ApprovalWish())  # type: ignore[arg-type]
+        with pytest.raises(Problem, match="/approval"):
+            await table.engine.submit(OWNER, body, remember)
+    with pytest.raises(Problem, match="/target/command_id"):
+        await table.execute(target=Target(agent_id="shell", command_id=command.id))
+    assert await table.state(command.id) == "dispatched"
 
 
 @pytest.mark.req("W-1", "A-5")

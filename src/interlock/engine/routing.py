@@ -52,8 +52,11 @@ class Router:
             record = await self._ledger.command(target.command_id, principal.tenant_id)
             if record is None:
                 raise Problem("NotFound", f"there is no command {target.command_id}")
+            self._check(target, record.command.target)
             return Route(record.session_id, None)
         session = await self._named(principal, target)
+        if session is not None:
+            self._check(target, session)
         if session is None and target.session_key is not None:
             raise Problem("NotFound", f"there is no session under key {target.session_key}")
         if session is None:
@@ -143,9 +146,13 @@ class Router:
             raise Problem("InvalidPayload", f"/target/agent_id: {error}",
                           errors=(Place("/target/agent_id", str(error)),)) from None
 
-    def _check(self, target: Target, session: SessionRecord | LaneState) -> None:
+    def _check(self, target: Target, session: SessionRecord | LaneState | Target) -> None:
+        """All that a target names must be of the one session: what contradicts itself is done to nobody."""
         agent_id = self._agent(target) if target.agent_id is not None else None
         for name, wanted, found in (("agent_id", agent_id, session.agent_id),
+                                    ("session_key", self._key(target, session.agent_id or DEFAULT_AGENT),
+                                     session.session_key),
+                                    ("session_id", target.session_id, session.session_id),
                                     ("runner_id", target.runner_id, session.runner_id),
                                     ("workspace", target.workspace, session.workspace)):
             if wanted is not None and wanted != found:

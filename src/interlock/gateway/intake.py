@@ -13,6 +13,7 @@ import structlog
 from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import close_for_gap, confirm, tell_loss, vouch
+from interlock.engine.bridge.progress import take_transient
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
 from interlock.engine.jobs import Job
@@ -135,7 +136,7 @@ class Intake:
             behind = after
             for frame, raw in frames:
                 if frame.seq is None:
-                    lane.transient(frame, raw)
+                    take_transient(lane, frame, raw)
                     continue
                 if _continues(shell, behind):
                     self._apply(shell, frame, raw, policy)

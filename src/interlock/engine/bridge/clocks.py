@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge import compacting, raising
+from interlock.engine.bridge import compacting, progress, raising
 from interlock.engine.bridge.approving import expire
 from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
@@ -22,6 +22,7 @@ def tick(lane: Lane) -> None:
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
             _tick_command(lane, record)
+    progress.tell(lane)
     compacting.tick(lane)
     raising.review(lane)
 

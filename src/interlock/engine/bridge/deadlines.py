@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.live import LiveCommands
 from interlock.protocol.clock import parse_iso
+from interlock.protocol.limits import PROGRESS_INTERVAL_MS
 from interlock.protocol.records import ApprovalRecord
 
 
@@ -14,6 +15,10 @@ def next_deadline(state: LaneState, commands: LiveCommands, approvals: Iterable[
     """Milliseconds on the line that clocks run by; None where nothing waits."""
     first = commands.due_ms
     due = [first] if first is not None else []
+    if state.stage and state.stage != state.stage_told:  # A stage that was held back (S-5).
+        record = commands.get(state.active or "")
+        if record is not None and record.command.started_at is not None:
+            due.append(state.percent_told_ms + PROGRESS_INTERVAL_MS)
     for record in approvals:
         if record.approval.state == "pending" or record.approval.verb is not None:
             due.append(record.expires_ms)

@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import compacting
+from interlock.engine.bridge import compacting, progress
 from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
@@ -22,15 +22,13 @@ from interlock.engine.bridge.raising import review
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
-from interlock.protocol.resources import Notice, OfferedOption, StatusEvent
+from interlock.protocol.resources import Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 """Refusals that say nothing against the prompt: it crossed a turn, a restart, or an idle agent's close (C-8)."""
 
 
-PROGRESS_MS = 1_000
-"""Progress within a stage is told this often at most (S-5)."""
 MAX_OPTIONS = 32
 """Options of one question that are kept: a runner shows no more (A-9)."""
 MAX_SENTENCE_CHARS = 1_000
@@ -89,15 +87,15 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
     payload = frame.payload
     match payload:
         case p.TextDone():  # The most frequent one is asked for first.
-            _stage(lane, "chat")
+            progress.at_stage(lane, "chat")
         case p.Capabilities():
             _opened(lane, frame, payload)
         case p.TurnStart():
             _started(lane, frame, payload)
         case p.ToolRequest():
-            _stage(lane, "retrieval" if frame.metadata.get("kind") in ("read", "search", "fetch") else "tool")
+            progress.at_stage(lane, "retrieval" if frame.metadata.get("kind") in progress.RETRIEVAL_KINDS else "tool")
         case p.Progress():
-            _progress(lane, payload.percent)
+            progress.at_percent(lane, payload.percent)
         case p.InteractionRequest():
             _asked(lane, payload, policy)
         case p.InteractionResolved():
@@ -164,6 +162,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         return
     lane.state.stage, lane.state.percent = "", None
     if record.command.state == "dispatched":
+        progress.begin(lane)
         record = lane.move(record, "running", SYSTEM, {"attempt": record.command.attempt}, started_at=lane.at,
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
                            running_since_ms=lane.now, detach_deadline_ms=None)
@@ -178,28 +177,6 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         lane.keep(msgspec.structs.replace(record, command=msgspec.structs.replace(record.command,
                                                                                   turn_id=payload.turn_id)))
     review(lane)
-
-
-def _stage(lane: Lane, stage: str) -> None:
-    record = lane.active
-    if record is None or lane.state.stage == stage:
-        return
-    lane.state.stage, lane.state.percent_told_ms = stage, lane.now
-    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=stage,  # pyright: ignore[reportArgumentType]
-                            percent=lane.state.percent))
-
-
-def _progress(lane: Lane, percent: float) -> None:
-    """A figure that has changed is told at once where none was for a second; else the next stage carries it (S-5)."""
-    state, record, percent = lane.state, lane.active, min(max(percent, 0.0), 100.0)
-    if percent == state.percent:
-        return
-    state.percent = percent
-    if record is None or not state.stage or lane.now - state.percent_told_ms < PROGRESS_MS:
-        return
-    state.percent_told_ms = lane.now
-    lane.status(StatusEvent(event="progress", command_id=record.command.id, at=lane.at, stage=state.stage,  # pyright: ignore[reportArgumentType]
-                            percent=percent))
 
 
 def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:

@@ -178,13 +178,15 @@ class Lane:
         self.out.writes.append(event)
         self.out.tells.append(Told(event, frame))
 
-    def transient(self, frame: Frame, raw: bytes) -> None:
-        """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be (E-4, T-4)."""
+    def transient(self, frame: Frame, raw: bytes) -> bool:
+        """Pass a transient frame on to viewers; one that fits no open turn is dropped, as it may be: False (E-4, T-4).
+        """
         try:
             self.state.machine.check(frame)
         except Refusal:
-            return
+            return False
         self.out.tells.append(Transient(raw, frame))
+        return True
 
     def control(self, kind: str, payload: Payload, metadata: dict[str, Any] | None = None) -> Frame:
         """Make a control frame: numbered, kept until the runner has it (D-7), in the stream, sent after the commit.

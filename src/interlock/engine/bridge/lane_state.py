@@ -113,10 +113,13 @@ class LaneState(msgspec.Struct, kw_only=True):
     detached_since_ms: int | None = None
     silent_heartbeats: int = 0
     """Heartbeats in a row that did not vouch for the agent (C-7)."""
-    stage: str = ""
+    stage: Literal["", "retrieval", "tool", "chat"] = ""
+    stage_told: str = ""
+    """The stage that its command's stream was told last (S-5)."""
     percent: float | None = None
     """How much of the turn is done, as its agent says; None where it does not."""
     percent_told_ms: int = 0
+    """When its command's stream was told last how far it is."""
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None

@@ -7,7 +7,7 @@ import msgspec
 from interlock.command.machine import TERMINAL
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Command, CommandBody, Failure, Output, Result, StatusEvent, Target
 
@@ -26,8 +26,11 @@ def target_of(lane: Lane) -> Target:
 
 
 def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
-    """The execute that an order is about: the one it names, else the session's only live one. Raises Conflict."""
+    """The execute that an order is about: the one it names, else the session's only live one. Raises Problem."""
     check_controlled(lane)
+    if body.approval is not None and body.approval.required > 0:
+        raise malformed("/approval", f"a {body.type} does not wait for an approval that it asks for itself",
+                        hint="A rule of policy that names its type holds a pause or a resume; a cancel is never held.")
     command_id = body.target.command_id
     if command_id is not None:
         record = lane.commands.get(command_id)

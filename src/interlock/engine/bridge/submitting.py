@@ -34,6 +34,9 @@ def submit_execute(
     check_controlled(lane)
     _check_access(lane, body)
     check_not_archived(lane)
+    if body.target.command_id is not None:
+        raise malformed("/target/command_id", "an execute is about no other command",
+                        hint="Name its session, or let a new one open.")
     raw = bytes(body.payload) if isinstance(body.payload, msgspec.Raw) else b""
     if not raw:
         raise malformed("/payload", "an execute needs a payload with messages")
