@@ -389,6 +389,15 @@ def test_personal_data_stands_in_a_record_only_as_a_salted_commitment() -> None:
         seal(draft(1, personal={"comment": "\ud800"}), 1, FIRST_PREV, [SALT])
 
 
+@pytest.mark.req("K-4", "U-4")
+@pytest.mark.parametrize("secret", ["ilk_" + "a" * 43, "ilr_" + "b" * 43, "Bearer abcdefgh12345678",
+                                    "eyJhbGciOiJub25l.eyJzdWIi.sig_1"])
+def test_a_credential_that_a_person_wrote_into_a_comment_does_not_reach_the_log(secret: str) -> None:
+    record = seal(draft(1, personal={"comment": f"use {secret} for it"}), 1, FIRST_PREV, [SALT])
+    assert secret.encode() not in record_line(record)
+    assert check([record], head_of([record])).ok
+
+
 @pytest.mark.req("U-4")
 def test_erased_data_leaves_the_log_whole_where_a_record_says_so() -> None:
     there = personal_log(erased=False, said=False)

@@ -17,6 +17,7 @@ import msgspec
 from interlock.command.audit_tree import leaf
 from interlock.command.canonical import MAX_INTEGER, NotCanonical, canonical, is_plain
 from interlock.command.note import Checkpoint
+from interlock.command.redaction import SECRETS
 from interlock.protocol.records import AuditDraft, AuditRecord
 
 FIRST_PREV = "0" * 64
@@ -84,7 +85,8 @@ def opens(shown: str, name: str, salt_hex: str, value: str) -> bool:
 def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = ()) -> AuditRecord:
     """Make the record that stands at `seq`, after the one whose hash is `prev_hash`.
 
-    `salts` has a fresh one of SALT_BYTES for each personal value.
+    `salts` has a fresh one of SALT_BYTES for each personal value. A credential that a person wrote into one is kept out
+    (K-4): whoever may read the log must not learn it there, and an export carries it on.
 
     Raises AuditRefused when the action is unknown or the draft lies outside the schema (U-1, U-2).
     """
@@ -100,14 +102,21 @@ def seal(draft: AuditDraft, seq: int, prev_hash: str, salts: Sequence[bytes] = (
             unknown = sorted(draft.personal.keys() - PERSONAL)
             raise AuditRefused(f"The audit log knows no such personal values: {unknown}.")
         salted = dict(zip(draft.personal, salts, strict=True))
-        personal = {name: (salted[name].hex(), value) for name, value in draft.personal.items()}
     try:
-        if personal:
-            committed = {name: commitment(salted[name], name, value) for name, value in draft.personal.items()}
+        if salted:
+            told = {name: _without_secrets(value) for name, value in draft.personal.items()}
+            personal = {name: (salted[name].hex(), value) for name, value in told.items()}
+            committed = {name: commitment(salted[name], name, value) for name, value in told.items()}
         body = seal_body(draft, seq, prev_hash, committed)
     except (NotCanonical, UnicodeEncodeError) as error:
         raise AuditRefused(f"The audit record of {draft.action!r} has no canonical form. {error}") from error
     return AuditRecord(tenant_id=draft.tenant_id, seq=seq, hash=leaf_hash(body), body=body, personal=personal)
+
+
+def _without_secrets(text: str) -> str:
+    """Keep credentials out. Raises UnicodeEncodeError for half a character, which is refused and not replaced."""
+    text.encode()
+    return SECRETS.text(text)
 
 
 class _Body(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):

@@ -12,6 +12,7 @@ from tests.small_gateway.running import Gateway
 from interlock.command.audit_check import verify
 from interlock.command.audit_tree import continues, includes
 from interlock.command.note import is_genuine, parse_checkpoint
+from interlock.gateway.rest.cursors import stream_cursor
 from interlock.ports.ledger import Audit, Batch
 from interlock.protocol.records import AuditDraft
 
@@ -38,14 +39,16 @@ async def test_audit_is_read_in_pages_and_exported_with_its_checkpoint(gateway: 
     assert [item["seq"] for item in page["items"]] == [1, 2, 3]
     rest = (await gateway.http.get("/v1/audit", params={"since": page["next_cursor"]})).json()
     assert [item["record"]["action"] for item in rest["items"]] == ["audit_read"]
+    begun = await got(gateway, "/v1/audit", since=stream_cursor("a/default", 0))
+    assert [item["record"]["action"] for item in begun["items"]][3:] == ["audit_read"] * 2, "it is recorded, too"
     export = await gateway.http.get("/v1/audit/export")
     lines = export.text.splitlines()
     assert export.headers["Content-Type"] == "application/x-ndjson"
-    assert [json.loads(line)["seq"] for line in lines[:-1]] == [1, 2, 3, 4, 5]
+    assert [json.loads(line)["seq"] for line in lines[:-1]] == [1, 2, 3, 4, 5, 6]
     assert json.loads(lines[-2])["record"]["action"] == "audit_export"
-    assert parse_checkpoint(json.loads(lines[-1])["checkpoint"]).size == 5
+    assert parse_checkpoint(json.loads(lines[-1])["checkpoint"]).size == 6
     report = verify(export.content.splitlines(keepends=True), PUBLIC)
-    assert (report.ok, report.records, report.not_yet_signed) == (True, 5, 0)
+    assert (report.ok, report.records, report.not_yet_signed) == (True, 6, 0)
     assert (await gateway.http.head("/v1/audit/export")).content == b""
     async with gateway.as_role("owner", "other") as other:
         for path in ("export", "checkpoint", "proof/inclusion?seq=1"):
