@@ -103,7 +103,12 @@ class _Reckoner:
             return "lost"
         if command["state"] not in TERMINAL:
             self._lost.append(f"command {command_id} never ended: {command['state']}")
-        return f"{command['state']} ({command['error']['code']})" if command.get("error") else command["state"]
+        error = command.get("error")
+        if error is None:
+            return command["state"]
+        # Which of its causes took an agent tells a death that was meant from one that was not.
+        why = f"{error['code']}: {error['message']}" if error["code"] == "AgentLost" else error["code"]
+        return f"{command['state']} ({why})"
 
     def _votes(self, approvals: dict[str, Any], ran: Counter[str]) -> int:
         """Every acknowledged vote is there once; what ran had a yes, and what was denied did not run."""
