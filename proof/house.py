@@ -230,13 +230,17 @@ class House:
             last_will.take_back(process.pid)
 
     def leftovers(self, workspace: Path | None = None) -> list[int]:
-        """Processes of this house's agents that are still there, those of one workspace or all (A-4)."""
+        """Processes of this house's agents that are still there, those of one workspace or all, and where all are asked
+        for those that keep them, too (A-4): a keeper's environment is clean, so it is known by its directory."""
         within = re.compile(re.escape(f"RAWP_WORKSPACE_PATH={workspace or self.workspace}".encode()) + b"(/.*)?")
         found: list[int] = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    if any(map(within.fullmatch, (entry / "environ").read_bytes().split(b"\0"))):
+                    kept = any(map(within.fullmatch, (entry / "environ").read_bytes().split(b"\0")))
+                    keeps = workspace is None and b"keeper.py" in (entry / "cmdline").read_bytes() \
+                        and (entry / "cwd").readlink() == self.place
+                    if kept or keeps:
                         found.append(int(entry.name))
         return found
 

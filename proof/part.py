@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def main() -> None:
     elif part == "runner":
         from interlock.app.runner import Dialled, run_runner
 
+        os.chdir(state.parent)  # By which the keepers of its agents are known.
         asyncio.run(run_runner(state, settings, [Dialled(url, token.read_text().strip())], roots=[root]))
     else:
         from interlock.gateway.audit_state import verify_ledger_file

@@ -161,6 +161,34 @@ async def test_kill_9_of_the_runner_leaves_nothing(runner: Runner, gone: Gone, s
     assert live_descendants(session_id) == []
 
 
+LATE = """
+import socket
+from interlock.runner import keeper
+ours, theirs = socket.socketpair()
+class Late(keeper.Keeper):
+    def say(self, line):
+        if line.startswith("E"):
+            theirs.close()
+        super().say(line)
+order = b"\\0".join([b"/", b"/bin/sh", b"3", b"sh", b"-c", b"sleep 1000 & exit 0"])
+theirs.sendall(len(order).to_bytes(8, "big") + order)
+Late(ours.fileno()).run()
+"""
+
+
+@pytest.mark.req("A-4")
+async def test_a_keeper_that_learns_of_the_runners_end_by_telling_of_the_agents_leaves_nothing() -> None:
+    """The runner goes between the agent's end and the word of it: nothing else wakes the keeper any more."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", LATE)
+    try:
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 @pytest.mark.req("A-4")
 async def test_what_outlives_runner_and_keeper_is_ended_at_the_next_start(
     runner: Runner, gone: Gone, state: State, session_id: str, runner_id: str

@@ -157,7 +157,12 @@ class Keeper:
         try:
             os.write(self.control, line.encode() + b"\n")
         except OSError:
-            self.connected = False
+            self.lose_runner()
+
+    def lose_runner(self) -> None:
+        """The runner is gone, by whichever end of the socket told it first: all that is left is killed at once."""
+        self.connected = False
+        self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
 
     def run(self) -> None:
         """Start the agent and stay until no descendant is left and the runner has asked for the end."""
@@ -220,15 +225,14 @@ class Keeper:
         if self.control in ready:
             for line in self.hear().splitlines():
                 self.terminate(float(line[2:]))
-        if not self.connected:
-            self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
 
     def hear(self) -> bytes:
         try:
             heard = os.read(self.control, MAX_CONTROL_BYTES)
         except OSError:
             heard = b""
-        self.connected = bool(heard)
+        if not heard:
+            self.lose_runner()
         return heard
 
     def terminate(self, grace_s: float) -> None:
