@@ -1,5 +1,6 @@
 """Fixtures that every test shares."""
 
+import gc
 import os
 
 import pytest
@@ -11,6 +12,14 @@ pytest_plugins = ["agents.third_party", "servers.fixtures"]
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
+# What is imported stays: the collector looks through none of it while it grows, nor ever after.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on there is rubbish to collect, and only what tests make is looked through for it."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

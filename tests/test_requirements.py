@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def marks(tree: ast.AST) -> list[ast.Call]:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"]
 
 
+@cache
 def carried() -> tuple[dict[str, set[str]], list[str]]:
     """Which files carry an id; and the marks that name none in plain strings."""
     found: defaultdict[str, set[str]] = defaultdict(set)
@@ -44,9 +46,6 @@ def carried() -> tuple[dict[str, set[str]], list[str]]:
                 else:
                     unreadable.append(f"{place}:{mark.lineno}")
     return found, unreadable
-
-
-CARRIED, UNREADABLE = carried()
 
 
 def test_the_register_has_every_requirement_of_the_four_specifications_and_no_other() -> None:
@@ -67,15 +66,16 @@ def test_a_requirement_has_its_clause_and_its_gap_a_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
 def test_a_requirement_that_holds_is_carried_by_a_test(name: str) -> None:
-    row = REQUIREMENTS[name]
+    row, carriers = REQUIREMENTS[name], carried()[0].get(name)
     if row["status"] != "later":
-        assert CARRIED.get(name), f"no test is marked with {name}"
+        assert carriers, f"no test is marked with {name}"
         assert "tested" not in row
     else:
-        assert bool(CARRIED.get(name)) == ("tested" in row), f"{name} comes later: say why {CARRIED.get(name)} carry it"
+        assert bool(carriers) == ("tested" in row), f"{name} comes later: say why {carriers} carry it"
 
 
 def test_every_mark_names_a_requirement() -> None:
-    assert not UNREADABLE, "a mark names ids, as plain strings"
-    unknown = {name: sorted(places) for name, places in CARRIED.items() if name not in REQUIREMENTS}
+    found, unreadable = carried()
+    assert not unreadable, "a mark names ids, as plain strings"
+    unknown = {name: sorted(places) for name, places in found.items() if name not in REQUIREMENTS}
     assert not unknown

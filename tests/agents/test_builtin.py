@@ -13,13 +13,14 @@ import msgspec
 import pytest
 
 from agents.builtin_stage import FORMS, KEY, builtin
-from interlock.agents.builtin import asking
-from interlock.agents.builtin.agent import BuiltinAgent
 from interlock.ports.agent import Keys, Opening, Prompt, Settings
 from interlock.protocol import payloads as p
 from interlock.runner.process import AgentProcess
+from lazily import lazily
 from model_server import AFTER_TOOL, ModelServer, chunk_texts
 from runner.stage import Stage, raw_input, stage
+
+asking, builtin_agent = lazily("interlock.agents.builtin.asking"), lazily("interlock.agents.builtin.agent")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
 
@@ -182,7 +183,7 @@ async def test_a_cancel_that_is_quicker_than_its_prompt_and_a_close_leave_the_se
 ) -> None:
     opening = Opening("s-1", "own", builtin(model_server), str(tmp_path), dict(os.environ),
                       keys=Keys({"OWN_KEY": KEY}))
-    agent = BuiltinAgent(AgentProcess.start)
+    agent = builtin_agent.BuiltinAgent(AgentProcess.start)
     await agent.open(opening)
     scribe = Heard()
     await agent.settle(Settings())
@@ -264,7 +265,8 @@ async def test_the_key_is_the_agents_alone(model_server: ModelServer, tmp_path: 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = asking.Patience
-    monkeypatch.setattr(asking, "Patience", lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
+    monkeypatch.setattr("interlock.agents.builtin.asking.Patience",
+                        lambda: usual(first_event_s=0.25, idle_s=0.25, again_s=0.01))
 
 
 @pytest.mark.usefixtures("quick")

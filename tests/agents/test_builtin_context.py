@@ -16,16 +16,18 @@ from agents.builtin_stage import builtin
 from agents.test_builtin import allowed, errors, opened, results
 from agents.transcribed import Transcribed, plain
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Entry
-from interlock.agents.builtin.turn import AgentTurn
 from interlock.protocol import payloads as p
 from interlock.session.compaction_plan import CompactionSettings, plan
 from interlock.session.compaction_plan import Path as EntryPath
 from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, UserMessage
 from interlock.session.hygiene import cleaned
 from interlock.session.transfers import File, chunks
+from lazily import lazily
 from model_server import AFTER_TOOL, ModelServer
 from model_server.answering import OUTPUT_TOKENS
 from runner.stage import Stage, stage
+
+builtin_turn = lazily("interlock.agents.builtin.turn")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
 
@@ -127,14 +129,14 @@ WORDS = st.lists(st.sampled_from([
 async def test_the_transcript_gives_the_context_that_the_agent_had(
     model_server: ModelServer, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[AgentTurn] = []
-    run = AgentTurn.run
+    turns: list[builtin_turn.AgentTurn] = []
+    run = builtin_turn.AgentTurn.run
 
-    async def noted(turn: AgentTurn, *given: Any) -> Any:
+    async def noted(turn: builtin_turn.AgentTurn, *given: Any) -> Any:
         turns.append(turn)
         return await run(turn, *given)
 
-    monkeypatch.setattr(AgentTurn, "run", noted)
+    monkeypatch.setattr(builtin_turn.AgentTurn, "run", noted)
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)
         kept = Transcribed(scene)

@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 import pytest
-from claude_agent_sdk import AssistantMessage, PermissionResultAllow, PermissionResultDeny, ToolUseBlock
-from claude_agent_sdk.types import ToolPermissionContext
 
 from agents.test_claude_updates import Ear
-from interlock.agents.claude.gate import HOLD_S, Gate
-from interlock.agents.claude.updates import Updates
 from interlock.ports.agent import Answer, Question
+from lazily import lazily
+
+sdk, types = lazily("claude_agent_sdk"), lazily("claude_agent_sdk.types")
+gates, hearing = lazily("interlock.agents.claude.gate"), lazily("interlock.agents.claude.updates")
 
 pytestmark = pytest.mark.anyio
 LS = {"command": "ls"}
@@ -33,21 +33,21 @@ class Person(Ear):
         return self._answers.pop(0)
 
 
-async def opened(person: Person) -> Gate:
+async def opened(person: Person) -> gates.Gate:
     """A gate in a turn in which the call t1 was announced."""
-    updates = Updates(None)
+    updates = hearing.Updates(None)
     updates.begin(person)
-    await updates.take(AssistantMessage(content=[ToolUseBlock("t1", "Bash", LS)], model="m", message_id="m1"))
-    return Gate(updates)
+    await updates.take(sdk.AssistantMessage(content=[sdk.ToolUseBlock("t1", "Bash", LS)], model="m", message_id="m1"))
+    return gates.Gate(updates)
 
 
-async def before(gate: Gate, name: str = "Bash", tool_input: dict[str, Any] = LS) -> Any:
+async def before(gate: gates.Gate, name: str = "Bash", tool_input: dict[str, Any] = LS) -> Any:
     told: Any = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": tool_input}
     return await gate.before(told, "t1", {"signal": None})
 
 
-async def callback(gate: Gate, tool_input: dict[str, Any] = LS) -> PermissionResultAllow | PermissionResultDeny:
-    return await gate.can_use_tool("Bash", tool_input, ToolPermissionContext(tool_use_id="t1"))
+async def callback(gate: gates.Gate, tool_input: dict[str, Any] = LS) -> Any:
+    return await gate.can_use_tool("Bash", tool_input, types.ToolPermissionContext(tool_use_id="t1"))
 
 
 def decided(said: Any) -> tuple[str, str]:
@@ -64,10 +64,10 @@ async def test_a_yes_is_asked_for_once_and_good_for_its_own_input_once() -> None
     gate = await opened(person)
     assert decided(await before(gate))[0] == "ask"
     allowed = await callback(gate)
-    assert isinstance(allowed, PermissionResultAllow)
+    assert isinstance(allowed, sdk.PermissionResultAllow)
     assert (allowed.updated_input, allowed.updated_permissions) == (LS, None)
     assert len(person.asked) == 1
-    assert isinstance(await callback(gate), PermissionResultDeny)
+    assert isinstance(await callback(gate), sdk.PermissionResultDeny)
 
 
 @pytest.mark.req("A-5")
@@ -76,7 +76,7 @@ async def test_an_input_that_was_changed_after_the_yes_is_asked_about_anew() -> 
     gate = await opened(person)
     await before(gate)
     denied = await callback(gate, RM)
-    assert isinstance(denied, PermissionResultDeny)
+    assert isinstance(denied, sdk.PermissionResultDeny)
     assert (denied.message, denied.interrupt) == ("Not today.", False)
     assert [question.input_json for question in person.asked] == [b'{"command":"ls"}', b'{"command":"rm -rf ."}']
 
@@ -88,11 +88,11 @@ async def test_a_no_is_the_hooks_own() -> None:
 
 @pytest.mark.req("A-5")
 async def test_outside_a_turn_nothing_is_allowed() -> None:
-    gate = Gate(Updates(None))
+    gate = gates.Gate(hearing.Updates(None))
     assert decided(await before_unannounced(gate))[0] == "deny"
 
 
-async def before_unannounced(gate: Gate) -> Any:
+async def before_unannounced(gate: gates.Gate) -> Any:
     told: Any = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": LS}
     return await gate.before(told, None, {"signal": None})
 
@@ -102,7 +102,7 @@ async def test_a_yes_of_a_turn_that_is_over_is_worth_nothing() -> None:
     gate = await opened(Person(YES, NO))
     await before(gate)
     gate.end()
-    assert isinstance(await callback(gate), PermissionResultDeny)
+    assert isinstance(await callback(gate), sdk.PermissionResultDeny)
 
 
 @pytest.mark.req("A-5")
@@ -114,9 +114,9 @@ async def test_reads_are_left_to_its_own_rules() -> None:
 
 @pytest.mark.req("A-5")
 def test_a_hook_that_fails_or_is_late_blocks_and_its_clock_fits_31_bits() -> None:
-    matcher = Gate(Updates(None)).hooks()["PreToolUse"][0]
-    assert (matcher.matcher, matcher.on_failure, matcher.timeout) == (None, "block", HOLD_S)
-    assert HOLD_S * 1000 < 2**31
+    matcher = gates.Gate(hearing.Updates(None)).hooks()["PreToolUse"][0]
+    assert (matcher.matcher, matcher.on_failure, matcher.timeout) == (None, "block", gates.HOLD_S)
+    assert gates.HOLD_S * 1000 < 2**31
 
 
 @pytest.mark.req("A-7")

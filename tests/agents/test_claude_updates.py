@@ -6,21 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from claude_agent_sdk import (
-    AssistantMessage,
-    ResultMessage,
-    StreamEvent,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UserMessage,
-)
 
-from interlock.agents.claude.results import Called, answered, output_of, title_of, usage_of
-from interlock.agents.claude.updates import Updates
 from interlock.ports.agent import Answer, GivenFile, Question, TurnUsage
+from lazily import lazily
+
+sdk = lazily("claude_agent_sdk")
+results, hearing = lazily("interlock.agents.claude.results"), lazily("interlock.agents.claude.updates")
 
 pytestmark = pytest.mark.anyio
 
@@ -64,26 +55,26 @@ class Ear:
         raise AssertionError((code, message))
 
 
-def piece(event: dict[str, Any], parent: str | None = None) -> StreamEvent:
-    return StreamEvent(uuid="u", session_id="s", event=event, parent_tool_use_id=parent)
+def piece(event: dict[str, Any], parent: str | None = None) -> sdk.StreamEvent:
+    return sdk.StreamEvent(uuid="u", session_id="s", event=event, parent_tool_use_id=parent)
 
 
-def start(message_id: str, parent: str | None = None) -> StreamEvent:
+def start(message_id: str, parent: str | None = None) -> sdk.StreamEvent:
     usage = {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1}
     return piece({"type": "message_start", "message": {"id": message_id, "model": "m", "usage": usage}}, parent)
 
 
-def delta(parent: str | None = None, **fields: str) -> StreamEvent:
+def delta(parent: str | None = None, **fields: str) -> sdk.StreamEvent:
     return piece({"type": "content_block_delta", "index": 0, "delta": fields}, parent)
 
 
-def assistant(*blocks: Any, message_id: str = "m1", parent: str | None = None, error: Any = None) -> AssistantMessage:
-    return AssistantMessage(content=list(blocks), model="m", message_id=message_id, parent_tool_use_id=parent,
-                            error=error)
+def assistant(*blocks: Any, message_id: str = "m1", parent: str | None = None, error: Any = None) -> Any:
+    return sdk.AssistantMessage(content=list(blocks), model="m", message_id=message_id, parent_tool_use_id=parent,
+                                error=error)
 
 
 async def hear(*messages: Any) -> list[tuple[Any, ...]]:
-    updates, ear = Updates(None), Ear()
+    updates, ear = hearing.Updates(None), Ear()
     updates.begin(ear)
     for message in messages:
         await updates.take(message)
@@ -95,9 +86,9 @@ async def test_what_was_streamed_is_not_told_again_and_what_was_not_is_told() ->
     heard = await hear(
         start("m1"), delta(type="thinking_delta", thinking="hm"), delta(type="text_delta", text="one "),
         delta(type="text_delta", text="two"),
-        assistant(ThinkingBlock(thinking="hm", signature=""), TextBlock(text="one two")),
-        assistant(ThinkingBlock(thinking="so", signature=""), TextBlock(text="three"), message_id="m2"),
-        assistant(TextBlock(text="API Error: 500"), message_id="m3", error="server_error"),
+        assistant(sdk.ThinkingBlock(thinking="hm", signature=""), sdk.TextBlock(text="one two")),
+        assistant(sdk.ThinkingBlock(thinking="so", signature=""), sdk.TextBlock(text="three"), message_id="m2"),
+        assistant(sdk.TextBlock(text="API Error: 500"), message_id="m3", error="server_error"),
     )
     assert heard == [("thinking", "hm"), ("text", "one "), ("text", "two"), ("thinking", "so"), ("text", "three")]
 
@@ -114,8 +105,8 @@ async def test_each_messages_own_figures_add_up_to_the_turns_so_far() -> None:
 
 @pytest.mark.req("S-5")
 async def test_its_list_of_what_is_to_do_tells_how_far_it_is() -> None:
-    def todos(given: Any, parent: str | None = None) -> AssistantMessage:
-        return assistant(ToolUseBlock(id=f"t{id(given)}", name="TodoWrite", input={"todos": given}), parent=parent)
+    def todos(given: Any, parent: str | None = None) -> sdk.AssistantMessage:
+        return assistant(sdk.ToolUseBlock(id=f"t{id(given)}", name="TodoWrite", input={"todos": given}), parent=parent)
 
     done, open_ = {"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}
     told = await hear(todos([open_, open_]), todos([done, open_, open_, 7]), todos([done, done]), todos("none"),
@@ -127,13 +118,13 @@ async def test_its_list_of_what_is_to_do_tells_how_far_it_is() -> None:
 async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents_output() -> None:
     task = {"description": "look", "prompt": "look around", "subagent_type": "Explore"}
     heard = await hear(
-        assistant(ToolUseBlock(id="t1", name="Task", input=task)),
+        assistant(sdk.ToolUseBlock(id="t1", name="Task", input=task)),
         start("m2", "t1"), delta("t1", type="text_delta", text="I look."),
-        assistant(TextBlock(text="I look."), ToolUseBlock(id="t2", name="Grep", input={"pattern": "x"}),
+        assistant(sdk.TextBlock(text="I look."), sdk.ToolUseBlock(id="t2", name="Grep", input={"pattern": "x"}),
                   message_id="m2", parent="t1"),
-        UserMessage(content=[ToolResultBlock(tool_use_id="t2", content="a.py")], parent_tool_use_id="t1",
-                    tool_use_result={"mode": "files_with_matches", "filenames": ["a.py"]}),
-        UserMessage(content=[ToolResultBlock(tool_use_id="t1", content=[{"type": "text", "text": "found"}])]),
+        sdk.UserMessage(content=[sdk.ToolResultBlock(tool_use_id="t2", content="a.py")], parent_tool_use_id="t1",
+                        tool_use_result={"mode": "files_with_matches", "filenames": ["a.py"]}),
+        sdk.UserMessage(content=[sdk.ToolResultBlock(tool_use_id="t1", content=[{"type": "text", "text": "found"}])]),
     )
     assert heard == [
         ("request", "t1", "Task", task, "Task: look", None, None),
@@ -147,9 +138,9 @@ async def test_a_subagents_calls_name_their_parent_and_its_words_are_the_parents
 @pytest.mark.req("A-5")
 async def test_a_no_is_told_in_the_words_of_whoever_said_it() -> None:
     heard = await hear(
-        assistant(ToolUseBlock(id="t1", name="Bash", input={"command": "ls"})),
-        UserMessage(content=[ToolResultBlock("t1", "PreToolUse:Bash hook error: Not today.", is_error=True)],
-                    tool_use_result="Error: Not today."),
+        assistant(sdk.ToolUseBlock(id="t1", name="Bash", input={"command": "ls"})),
+        sdk.UserMessage(content=[sdk.ToolResultBlock("t1", "PreToolUse:Bash hook error: Not today.", is_error=True)],
+                        tool_use_result="Error: Not today."),
     )
     assert heard[-1] == ("result", "t1", "error", "text", "Not today.")
 
@@ -171,13 +162,13 @@ def test_outputs_by_tool() -> None:
         ("Read", [{"type": "image"}], None, ("structured", [{"type": "image"}])),
         ("mcp__x__y", None, None, ("empty", "")),
     ]:
-        assert output_of(Called(name, {}), content, structured) == expected
+        assert results.output_of(results.Called(name, {}), content, structured) == expected
 
 
 @pytest.mark.req("A-7")
 def test_titles_name_what_a_tool_is_pointed_at() -> None:
-    assert title_of("Read", {"file_path": "/w/a"}) == "Read: /w/a"
-    assert title_of("mcp__x__y", {"n": 1}) == "mcp__x__y"
+    assert results.title_of("Read", {"file_path": "/w/a"}) == "Read: /w/a"
+    assert results.title_of("mcp__x__y", {"n": 1}) == "mcp__x__y"
 
 
 @pytest.mark.req("T-6")
@@ -190,12 +181,12 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
     async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
         relayed.append((kind, payload))
 
-    updates = Updates(relay)
+    updates = hearing.Updates(relay)
     updates.requested = requested
     metadata = {"trigger": told, "pre_tokens": 171, "post_tokens": 20}
-    await updates.take(SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))
-    await updates.take(UserMessage(content="In short: nothing."))
-    await updates.take(UserMessage(content="<local-command-stdout>Compacted</local-command-stdout>"))
+    await updates.take(sdk.SystemMessage(subtype="compact_boundary", data={"compact_metadata": metadata}))
+    await updates.take(sdk.UserMessage(content="In short: nothing."))
+    await updates.take(sdk.UserMessage(content="<local-command-stdout>Compacted</local-command-stdout>"))
     report = updates.compacted
     assert report is not None
     assert (report.summary, report.previous_token_count, report.current_token_count, report.trigger) == (
@@ -203,9 +194,9 @@ async def test_a_compaction_is_reported_with_its_summary(told: str, requested: b
     assert relayed == ([] if requested else [("session.compacted", report)])
 
 
-def result(**fields: Any) -> ResultMessage:
+def result(**fields: Any) -> sdk.ResultMessage:
     told: dict[str, Any] = {"subtype": "success", "is_error": False, "stop_reason": "end_turn", **fields}
-    return ResultMessage(duration_ms=1, duration_api_ms=1, num_turns=1, session_id="s", **told)
+    return sdk.ResultMessage(duration_ms=1, duration_api_ms=1, num_turns=1, session_id="s", **told)
 
 
 @pytest.mark.req("A-7")
@@ -217,19 +208,19 @@ def result(**fields: Any) -> ResultMessage:
     ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "error", "a; b"),
 ])  # fmt: skip
 def test_how_a_turn_ends(fields: dict[str, Any], stop: str, error: str | None) -> None:
-    outcome = answered(result(**fields), TurnUsage())
+    outcome = results.answered(result(**fields), TurnUsage())
     assert outcome.stop_reason == stop
     assert outcome.error == (None if error is None else ("UPSTREAM_ERROR", error))
 
 
 @pytest.mark.req("A-7")
 def test_a_refusal_is_noticed() -> None:
-    assert answered(result(stop_reason="refusal"), TurnUsage()).notice is not None
+    assert results.answered(result(stop_reason="refusal"), TurnUsage()).notice is not None
 
 
 @pytest.mark.req("A-7", "T-2")
 def test_the_cost_of_a_turn_is_what_the_conversation_cost_more() -> None:
-    told = usage_of(
+    told = results.usage_of(
         result(total_cost_usd=0.5, model_usage={"m": {"contextWindow": 1000}}, usage={
             "input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4,
             "output_tokens_details": {"thinking_tokens": 5}}),

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from moto.server import ThreadedMotoServer
 
 from engine.conversation import ManualClock
 from interlock.backends.bucket import Bucket
@@ -18,6 +16,9 @@ from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
 from interlock.command.audit import checkpoint_line
 from interlock.command.note import origin_of, sign_checkpoint
+from lazily import lazily
+
+boto3, moto = lazily("boto3"), lazily("moto.server")
 
 pytestmark = pytest.mark.req("U-3")
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -25,7 +26,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"

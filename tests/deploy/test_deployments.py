@@ -10,13 +10,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import compose_spec
-import kubernetes_validate
 import pytest
 import yaml
 
 from deploy.chart import NotOfTheChart, render
 from interlock.config import Config, parse
+from lazily import lazily
+
+compose_spec, kubernetes_validate = lazily("compose_spec"), lazily("kubernetes_validate")
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "interlock"

@@ -13,12 +13,13 @@ import pytest
 from proof.house import House
 
 from bot_api.server import TOKEN, BotApi, bot_api
-from interlock.channels.telegram.bot import BotRefused, TelegramBot
-from interlock.channels.telegram.bridge import Bridge, Settings
 from interlock.channels.telegram.places import PlacesFile
 from interlock.command.redaction import Redaction
 from interlock.protocol.resources import Actor
 from interlock.sdk import AsyncInterlock
+from lazily import lazily
+
+bots, bridges = lazily("interlock.channels.telegram.bot"), lazily("interlock.channels.telegram.bridge")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("R-4", "N-3")]
 
@@ -64,14 +65,15 @@ async def api() -> AsyncIterator[BotApi]:
 
 
 @asynccontextmanager
-async def bridged(house: House, api: BotApi, place: Path, **people: str) -> AsyncIterator[Bridge]:
+async def bridged(house: House, api: BotApi, place: Path, **people: str) -> AsyncIterator[bridges.Bridge]:
     """A bridge at work; the owner is known, and who is named with a key."""
     owner = (house.state / "owner.key").read_text().strip()
     async with AsyncInterlock(house.url, owner) as gateway, AsyncInterlock(
             house.url, people.get("bo", owner)) as bo:
-        bot = TelegramBot(TOKEN, api.url)
+        bot = bots.TelegramBot(TOKEN, api.url)
         known = {OWNER: gateway, **({BO: bo} if "bo" in people else {})}
-        bridge = Bridge(bot, gateway, PlacesFile(place), Settings(known, [OWNER], "mention", Redaction(()).text))
+        chosen = bridges.Settings(known, [OWNER], "mention", Redaction(()).text)
+        bridge = bridges.Bridge(bot, gateway, PlacesFile(place), chosen)
         running = asyncio.ensure_future(bridge.run())
         try:
             yield bridge
@@ -192,13 +194,13 @@ async def test_a_file_comes_along_and_one_too_large_is_said(house: House, api: B
 
 
 async def test_a_token_that_is_not_good_is_one_sentence(api: BotApi) -> None:
-    bot = TelegramBot(TOKEN[:-1] + "x", api.url)
-    with pytest.raises(BotRefused, match="does not know the bot's token") as refused:
+    bot = bots.TelegramBot(TOKEN[:-1] + "x", api.url)
+    with pytest.raises(bots.BotRefused, match="does not know the bot's token") as refused:
         await bot.me()
     assert TOKEN[:-1] not in str(refused.value)
     await bot.close()
-    with pytest.raises(BotRefused, match="BotFather"):
-        TelegramBot("no token", api.url)
+    with pytest.raises(bots.BotRefused, match="BotFather"):
+        bots.TelegramBot("no token", api.url)
 
 
 async def test_up_starts_the_bot_of_the_config(house: House, api: BotApi, tmp_path: Path) -> None:

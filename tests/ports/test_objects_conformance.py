@@ -14,9 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from interlock.backends.bucket import Bucket
 from interlock.backends.memory.objects import MemoryObjects
@@ -25,6 +23,9 @@ from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.objects.moved import MovedObjects
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, Objects, ObjectsError, ObjectTooLarge
 from interlock.protocol.limits import OBJECT_READ_BYTES
+from lazily import lazily
+
+boto3, moto = lazily("boto3"), lazily("moto.server")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("E-5")]
 Make = Callable[..., Objects]
@@ -33,7 +34,7 @@ Make = Callable[..., Objects]
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """A server that speaks S3."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"

@@ -9,16 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import acp
-from acp.client.connection import ClientSideConnection
-from acp.schema import (
-    AllowedOutcome,
-    DeniedOutcome,
-    NewSessionResponse,
-    PromptResponse,
-    RequestPermissionResponse,
-    TextContentBlock,
-)
+from lazily import lazily
+
+acp, schema = lazily("acp"), lazily("acp.schema")
+
 
 LINE_LIMIT_BYTES = 16 * 1024 * 1024
 PATIENCE_S = 20
@@ -53,32 +47,32 @@ class Peer:
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
-    ) -> RequestPermissionResponse:
+    ) -> schema.RequestPermissionResponse:
         answered: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         kinds = [option.kind for option in options]
         self.questions.put_nowait(Question(tool_call.raw_input["command"], kinds, answered))
         option = await answered
         if option is None:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=option))
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=option))
 
 
 class Conversation:
     """One session of one agent process."""
 
-    def __init__(self, peer: Peer, agent: ClientSideConnection, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, peer: Peer, agent: Any, process: asyncio.subprocess.Process) -> None:
         self.peer = peer
         self.agent = agent
         self.process = process
         self.session_id = ""
 
-    async def open(self, workspace: Path) -> NewSessionResponse:
+    async def open(self, workspace: Path) -> schema.NewSessionResponse:
         session = await self.agent.new_session(cwd=str(workspace), mcp_servers=[])
         self.session_id = session.session_id
         return session
 
-    def prompt(self, text: str) -> asyncio.Task[PromptResponse]:
-        block = TextContentBlock(type="text", text=text)
+    def prompt(self, text: str) -> asyncio.Task[schema.PromptResponse]:
+        block = schema.TextContentBlock(type="text", text=text)
         return asyncio.create_task(self.agent.prompt(session_id=self.session_id, prompt=[block]))
 
     async def cancel(self) -> None:

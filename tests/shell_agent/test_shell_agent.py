@@ -10,13 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import acp
 import pytest
-from acp.schema import TextContentBlock
 
 from interlock.shell_agent import main
-from interlock.shell_agent.turn import COMMAND_FAILED
+from lazily import lazily
 from shell_agent.shell_conversation import conversation
+
+acp, schema, turns = lazily("acp"), lazily("acp.schema"), lazily("interlock.shell_agent.turn")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("A-7")]
 
@@ -108,7 +108,7 @@ async def test_it_stops_at_the_first_failure_and_answers_with_an_error(tmp_path:
             await answer
         sentence = "command 2 of 3 failed with exit status 7, and 1 more was not run: echo no >&2; exit 7"
         assert str(failure.value) == sentence
-        assert failure.value.code == COMMAND_FAILED
+        assert failure.value.code == turns.COMMAND_FAILED
         assert failure.value.data == {"interlock": {"exit_code": 7}}
         assert talk.says() == [sentence]
         assert talk.output("stderr") == "no\n"
@@ -265,7 +265,7 @@ async def test_a_workspace_that_is_none_is_refused(tmp_path: Path, workspace: st
 async def test_an_unknown_session_is_refused(tmp_path: Path) -> None:
     async with conversation(tmp_path) as talk:
         with pytest.raises(acp.RequestError, match="There is no session 'other'"):
-            await talk.agent.prompt(session_id="other", prompt=[TextContentBlock(type="text", text="true")])
+            await talk.agent.prompt(session_id="other", prompt=[schema.TextContentBlock(type="text", text="true")])
 
 
 @pytest.mark.parametrize("how", ["end of input", "signal"])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from aiogram.types import Update, User
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,15 +22,26 @@ from interlock.channels.telegram.speaking import (
     units,
 )
 from interlock.protocol.resources import Actor, Approval, Command, Failure, Notice, Target, Vote
+from lazily import lazily
 
-ME = User(id=12345, is_bot=True, first_name="Interlock", username="interlock_bot")
+telegram = lazily("aiogram.types")
+
+
+class Me(NamedTuple):
+    """The bot, as it tells of itself."""
+
+    id: int = 12345
+    username: str = "interlock_bot"
+
+
+ME = Me()
 ANNA = {"id": 7, "is_bot": False, "first_name": "Anna"}
 
 
-def update(text: str = "hello", chat: dict[str, Any] | None = None, **fields: Any) -> Update:
+def update(text: str = "hello", chat: dict[str, Any] | None = None, **fields: Any) -> telegram.Update:
     message = {"message_id": 5, "date": 1_800_000_000, "chat": chat or {"id": 7, "type": "private"}, "from": ANNA,
                "text": text, **fields}
-    return Update.model_validate({"update_id": 1, "message": message})
+    return telegram.Update.model_validate({"update_id": 1, "message": message})
 
 
 GROUP = {"id": -100, "type": "supergroup", "title": "The team"}
@@ -78,7 +88,7 @@ def test_a_reply_to_the_bot_is_for_the_bot_and_says_what_it_answers() -> None:
     {"from": {"id": 8, "is_bot": True, "first_name": "Other"}}, {"text": "   "}, {"text": None}])
 def test_bots_and_emptiness_are_passed_over(fields: dict[str, Any]) -> None:
     assert heard(update(**fields), ME, "all") is None
-    assert heard(Update(update_id=1), ME, "all") is None
+    assert heard(telegram.Update(update_id=1), ME, "all") is None
 
 
 def test_a_picture_comes_in_its_largest_size_and_a_file_with_its_name() -> None:
@@ -95,7 +105,7 @@ def test_a_picture_comes_in_its_largest_size_and_a_file_with_its_name() -> None:
 
 def test_a_press_is_heard_with_what_its_button_tells() -> None:
     press = {"id": "p1", "from": ANNA, "chat_instance": "1", "data": "g:apr_1:abc"}
-    assert heard(Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention") == Pressed(
+    assert heard(telegram.Update.model_validate({"update_id": 1, "callback_query": press}), ME, "mention") == Pressed(
         "p1", 7, "g:apr_1:abc")
 
 

@@ -6,10 +6,9 @@ import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
-from aiogram.types import User
 
 from interlock.channels.telegram.approvals import Approvals, Redact
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
@@ -21,6 +20,9 @@ from interlock.protocol.inbound import Attachment
 from interlock.protocol.limits import MAX_INLINE_BINARY_BYTES
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.problems import InterlockError, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from aiogram.types import User
 
 AGAIN_S = 2.0
 MAX_STRANGERS = 1_000

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-from aiogram.types import Message, Update, User
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from interlock.protocol.inbound import Attachment, InboundBody
+
+if TYPE_CHECKING:
+    from aiogram.types import Message, Update, User
 
 CHANNEL = "telegram"
 Listening = Literal["mention", "all"]
