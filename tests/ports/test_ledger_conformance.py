@@ -508,6 +508,9 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
     assert await ledger.runner("r2") == runner("r2", "h2b", revoked=True) == await ledger.runner_by_token("h2b")
     assert await ledger.runner_by_token("h2") is None
     assert [record.runner_id for record in await ledger.runners("t1")] == ["r2", "r1"]
+    named = await ledger.runners_named(["r3", "nobody", "r2"])
+    assert sorted(record.token_sha256 for record in named) == ["h2b", "h3"]
+    assert await ledger.runners_named([]) == []
     with pytest.raises(Taken):
         await put(ledger, PutRunner(runner("r9", "h1")))
 

@@ -58,6 +58,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 log = structlog.get_logger()
 
+TOKENS_AT_ONCE = 500
+"""Runners whose tokens are read anew in one look at the ledger."""
 LIMITS_TOLD = {
     "max_frame_bytes": MAX_FRAME_BYTES, "max_message_bytes": MAX_MESSAGE_BYTES, "ack_frames": ACK_FRAMES,
     "ack_delay_ms": ACK_DELAY_MS, "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -72,7 +74,7 @@ class RawpEndpoint:
         self._engine = engine
         self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._entropy = entropy
-        self._open: set[RunnerOutflow] = set()
+        self._open: dict[RunnerOutflow, None] = {}
         self._links: dict[str, RunnerOutflow] = {}
         """The newest link of each runner."""
         self._tokens: dict[str, str] = {}
@@ -98,7 +100,7 @@ class RawpEndpoint:
         structlog.contextvars.bind_contextvars(tenant_id=runner.tenant_id, runner_id=runner.runner_id)
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
         outflow = RunnerOutflow(send, self._on_acks)
-        self._open.add(outflow)
+        self._open[outflow] = None
         try:
             await self._serve(runner, receive, outflow)
         except Closing as closing:
@@ -110,7 +112,7 @@ class RawpEndpoint:
         except LinkClosed:
             pass
         finally:
-            self._open.discard(outflow)
+            del self._open[outflow]
             await outflow.stop()
 
     def end(self) -> None:
@@ -137,10 +139,15 @@ class RawpEndpoint:
 
     async def check_tokens(self) -> None:
         """Close the links of runners whose token another gateway has changed or revoked. Raises LedgerError."""
-        for runner_id, token_sha256 in list(self._tokens.items()):
-            record = await self._engine.ledger.runner(runner_id)
-            if record is None or record.revoked or record.token_sha256 != token_sha256:
-                self.shut_out(runner_id, "the runner's token is no longer accepted")
+        tokens = list(self._tokens.items())
+        for start in range(0, len(tokens), TOKENS_AT_ONCE):
+            let_in = tokens[start:start + TOKENS_AT_ONCE]
+            found = await self._engine.ledger.runners_named([runner_id for runner_id, _ in let_in])
+            good = {record.runner_id: record.token_sha256 for record in found if not record.revoked}
+            for runner_id, token_sha256 in let_in:
+                # One that has attached anew meanwhile was looked at then.
+                if good.get(runner_id) != token_sha256 and self._tokens.get(runner_id) == token_sha256:
+                    self.shut_out(runner_id, "the runner's token is no longer accepted")
 
     async def _authenticate(self, scope: Scope) -> RunnerRecord | None:
         headers = {bytes(name).lower(): bytes(value) for name, value in scope["headers"]}
@@ -237,7 +244,7 @@ class RawpEndpoint:
         listed = {session.session_id: session for session in hello.sessions}
         records = {r.session_id: r for r in await self._engine.ledger.runner_sessions(hello.runner_id)}
         durable: list[p.WelcomeSession] = []
-        for session_id in listed.keys() | records.keys():
+        for session_id in {**listed, **records}:
             shell = await self._engine.lanes.of_runner(session_id, hello.runner_id)
             known = listed.get(session_id)
             if shell is None and await self._engine.ledger.session(session_id) is not None:
@@ -253,7 +260,7 @@ class RawpEndpoint:
         outflow.send_now(self._link_frame("x-interlock.welcome", p.Welcome(
             version=DPS_VERSION, link_id=present.link_id, gateway_id=self._gateway_id, limits=LIMITS_TOLD,
             sessions=durable, features=[BATCH])))
-        for session_id in listed.keys() | records.keys():
+        for session_id in {**listed, **records}:
             await self._attach_lane(session_id, present, listed.get(session_id), outflow)
         present.link = outflow
         for shell in self._engine.lanes.of_runners(hello.runner_id):

@@ -263,6 +263,10 @@ class Ledger(Upkeep, Protocol):
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]: ...
 
+    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
+        """Those of these runners that are there, in no order."""
+        ...
+
     async def pairing(self, code_sha256: str) -> PairingRecord | None: ...
 
     async def pairings(self, tenant_id: str, now_ms: int) -> int:

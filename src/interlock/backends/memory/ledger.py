@@ -203,6 +203,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
         return next((record for record in self._runners.values() if record.token_sha256 == token_sha256), None)
 
+    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
+        self._check_open()
+        return [self._runners[runner_id] for runner_id in runner_ids if runner_id in self._runners]
+
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [record for record in self._runners.values() if record.tenant_id == tenant_id]
 

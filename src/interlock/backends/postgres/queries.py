@@ -105,6 +105,7 @@ IDEMPOTENCY = "SELECT fingerprint, status, headers, body, created_ms, command_id
 # --- runners, keys, tenants ---
 RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = $1 AND ($2::text IS NULL OR tenant_id = $2)"
 RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = $1"
+RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ANY($1::text[])"
 RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = $1 ORDER BY place"
 PAIRING = "SELECT body FROM pairing WHERE code_sha256 = $1"
 PAIRINGS = "SELECT count(*) FROM pairing WHERE tenant_id = $1 AND expires_ms > $2"

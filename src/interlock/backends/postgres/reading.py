@@ -175,6 +175,9 @@ class PostgresReading(Ledger):
         found = await self._readers.row(queries.RUNNER_BY_TOKEN, token_sha256)
         return rows.runner_of(found) if found else None
 
+    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
+        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS_NAMED, list(runner_ids))]
+
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, tenant_id)]
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from interlock.backends import rows
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
@@ -265,6 +267,10 @@ class SqliteLedger(SqliteUpkeep, Ledger):
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
         found = await self._readers.row(queries.RUNNER_BY_TOKEN, (token_sha256,))
         return rows.runner_of(found) if found else None
+
+    async def runners_named(self, runner_ids: Sequence[str]) -> list[RunnerRecord]:
+        named = msgspec.json.encode(list(runner_ids)).decode()
+        return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS_NAMED, (named,))]
 
     async def runners(self, tenant_id: str) -> list[RunnerRecord]:
         return [rows.runner_of(row) for row in await self._readers.rows(queries.RUNNERS, (tenant_id,))]

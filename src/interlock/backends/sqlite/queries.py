@@ -223,6 +223,7 @@ ON CONFLICT (runner_id) DO UPDATE SET
 SEE_RUNNER = "UPDATE runner SET last_seen_ms = ?2 WHERE runner_id = ?1"
 RUNNER = "SELECT body, last_seen_ms FROM runner WHERE runner_id = ?1 AND (?2 IS NULL OR tenant_id = ?2)"
 RUNNER_BY_TOKEN = "SELECT body, last_seen_ms FROM runner WHERE token_sha256 = ?"
+RUNNERS_NAMED = "SELECT body, last_seen_ms FROM runner WHERE runner_id IN (SELECT value FROM json_each(?))"
 RUNNERS = "SELECT body, last_seen_ms FROM runner WHERE tenant_id = ? ORDER BY place"
 ADD_FILE = """
 INSERT INTO file (session_id, transfer_id, body) VALUES (?,?,?) ON CONFLICT (session_id, transfer_id) DO NOTHING
