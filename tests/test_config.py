@@ -149,6 +149,23 @@ def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
         state_directory(tmp_path / "file")
 
 
+@pytest.mark.req("G-2")
+def test_a_directory_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None:
+    """Else `--state /` would close the whole machine to everybody."""
+    other = tmp_path / "project"
+    other.mkdir(mode=0o755)
+    (other / "README.md").touch()
+    with pytest.raises(ConfigError, match="chmod 700"):
+        state_directory(other)
+    assert other.stat().st_mode & 0o777 == 0o755
+    (other / "owner.key").touch()
+    assert state_directory(other).stat().st_mode & 0o777 == 0o700
+    volume = tmp_path / "volume"
+    (volume / "lost+found").mkdir(parents=True)
+    (volume / "objects").mkdir()
+    assert state_directory(volume).stat().st_mode & 0o777 == 0o700
+
+
 def test_an_unknown_array_of_tables_is_named_by_its_line() -> None:
     with pytest.raises(ConfigError) as caught:
         parse('[gateway]\nport = 1\n\n[[policy.rule]]\neffect = "ask"\n', "interlock.toml")

@@ -11,11 +11,18 @@ import platformdirs
 
 from interlock.config.reading import ConfigError
 
+OURS = frozenset({"interlock.toml", "gateway.lock", "gateway.key", "owner.key", "ledger.db", "up.lock",
+                  "cursors.json"})
+"""What a state directory has of these tells that it is one."""
+PLAIN = frozenset({"agents", "audit", "cluster", "logs", "objects", "runner", "lost+found", ".DS_Store"})
+"""What it may have besides, and a directory that was only just prepared, with nothing else: a container's volume."""
+
 
 def state_directory(chosen: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Path:
     """Find the state directory: `--state`, `$INTERLOCK_STATE`, else the platform's own; made with mode 0700 (G-2).
 
-    Raises ConfigError where it is a file, or a directory that is everybody's.
+    One that others may look into is closed to them if it is a state directory or empty; whatever else it is, `/` for
+    one, keeps its mode. Raises ConfigError for that, for a file, and for a directory that is everybody's.
     """
     named = chosen or environment.get("INTERLOCK_STATE")
     path = Path(named) if named else platformdirs.user_state_path("interlock", appauthor=False)
@@ -27,5 +34,9 @@ def state_directory(chosen: str | os.PathLike[str] | None = None, environment: M
     if mode & stat.S_ISVTX:
         raise ConfigError([f"{path}: everybody may write there. Name a directory of your own with --state."])
     if mode & 0o077:
+        held = {entry.name for entry in path.iterdir()}
+        if held - PLAIN and not held & OURS:
+            raise ConfigError([f"{path}: others may look into it, and it holds other things than a state directory. "
+                               "Name an empty one with --state, or close it yourself: chmod 700"])
         path.chmod(0o700)
     return path
