@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,29 @@ def test_doctor_names_each_problem_with_its_remedy(nowhere: Path, capsys: pytest
     os.chmod(nowhere / "owner.key", 0o644)
     assert dispatch(["doctor"]) == 1
     assert "chmod 600" in capsys.readouterr().out
+
+
+def started(words: str, where: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb with its standard streams led somewhere by a shell."""
+    return subprocess.run(["/bin/sh", "-c", f"exec '{sys.executable}' -m interlock {words} {where}"],
+                          capture_output=True, text=True, check=False)
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("words", ["--version", "commands --help"])
+def test_output_that_has_nowhere_to_go_is_one_sentence(words: str) -> None:
+    full = started(words, ">/dev/full")
+    assert full.returncode == 1
+    assert full.stderr.startswith("error[NoRoom]: ")
+    assert full.stderr.count("\n") == 1
+    assert started(words, ">/dev/full 2>/dev/full").returncode == 1
+
+
+@pytest.mark.req("G-7")
+def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
+    for streams in ("<&-", ">&-", "<&- >&- 2>&-"):
+        done = started("--version", streams)
+        assert (done.returncode, done.stderr) == (0, "")
+    refused = started("status --bogus", "<&- >&-")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error[Usage]: ")

@@ -12,12 +12,27 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one verb and end the process with its exit status; never shows a traceback unless INTERLOCK_DEBUG is set."""
-    from interlock.cli.dispatch import dispatch
+    _open_what_is_closed()
+    from interlock.cli.dispatch import dispatch, unwritten
 
     status = dispatch(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has gone; the interpreter's own flush at exit must not complain about it.
+    except OSError as error:
+        # Whoever read has gone, or the disk is full; the interpreter's own flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            status = unwritten(error)
     sys.exit(status)
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that whoever started this closed leads nowhere: else the first file or socket that is opened
+    would take its number, and be written what is meant for people."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # Takes the lowest number that is free, which is this one.
+            name, mode = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))[number]
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - open as long as we are

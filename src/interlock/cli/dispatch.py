@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from interlock.cli.exit_status import Exit
 from interlock.cli.trouble import Trouble, usage
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What writing to a disk that is full, or broken, ends with."""
 BROKEN_PIPE = 141
 """What a shell reports for a program that a closed pipe ended."""
 
 
 def dispatch(words: list[str]) -> int:
     """Run the verb that the words name; returns its exit status, and raises nothing."""
-    if words in (["--version"], ["-V"]):
-        from interlock import __version__
-
-        sys.stdout.write(f"interlock {__version__}\n")
-        return Exit.DONE
     if words[:1] == ["__complete"]:
         from interlock.cli.completing import complete
 
@@ -37,11 +36,24 @@ def dispatch(words: list[str]) -> int:
         return BROKEN_PIPE
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else Exit.DONE if ending.code is None else Exit.FAILED
+    except OSError as error:
+        return unwritten(error) if error.errno in NO_ROOM and error.filename is None else _surprised(error, words)
     except Exception as error:  # noqa: BLE001 - the last resort of the process: said, kept in a file, never a traceback
         return _surprised(error, words)
 
 
+def unwritten(error: OSError) -> int:
+    """What was to be shown or kept has nowhere to go."""
+    return _failed(Trouble("NoRoom", f"What this verb writes could not be written: {error.strerror}.",
+                           "Make room, or send standard output elsewhere; what the gateway took stays as it is."))
+
+
 def _run(words: list[str]) -> int:
+    if words in (["--version"], ["-V"]):
+        from interlock import __version__
+
+        sys.stdout.write(f"interlock {__version__}\n")
+        return Exit.DONE
     from cyclopts import CycloptsError
 
     from interlock.cli.verbs import build
@@ -91,7 +103,8 @@ def _failed(trouble: Trouble) -> int:
 
     if os.environ.get("INTERLOCK_DEBUG"):
         traceback.print_exc()
-    say(trouble.line(), "red")
+    with suppress(OSError):  # Standard error may be full, too: the exit status says it.
+        say(trouble.line(), "red")
     return trouble.status
 
 
