@@ -1,5 +1,6 @@
 """The config file: typed, and every mistake is one sentence with file, line and remedy."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,32 @@ def test_the_state_directory_is_the_flag_then_the_variable_then_the_platforms(
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="is a file"):
         state_directory(tmp_path / "file")
+
+
+@pytest.mark.req("G-1")
+@pytest.mark.parametrize(("text", "place"), [
+    ("[gateway]\nport = 70000\n", ":2"), ("[runner]\noutbox_bytes = 1\n", ":2"),
+    ("[runner]\nagent_idle_ms = -1\n", ":2"), ("[limits]\ntimeout_ms = 9223372036854775807\n", ":2"),
+    ('[runner]\nroots = ["~/work"]\n', ":2"), ('[agents.a]\nadapter = "acp"\nroots = ["work"]\n', ":3"),
+])
+def test_a_figure_or_root_that_could_not_work_is_named_with_its_line(text: str, place: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "interlock.toml")
+    (sentence,) = caught.value.sentences
+    assert sentence.startswith(f"interlock.toml{place}: ")
+
+
+@pytest.mark.req("G-1")
+def test_what_is_no_file_is_said_and_waited_for_by_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "interlock.toml"
+    os.mkfifo(path)
+    assert "no file" in check(path)[0]
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    assert "leads nowhere" in check(path)[0]
+    path.unlink()
+    path.write_bytes(b"\xef\xbb\xbf[gateway]\nport = 1\n")
+    assert load(path).gateway.port == 1, "some editors begin a file so"
 
 
 @pytest.mark.req("G-2")

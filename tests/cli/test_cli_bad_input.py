@@ -52,6 +52,15 @@ def test_a_wrong_word_is_one_sentence_and_status_2(words: list[str], capsys: pyt
     assert "Traceback" not in err
 
 
+@pytest.mark.req("G-1", "A-7")
+def test_an_adapter_that_there_is_not_is_a_mistake_of_the_config(nowhere: Path, capsys: pytest.CaptureFixture[str]
+                                                                 ) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "interlock.toml").write_text('[agents.x]\nadapter = "acpp"\ncommand = "x"\n')
+    assert dispatch(["config", "check"]) == 2
+    assert capsys.readouterr().out.endswith('interlock.toml:2: there is no adapter "acpp"; did you mean "acp"?\n')
+
+
 @pytest.mark.req("G-7")
 def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2

@@ -31,9 +31,13 @@ class ConfigError(Exception):
 
 
 def load(path: Path) -> Config:
-    """Read the config file. Raises ConfigError."""
+    """Read the config file; a missing one is all defaults. Raises ConfigError."""
+    if path.is_symlink() and not path.exists():
+        raise ConfigError([f"{path}: a link that leads nowhere. Mend it, or remove it."])
+    if path.exists() and not path.is_file():
+        raise ConfigError([f"{path}: no file. Put the config there, or remove it."])
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return Config()
     except (OSError, UnicodeDecodeError) as error:

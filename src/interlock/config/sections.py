@@ -19,6 +19,10 @@ from interlock.protocol.access import GIVEN_ROLES, TENANT_ID
 from interlock.session.routing import Binding
 
 DEFAULT_PORT = 7420
+LONGEST_MS = 3_650 * 24 * 60 * 60 * 1000
+"""No clock of the config runs longer: an instant beyond all years could be kept nowhere."""
+LEAST_OUTBOX_BYTES = 64 * limits.KIB
+"""A smaller outbox would lose what a single answer says while the link is down."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +34,7 @@ class GatewaySection(Section, frozen=True, kw_only=True):
     origins it allows."""
 
     host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = DEFAULT_PORT
     hosts: list[str] = []
     origins: list[str] = []
     tls_cert: str | None = None
@@ -70,6 +74,8 @@ class LimitsSection(Section, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: a time in milliseconds, at least 1")
+            if getattr(self, name) > LONGEST_MS:
+                raise ValueError(f"{name}: at most ten years ({LONGEST_MS})")
         if self.approval_ttl_ms > limits.APPROVAL_TTL_MAX_MS:
             raise ValueError(f"approval_ttl_ms: at most 30 days ({limits.APPROVAL_TTL_MAX_MS})")
 
@@ -78,9 +84,9 @@ class RunnerSection(Section, frozen=True, kw_only=True):
     """`[runner]`: the roots under which workspaces lie (A-1); empty means where it was started."""
 
     roots: list[str] = []
-    outbox_bytes: int = limits.OUTBOX_BYTES
-    agent_idle_ms: int = limits.AGENT_IDLE_MS
-    drain_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    outbox_bytes: Annotated[int, msgspec.Meta(ge=LEAST_OUTBOX_BYTES)] = limits.OUTBOX_BYTES
+    agent_idle_ms: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_MS)] = limits.AGENT_IDLE_MS
+    drain_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)] = 0
 
     def __post_init__(self) -> None:
         check_roots(self.roots)
