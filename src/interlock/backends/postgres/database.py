@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -165,8 +166,7 @@ async def first_connection(settings: Settings) -> Connection:
     try:
         return await connect(settings)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError) as error:
-        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)} Check its address, "
-                         "and that the server runs.") from error
+        raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)}") from error
 
 
 def shown(dsn: str) -> str:
@@ -177,5 +177,19 @@ def shown(dsn: str) -> str:
 
 
 def _reason(error: Exception) -> str:
+    """What is wrong and what to do, in a sentence."""
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return text + "."
+    match error:
+        case ssl.SSLCertVerificationError():
+            return (f"its certificate is not trusted ({error.verify_message.rstrip('.')}). Name its authority with "
+                    "sslrootcert=FILE, and the server as its certificate does.")
+        case ssl.SSLError():
+            return f"TLS with it fails ({error.reason or text}). Look at sslmode, sslrootcert, sslcert and sslkey."
+        case ConnectionError() if "rejected SSL" in text:
+            return "it does not speak TLS, and sslmode asks for it. Switch it on there (`ssl = on`)."
+        case FileNotFoundError():  # Of the socket, or of a certificate: neither is named.
+            return f"{text}. Check its address, and the files that sslrootcert, sslcert and sslkey name."
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return f"{text}. Check the user and the password (PGPASSWORD, PGPASSFILE, or in the address)."
+        case _:
+            return f"{text}. Check its address, and that the server runs."
