@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import anyio
@@ -37,6 +37,7 @@ from interlock.gateway.rest.desk import Facts, Front
 from interlock.gateway.retention import Retention
 from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
+from interlock.ports.bus import Bus
 from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
@@ -60,7 +61,7 @@ class House:
     def __init__(self, street: Street, name: str) -> None:
         self.street = street
         self.name = name
-        self.bus = LocalBus(street.hub)
+        self.bus: Any = street.buses.pop(0) if street.buses else LocalBus(street.hub)
         ledger, clock = street.ledger, street.clock
         self.viewers = Viewers(ledger)
         self.engine = Engine(ledger, self.viewers, clock, secrets.token_bytes, street.policy, Limits(timeout_ms=60_000),
@@ -164,7 +165,8 @@ async def _no_checkpoint(_tenant: str) -> bytes | None:
 class Street:
     """Three gateways, their ledger, their bus."""
 
-    def __init__(self, count: int = 3, policy: Policy | None = None) -> None:
+    def __init__(self, count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = ()) -> None:
+        self.buses = list(buses)
         self.clock = ManualClock(NOW)
         self.ledger = MemoryLedger()
         self.leases = MemoryLeases(self.ledger.lanes, self.clock)
@@ -208,8 +210,9 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def street(count: int = 3, policy: Policy | None = None) -> AsyncIterator[Street]:
-    made = Street(count, policy)
+async def street(count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = ()) -> AsyncIterator[Street]:
+    """Houses beside each other; on these buses, where they are given, else on one in the process."""
+    made = Street(count, policy, buses)
     await made.open()
     try:
         yield made

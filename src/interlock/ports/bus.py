@@ -34,6 +34,13 @@ class NobodyThere(BusError):
     """Nobody serves this subject now, or this gateway is cut off. The request was not acted on."""
 
 
+class CutOff(NobodyThere):
+    """This gateway is cut off from the bus, whoever else is there."""
+
+    def __init__(self) -> None:
+        super().__init__("This gateway is cut off from the bus.")
+
+
 class AnswerFailed(BusError):
     """The one who was asked failed while it answered. How far it came is not known."""
 
@@ -76,7 +83,7 @@ class Bus(Protocol):
         ...
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask the one who serves a subject. Raises NobodyThere, BusTimeout, AnswerFailed, BusError."""
+        """Ask the one who serves a subject. Raises NobodyThere (CutOff), BusTimeout, AnswerFailed, BusError."""
         ...
 
     async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:

@@ -17,6 +17,7 @@ from interlock.ports.bus import (
     BusCounts,
     BusError,
     BusTimeout,
+    CutOff,
     NobodyThere,
     Subscription,
     check_subject,
@@ -79,7 +80,7 @@ class LocalBus(Bus):
         if len(body) > MAX_REQUEST_BYTES:
             raise BusError(f"A request of {len(body)} bytes is too large for the bus.")
         if self._away:
-            raise NobodyThere("This gateway is cut off from the bus.")
+            raise CutOff
         asked = self._hub.served.get(subject)
         free = [one for one in asked or () if one.takes()]
         if not asked or not free:

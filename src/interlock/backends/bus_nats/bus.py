@@ -21,6 +21,7 @@ from interlock.ports.bus import (
     BusCounts,
     BusError,
     BusTimeout,
+    CutOff,
     NobodyThere,
     Subscription,
     check_subject,
@@ -172,7 +173,7 @@ class NatsBus(Bus):
     async def _ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
         client = self._link.client
         if client is None:
-            raise NobodyThere("This gateway is cut off from the bus.")
+            raise CutOff
         headers = self._parcels.lend(body) if len(body) > PART_BYTES else None
         try:
             answer = await client.request(self._named(subject), b"" if headers else body, timeout_s, headers=headers)
@@ -194,7 +195,7 @@ class NatsBus(Bus):
     async def _part(self, subject: str, timeout_s: float) -> bytes:
         client = self._link.client
         if client is None:
-            raise BusError("This gateway is cut off from the bus.")
+            raise CutOff
         answer = await client.request(subject, b"", timeout_s)
         if STATUS in (answer.headers or {}):
             raise BusError("A part of a body is not there any more.")

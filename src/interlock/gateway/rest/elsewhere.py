@@ -19,7 +19,7 @@ from interlock.engine.room import Elsewhere, Moved
 from interlock.gateway.rest.answers import Answer
 from interlock.gateway.rest.desk import Ask
 from interlock.gateway.rest.gate import CREDENTIAL, HOPS
-from interlock.ports.bus import BusError
+from interlock.ports.bus import BusError, CutOff
 from interlock.protocol.problems import Problem
 
 WHAT = "rest"
@@ -30,6 +30,8 @@ GIVE_UP_S = 20.0
 """A request that no gateway could take for so long is answered 503: longer than a dead one's lease lasts."""
 AGAIN_S = 0.25
 """Before a gateway that could not be asked is asked again, or its lanes are to be had."""
+AWAY_RETRY_S = 2
+"""When what could not be sent to its gateway is to be tried again: it has waited for GIVE_UP_S here already."""
 MAX_HOPS = 4
 """A lane that moves is followed so often."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
@@ -79,7 +81,7 @@ class Forwarding:
             return await here()
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVE_UP_S
-        hops = scope.get(HOPS, 0)
+        hops, failed = scope.get(HOPS, 0), BusError("nobody was asked")
         while loop.time() < until and hops < MAX_HOPS:
             try:
                 return await here()
@@ -89,10 +91,10 @@ class Forwarding:
                 try:
                     return await self._there(self._ask, there.instance_id, scope, body, hops + 1)
                 except BusError as error:
+                    failed = error
                     log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
             await asyncio.sleep(AGAIN_S)
-        raise Problem("Unavailable", "The gateway that has this session cannot be reached now.",
-                      hint="Send it again under the same idempotency key.", headers={"Retry-After": "1"})
+        raise _unavailable(failed)
 
     async def _there(self, ask: Ask, instance_id: str, scope: Scope, body: bytes, hops: int) -> ASGIApp:
         headers = [(bytes(name), bytes(value)) for name, value in scope["headers"] if bytes(name) not in LEFT_OUT]
@@ -106,6 +108,19 @@ class Forwarding:
         answered = _answered.decode(raw)
         headers = [(name, value) for name, value in answered.headers if name != b"content-length"]
         return Answer(answered.body, answered.status, [*headers, (b"content-length", b"%d" % len(answered.body))])
+
+
+def _unavailable(failed: BusError) -> Problem:
+    """What is answered where no gateway could be had: the request may be sent again, here or at any other gateway."""
+    if isinstance(failed, CutOff):
+        detail = ("Another gateway of the cluster has this session, and the bus between them (NATS) is away from this "
+                  "one. Nothing was done here; sessions whose runners are attached here go on.")
+        hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
+                "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
+    else:
+        detail = f"Another gateway of the cluster has this session, and it could not be asked: {failed}"
+        hint = "Send it again under the same idempotency key: if it was done, that answer is given again."
+    return Problem("Unavailable", detail, hint=hint, headers={"Retry-After": str(AWAY_RETRY_S)})
 
 
 async def answer_sent(rest: ASGIApp, raw: bytes) -> bytes:
