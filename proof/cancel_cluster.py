@@ -7,7 +7,6 @@ and its row as each gateway shows it, its stream and the audit log agree on whic
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -15,20 +14,19 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 
 from interlock.command.machine import TERMINAL
+from proof.asking import execute, insist, state_of, until_state
 from proof.cancel_race import ENDS, ROUNDS
 from proof.crew import CONFIG
 from proof.gateways import GATEWAYS
-from proof.trio import Trio
+from proof.trio import Killer, Trio
 
 LANES = 12
-PATIENCE_S = 60.0
 PIECES = 4
 PIECE_MS = 100
 BEGIN_MS = 600
@@ -36,7 +34,6 @@ SOONEST_MS, LATEST_MS = 50, 5_000
 STEP = 0.3
 """By how much of itself a time is moved at the most after each race."""
 BETWEEN_KILLS_S = (1.0, 4.0)
-AWAY_S = 4.0
 FREE = """
 [[policy.rules]]
 name = "the proof's agent asks for nothing"
@@ -55,79 +52,6 @@ class Races(NamedTuple):
     """How the cancels were answered."""
     wrong: list[str]
     audit: tuple[bool, int, str]
-
-
-class Killer:
-    """Kills one gateway after another, each at a random instant, until it is stopped."""
-
-    def __init__(self, house: Trio, draw: random.Random) -> None:
-        self._house = house
-        self._draw = draw
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.deaths: list[float] = []
-        """When each of them died, on the monotonic clock."""
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Kill no more, and have every gateway be there."""
-        self._stopping.set()
-        self._thread.join()
-        for number in range(GATEWAYS):
-            self._house.until(lambda number=number: self._house.gateways.answers(number))
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._draw.uniform(*BETWEEN_KILLS_S)):
-            number = self._draw.randrange(GATEWAYS)
-            self.deaths.append(time.monotonic())
-            self._house.gateways.kill(number)
-            self._stopping.wait(self._draw.random() * AWAY_S)
-            self._house.gateways.start(number)
-            with contextlib.suppress(httpx2.TransportError):
-                self._house.until(lambda number=number: self._house.gateways.answers(number))
-
-
-def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
-    """Ask until it is answered for good, by whoever is there."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        with contextlib.suppress(httpx2.TransportError):
-            answer = ask()
-            again = answer.status_code == 409 and answer.json().get("retryable")
-            if answer.status_code < 500 and not again:
-                return answer
-        if time.monotonic() > until:
-            raise TimeoutError("nobody answered for good")
-        time.sleep(0.05)
-
-
-def execute(house: Trio, lane: int, prompt: str, key: str, timeout_ms: int) -> str:
-    """Give the agent of a lane's session a prompt; gives the command's id. Raises AssertionError for a refusal."""
-    body = {"type": "execute", "timeout_ms": timeout_ms,
-            "target": {"agent_id": "speaker", "session_key": f"agent:speaker:lane-{lane}",
-                       "workspace": str(house.workspace), **house.target(lane)},
-            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
-    answer = insist(lambda: house.post("/v1/commands", body, key))
-    if answer.status_code != 202:
-        raise AssertionError(f"{prompt}: {answer.status_code} {answer.text}")
-    return str(answer.json()["id"])
-
-
-def state_of(house: Trio, command_id: str, at: str | None = None) -> str:
-    """A command's state, as one gateway shows it, or whoever is there."""
-    return str(insist(lambda: httpx2.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers,
-                                         timeout=30)).json()["state"])
-
-
-def until_state(house: Trio, command_id: str, wanted: Callable[[str], bool]) -> str:
-    """Wait until a command is in such a state, or for PATIENCE_S."""
-    until = time.monotonic() + PATIENCE_S
-    while not wanted(state := state_of(house, command_id)) and time.monotonic() < until:
-        time.sleep(0.02)
-    return state
 
 
 class _Lane:
@@ -159,7 +83,7 @@ class _Lane:
         time.sleep(self._cancel_ms / 1000)
         at = self._house.gateways.url(self._draw.randrange(GATEWAYS))
         self.answers[self._cancel(command, at, f"{key}-cancel")] += 1
-        state = until_state(self._house, command, lambda state: state in TERMINAL)
+        state = until_state(self._house, command, TERMINAL.__contains__)
         step = STEP * self._draw.random()
         if state in ("succeeded", "timed_out"):
             self._timeout_ms = _within(self._timeout_ms * (1 + step if state == "timed_out" else 1 - step))
@@ -187,7 +111,7 @@ def races(house: Trio, seed: int, rounds: int) -> Races:
     """Run so many races on a house that is up, under kills."""
     lanes = [_Lane(house, number, seed) for number in range(LANES)]
     share = [rounds // LANES + (number < rounds % LANES) for number in range(LANES)]
-    killer = Killer(house, random.Random(seed))
+    killer = Killer(house, random.Random(seed), BETWEEN_KILLS_S)
     threads = [threading.Thread(target=lane.run, args=(count,)) for lane, count in zip(lanes, share, strict=True)]
     killer.start()
     for thread in threads:

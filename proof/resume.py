@@ -72,14 +72,15 @@ class Findings(NamedTuple):
 
 
 class Ways:
-    """The four ways to one stream."""
+    """The four ways to one stream. `at` gives address and state directory of the gateway that is asked next."""
 
-    def __init__(self, house: House, session_id: str) -> None:
+    def __init__(self, house: House, session_id: str, at: Callable[[], tuple[str, Path]] | None = None) -> None:
         self._house = house
+        self._at = at or (lambda: (house.url, house.state))
         self._path = f"/v1/sessions/{session_id}/frames"
         self._http = httpx2.Client(timeout=PATIENCE_S)
         self._loop = asyncio.Runner()
-        self._link: GatewayLink | None = None
+        self._links: dict[Path, GatewayLink] = {}
 
     def named(self) -> dict[str, Reader]:
         """By name."""
@@ -88,10 +89,11 @@ class Ways:
     def poll(self, cursor: str | None, wanted: int, drawn: float) -> list[Seen]:
         """Pages of a drawn size."""
         seen: list[Seen] = []
+        url, _ = self._at()
         while len(seen) < wanted:
             limit = min(1 + int(drawn * 200), wanted - len(seen))
             page = _page.decode(self._http.get(
-                self._house.url + self._path, headers=self._house.headers,
+                url + self._path, headers=self._house.headers,
                 params={"limit": limit, **({"since": cursor} if cursor else {})}).raise_for_status().content)
             cursor = msgspec.json.decode(page["next_cursor"], type=str)
             events = _events.decode(page["events"])
@@ -106,7 +108,8 @@ class Ways:
         headers = {**self._house.headers, "Accept": "text/event-stream"}
         if cursor is not None:
             headers["Last-Event-ID"] = cursor
-        with self._http.stream("GET", self._house.url + self._path, headers=headers) as answer:
+        url, _ = self._at()
+        with self._http.stream("GET", url + self._path, headers=headers) as answer:
             for piece in answer.iter_raw():
                 *events, rest = (rest + piece).split(b"\n\n")
                 seen += [told for event in events if (told := _of_sse(event)) is not None]
@@ -116,7 +119,7 @@ class Ways:
 
     def websocket(self, cursor: str | None, wanted: int, _drawn: float) -> list[Seen]:
         """One subscription; its connection is broken off, not closed."""
-        url = self._house.url.replace("http", "ws", 1) + "/v1/stream"
+        url = self._at()[0].replace("http", "ws", 1) + "/v1/stream"
         seen: list[Seen] = []
         asked = {"op": "subscribe", "ref": "r", "path": self._path, **({"since": cursor} if cursor else {})}
         with connect(url, additional_headers=self._house.headers, max_size=None, compression=None,
@@ -136,9 +139,10 @@ class Ways:
 
     async def _attach(self, cursor: str | None, wanted: int) -> list[Seen]:
         seen: list[Seen] = []
-        if self._link is None:
-            self._link = GatewayLink(Where(state=self._house.state))
-        heard = aiter(Stream(self._link, self._path, cursor))
+        _, state = self._at()
+        if state not in self._links:
+            self._links[state] = GatewayLink(Where(state=state))
+        heard = aiter(Stream(self._links[state], self._path, cursor))
         while len(seen) < wanted:
             told = await asyncio.wait_for(anext(heard), PATIENCE_S)
             if isinstance(told, Told) and told.cursor is not None:
@@ -165,18 +169,19 @@ def resume(place: Path, seed: int, events: int) -> Findings:
     swift = Swift()
     house = House(place, CONFIG, swift)
     try:
-        session_id = _one_session(house, seed)
+        session_id = one_session(house, seed)
         house.down()
-        asyncio.run(_lengthen(house.state, session_id, events))
+        asyncio.run(lengthen(house.state, session_id, events))
         house.up()
         with contextlib.closing(Ways(house, session_id)) as ways:
-            return _cut_everywhere(ways.named(), draw, events)
+            return cut_everywhere(ways.named(), draw, events)
     finally:
         house.down()
         swift.close()
 
 
-def _one_session(house: House, seed: int) -> str:
+def one_session(house: House, seed: int) -> str:
+    """Start the house, and have a session in which something was said; gives its id."""
     house.up()
     crew = Crew(house, seed, Pace(writers=1, sessions=1, rest_s=60.0))
     crew.start()
@@ -186,7 +191,7 @@ def _one_session(house: House, seed: int) -> str:
     return crew.commands()[0][2]
 
 
-async def _lengthen(state: Path, session_id: str, events: int) -> None:
+async def lengthen(state: Path, session_id: str, events: int) -> None:
     """Have a session's stream be `events` long: what it said is said again, under new ids."""
     stores = await open_stores(state, config.load(state / config.FILE_NAME).cluster, SystemClock())
     ledger = stores.ledger
@@ -207,7 +212,8 @@ async def _lengthen(state: Path, session_id: str, events: int) -> None:
         await stores.close()
 
 
-def _cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) -> Findings:
+def cut_everywhere(ways: dict[str, Reader], draw: random.Random, events: int) -> Findings:
+    """Cut each reader behind every event, and resume it."""
     whole = {name: read(None, events, 0.5) for name, read in ways.items()}
     wrong = list(_compared(whole, events))
     # What a page cannot say, the cursor of each event, is the same for all of them.
@@ -249,10 +255,8 @@ def _compared(whole: dict[str, list[Seen]], events: int) -> Iterator[str]:
             yield f"{name} gives other cursors than SSE"
 
 
-def run(seed: int, rounds: int | None) -> bool:
-    """Run the proof and print its findings; `rounds` is the length of the stream."""
-    with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
-        seen = resume(Path(place), seed, rounds or EVENTS)
+def said(seen: Findings, seed: int) -> bool:
+    """Print the findings; whether nothing is wrong."""
     for name, cuts in seen.cuts.items():
         print(f"{name:<10} {cuts} cuts and resumptions of {seen.events} events, {seen.read[name]} events read in "
               f"{seen.seconds[name]:.0f} s")
@@ -261,3 +265,9 @@ def run(seed: int, rounds: int | None) -> bool:
     print("passed: 1..N each time, poll == SSE == WebSocket" if not seen.wrong
           else f"FAILED {len(seen.wrong)} times; repeat with --seed {seed}")
     return not seen.wrong
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` is the length of the stream."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
+        return said(resume(Path(place), seed, rounds or EVENTS), seed)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from proof.house import House, NotReady
 
 RUNNERS = 3
 START_TIMEOUT_S = 90.0
+AWAY_S = 4.0
+"""A gateway that was killed is away for so long at most."""
 
 
 class Trio(House):
@@ -114,3 +118,33 @@ class Trio(House):
         end(self._runner_processes)
         self._runner_processes = []
         self.gateways.down()
+
+
+class Killer(threading.Thread):
+    """Kills one gateway after another, each at a random instant, until it is stopped."""
+
+    def __init__(self, house: Trio, draw: random.Random, between_s: tuple[float, float]) -> None:
+        super().__init__(daemon=True)
+        self._house = house
+        self._draw = draw
+        self._between_s = between_s
+        self._over = threading.Event()
+        self.deaths: list[float] = []
+        """When each of them died, in seconds since the boot."""
+
+    def stop(self) -> None:
+        """Kill no more, and have every gateway be there."""
+        self._over.set()
+        self.join()
+        for number in range(GATEWAYS):
+            self._house.until(lambda number=number: self._house.gateways.answers(number))
+
+    def run(self) -> None:
+        """Kill until it is told to stop."""
+        while not self._over.wait(self._draw.uniform(*self._between_s)):
+            number = self._draw.randrange(GATEWAYS)
+            self.deaths.append(time.clock_gettime(time.CLOCK_BOOTTIME))
+            self._house.gateways.kill(number)
+            self._over.wait(self._draw.random() * AWAY_S)
+            self._house.gateways.start(number)
+            self._house.until(lambda number=number: self._house.gateways.answers(number))

@@ -1,0 +1,53 @@
+"""What a person does whose gateways die: ask again under the same key, until somebody answers for good."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import httpx2
+
+from proof.trio import Trio
+
+PATIENCE_S = 60.0
+
+
+def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
+    """Ask until it is answered for good, by whoever is there."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        with contextlib.suppress(httpx2.TransportError):
+            answer = ask()
+            again = answer.status_code == 409 and answer.json().get("retryable")
+            if answer.status_code < 500 and not again:
+                return answer
+        if time.monotonic() > until:
+            raise TimeoutError("nobody answered for good")
+        time.sleep(0.05)
+
+
+def execute(house: Trio, lane: int, prompt: str, key: str, timeout_ms: int) -> str:
+    """Give the agent of a lane's session a prompt; gives the command's id. Raises AssertionError for a refusal."""
+    body = {"type": "execute", "timeout_ms": timeout_ms,
+            "target": {"agent_id": "speaker", "session_key": f"agent:speaker:lane-{lane}",
+                       "workspace": str(house.workspace), **house.target(lane)},
+            "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": prompt}]}]}}
+    answer = insist(lambda: house.post("/v1/commands", body, key))
+    if answer.status_code != 202:
+        raise AssertionError(f"{prompt}: {answer.status_code} {answer.text}")
+    return str(answer.json()["id"])
+
+
+def state_of(house: Trio, command_id: str, at: str | None = None) -> str:
+    """A command's state, as one gateway shows it, or whoever is there."""
+    return str(insist(lambda: httpx2.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers,
+                                         timeout=30)).json()["state"])
+
+
+def until_state(house: Trio, command_id: str, wanted: Callable[[str], bool]) -> str:
+    """Wait until a command is in such a state, or for PATIENCE_S."""
+    until = time.monotonic() + PATIENCE_S
+    while not wanted(state := state_of(house, command_id)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return state

@@ -1,0 +1,36 @@
+"""`python -m proof.jumping_part gateway STATE URL ROOT`: a gateway on a machine whose clock somebody sets.
+
+The file `<STATE>/jump` says by how many milliseconds it is wrong; nothing there is 0.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from interlock.app.place import SystemClock
+from interlock.app.steady import Sources
+from proof import part
+
+JUMP_NAME = "jump"
+
+
+def main() -> None:
+    """Run the gateway, with both of its ways to the machine's clock led past the file."""
+    place = Path(sys.argv[2]) / JUMP_NAME
+
+    def wall_ms(_self: object) -> int:
+        try:
+            off_ms = int(place.read_text() or 0)
+        except FileNotFoundError:
+            off_ms = 0
+        return time.time_ns() // 1_000_000 + off_ms
+
+    SystemClock.now_ms = wall_ms
+    Sources.wall_ms = wall_ms
+    part.main()
+
+
+if __name__ == "__main__":
+    main()

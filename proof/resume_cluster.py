@@ -1,0 +1,53 @@
+"""R10 in a cluster: a stream cut at every position in four ways to read, and resumed at whichever gateway is drawn.
+
+One of the three has the session; the others read its stream from the ledger they share. What each gives, with which
+cursor, is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from proof.crew import CONFIG
+from proof.gateways import GATEWAYS
+from proof.resume import EVENTS, Findings, Ways, cut_everywhere, lengthen, one_session, said
+from proof.trio import Trio
+
+
+def resume(place: Path, seed: int, events: int) -> tuple[Findings, Counter[int]]:
+    """Make a stream of so many events, and cut each reader behind every one; gives how often each gateway was asked."""
+    draw, asked = random.Random(seed), Counter[int]()
+    house = Trio(place, CONFIG)
+    gateways = house.gateways
+
+    def drawn() -> tuple[str, Path]:
+        number = draw.randrange(GATEWAYS)
+        asked[number] += 1
+        return gateways.url(number), gateways.home(number)
+
+    try:
+        session_id = one_session(house, seed)
+        for number in range(GATEWAYS):  # Whoever has the session would not know of what is written beside it.
+            gateways.kill(number)
+        asyncio.run(lengthen(gateways.home(0), session_id, events))
+        for number in range(GATEWAYS):
+            gateways.start(number)
+            house.until(lambda number=number: gateways.answers(number))
+        house.ready()
+        with contextlib.closing(Ways(house, session_id, drawn)) as ways:
+            return cut_everywhere(ways.named(), draw, events), asked
+    finally:
+        house.down()
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Run the proof and print its findings; `rounds` is the length of the stream."""
+    with tempfile.TemporaryDirectory(prefix="interlock-r10-") as place:
+        seen, asked = resume(Path(place), seed, rounds or EVENTS)
+    print(f"reads begun at the three gateways: {[asked[number] for number in range(GATEWAYS)]}")
+    return said(seen, seed)
