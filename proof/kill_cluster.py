@@ -1,7 +1,8 @@
 """R2 in a cluster: kill -9 of one of three gateways or three runners, 200 times at random, under 20 writers.
 
-The others go on. Behind each death of a gateway every lasting session is given a command, which is acknowledged within
-5 s by whoever has taken the session over; the dead one comes back later. At the end everything is compared over REST.
+The others go on. Behind each death of a gateway a session of each runner is given a command, which is acknowledged
+within 5 s by whoever has taken the session over; the dead one comes back later. At the end everything is compared over
+REST.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import NamedTuple
 from proof.crew import CONFIG, Crew, Pace
 from proof.filling import fill
 from proof.gateways import GATEWAYS
-from proof.kill_many import COMMANDS, FULL, KILLS, SETTLE_TIMEOUT_S, one_command, turn_is_open
+from proof.kill_many import COMMANDS, FULL, KILLS, one_command, turn_is_open
 from proof.reckoning import Reckoning, reckon
 from proof.trio import RUNNERS, Trio
 
 TAKEOVER_LIMIT_S = 5.0
+SETTLE_TIMEOUT_S = 900.0
+"""Twenty writers give more than agents that die get done; all of it must end."""
 AWAY_S = 3.0
 """A gateway that was killed is away for so long at most, beyond the time until its sessions were served again."""
 
@@ -62,7 +65,7 @@ def kill_cluster(house: Trio, seed: int, kills: int, pace: Pace = FULL, filled: 
     killed: Counter[str] = Counter()
     takeovers: list[float] = []
     in_turn = 0
-    with ThreadPoolExecutor(pace.sessions) as knocking:
+    with ThreadPoolExecutor(RUNNERS) as knocking:
         for number in range(kills):
             in_turn += turn_is_open(house, wait_s=10.0 if number % 2 else 0.0)
             time.sleep(draw.random() * 0.4)
@@ -75,8 +78,8 @@ def kill_cluster(house: Trio, seed: int, kills: int, pace: Pace = FULL, filled: 
             else:
                 one = draw.randrange(GATEWAYS)
                 house.gateways.kill(one)
-                names = [f"k{number}-{session}" for session in range(pace.sessions)]
-                takeovers += knocking.map(crew.knock, range(pace.sessions), names)
+                names = [f"k{number}-{session}" for session in range(RUNNERS)]
+                takeovers += knocking.map(crew.knock, range(RUNNERS), names)
                 time.sleep(draw.random() * AWAY_S)
                 house.gateways.start(one)
                 killed["gateway"] += 1

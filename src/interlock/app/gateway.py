@@ -62,6 +62,9 @@ from interlock.protocol.limits import DAY_MS, HEARTBEAT_INTERVAL_MS
 ANNOUNCEMENT = "gateway.json"
 """`{url, pid}` of the gateway that works on a state directory, for the verbs."""
 """Directory below the state directory: bytes of files that travelled in sessions (E-5)."""
+LAST_WORDS_S = 3.0
+"""A ledger that does not answer is waited for so long at the end: with what ends before, less than a service manager's
+patience."""
 YOUNG_OBJECTS = 10_000
 """New objects after which the cyclic collector looks at them: at most some megabytes wait for it."""
 
@@ -229,10 +232,19 @@ class _Gateway:
                 await asyncio.to_thread(self._tracing.end)
             pruning.cancel()
             stopped.set()
-            await asyncio.gather(signing, pruning, return_exceptions=True)
-            if self._cluster is not None:
-                await self._cluster.stop()
+            await self._last_words(signing, pruning)
             (self._state / ANNOUNCEMENT).unlink(missing_ok=True)
+
+    async def _last_words(self, *ending: asyncio.Task[None]) -> None:
+        """Sign the audit head and give back what was owned, while the ledger takes it: what is not said here the next
+        start says, and leases end by themselves."""
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                await asyncio.gather(*ending, return_exceptions=True)
+                if self._cluster is not None:
+                    await self._cluster.stop()
+        except TimeoutError:
+            log.warning("ended_without_the_ledger", waited_s=LAST_WORDS_S)
 
     async def _listen(self, ready: Callable[[str], None], stopping: asyncio.Event) -> None:
         section = self._config.gateway
