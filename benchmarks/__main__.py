@@ -20,6 +20,10 @@ def main() -> None:
                         help="which rows of control (default: all)")
     parser.add_argument("--most", type=int, default=1_000_000,
                         help="how far the rows of control that grow go (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=100,
+                        help="how often cluster kills a gateway (default: %(default)s)")
+    parser.add_argument("--stops", type=int, default=10,
+                        help="how often it stops one for longer than its lease lives (default: %(default)s)")
     asked = parser.parse_args()
     if asked.what == "frames":
         report = frames.run(asked.seconds)
@@ -36,7 +40,7 @@ def main() -> None:
     elif asked.what == "cluster":
         from benchmarks import cluster  # It needs what a single gateway does not.
 
-        report = cluster.run(asked.seconds)
+        report = cluster.run(asked.seconds, cluster.Given(asked.kills, asked.stops))
         text = cluster.table(report)
     else:
         report = limits.run(asked.seconds)

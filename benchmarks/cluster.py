@@ -6,9 +6,11 @@ Server and driver are on this machine, so their processor time adds up; PostgreS
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 import asyncpg
 import msgspec
 
+from benchmarks import failover, sharing
 from interlock.app.own_servers import start_nats, start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.bus_nats.bus import open_bus
@@ -33,6 +36,8 @@ GROUP = 512
 """Rows of one bare insert: as many as the ledger puts into a transaction at the most."""
 ROUNDS = 3
 HOPS = 400
+GROWTH_LIMIT = 1.15
+TAKEOVER_S = 5.0
 BODY = b"." * 400
 BARE = """
 INSERT INTO bare (stream_id, n, kind, at_ms, message_id, body)
@@ -54,18 +59,49 @@ class Row(NamedTuple):
     of: str
 
 
-def run(seconds: float) -> dict[str, Any]:
+class Given(NamedTuple):
+    """How much is measured beside what `seconds` says."""
+
+    kills: int = 100
+    stops: int = 10
+    frames: int = 3_000
+    """Of each of three runners, in each round."""
+
+
+def run(seconds: float, given: Given | None = None) -> dict[str, Any]:
     """Measure; rounds of each alternate, medians are given."""
+    given = given or Given()
     share = seconds / (3 * ROUNDS + 1)
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        database, bus = start_postgres(folder), start_nats(folder)
+        database, bus = start_postgres(folder, options=["max_connections=200"]), start_nats(folder)
         try:
-            return asyncio.run(_measure(database.url, bus.url, share))
+            report = asyncio.run(_measure(database.url, bus.url, share))
+            report["sharing"] = _sharing(folder, database.url, bus.url, given.frames)
         finally:
             database.stop()
             bus.stop()
+    report["failover"] = failover.failover(given.kills, given.stops) if given.kills or given.stops else {}
+    return report
+
+
+def _sharing(folder: Path, database: str, bus: str, frames: int) -> dict[str, float]:
+    names = ("alone", "shared")
+    asyncio.run(_make(database, names))
+    stores = [database.replace("/postgres?", f"/{name}?") for name in names]
+    with contextlib.ExitStack() as stack:
+        one = sharing.side(stack, folder / "one", 1, stores[0], bus)
+        three = sharing.side(stack, folder / "three", sharing.RUNNERS, stores[1], bus)
+        alone_us, shared_us = sharing.sharing(one, three, frames, ROUNDS)
+    return {"one_us": alone_us, "three_us": shared_us, "growth": shared_us / alone_us}
+
+
+async def _make(database: str, names: Sequence[str]) -> None:
+    connection: Any = await asyncpg.connect(database)
+    for name in names:
+        await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
 
 
 async def _measure(database: str, bus: str, share: float) -> dict[str, Any]:
@@ -190,4 +226,16 @@ def table(report: dict[str, Any]) -> str:
     """The report as lines of text."""
     lines = [f"{row['what']:38}{row['value']:>10,.0f} {row['unit']:3}{row['value'] / row['limit']:>7.2f} of "
              f"{row['limit']:,.0f} {row['unit']} ({row['of']})" for row in report["rows"]]
+    shared = report["sharing"]
+    lines.append(f"{'processor time of a frame, 3 gateways':38}{shared['three_us']:>10,.0f} µs {shared['growth']:>7.2f}"
+                 f" of {shared['one_us']:,.0f} µs (one gateway; at most {GROWTH_LIMIT})")
+    for how, times in report["failover"].items():
+        if times:
+            lines.append(f"{f'{how}, until the next acknowledgement':38}{_at(times, 0.5):>10,.2f} s  p50, p99 "
+                         f"{_at(times, 0.99):.2f} s, slowest {times[-1]:.2f} s, {len(times)} times (at most "
+                         f"{TAKEOVER_S:.0f} s)")
     return "\n".join([*lines, f"machine's load {report['load']:.1f}"])
+
+
+def _at(sorted_s: list[float], part: float) -> float:
+    return sorted_s[min(len(sorted_s) - 1, int(len(sorted_s) * part))]

@@ -38,6 +38,7 @@ class ScriptedRunner:
                  ) -> None:
         self._port = port
         self._key = owner_key
+        self._runner_id = runner_id
         self._numbers = 0
         self.acks = 0
         """Acknowledgements received."""
@@ -53,10 +54,18 @@ class ScriptedRunner:
                                         "features": [BATCH] if batch else []})
         self._hear("x-interlock.welcome")
 
+    @classmethod
+    def paired(cls, port: int, owner_key: str, name: str) -> ScriptedRunner:
+        """Pair a runner of its own with the gateway at `port`, and attach it there."""
+        given = ask(port, owner_key, "POST", "/v1/runners/pairings", {"device_name": name}, f"pairing-code-{name}-1")
+        paired = ask(port, owner_key, "POST", "/v1/runners/pair", {"code": given["code"], "device_name": name},
+                     f"pairing-taken-{name}-1")
+        return cls(port, paired["token"], owner_key, runner_id=paired["runner_id"])
+
     def open(self) -> Session:
         """Have a command opened over the API and start its turn; frames may be sent from here on."""
         command = self.request("POST", "/v1/commands", {
-            "type": "execute", "target": {"agent_id": AGENT, "workspace": "/"},
+            "type": "execute", "target": {"agent_id": AGENT, "workspace": "/", "runner_id": self._runner_id},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}})
         opened = self._hear("control.session.open")
         session = Session(opened["session_id"], f"turn-{len(self.sessions)}")
@@ -111,18 +120,8 @@ class ScriptedRunner:
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """Ask the API as the owner. Raises RuntimeError with the problem."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         self._numbers += 1
-        headers = {"Authorization": f"Bearer {self._key}"}
-        if body is not None:
-            headers |= {"Content-Type": "application/json", "Idempotency-Key": f"benchmark-{self._numbers:08}"}
-        connection.request(method, path, _encode(body) if body is not None else None, headers)
-        answer = connection.getresponse()
-        raw = answer.read()
-        connection.close()
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {raw.decode()}")
-        return msgspec.json.decode(raw)
+        return ask(self._port, self._key, method, path, body, f"benchmark-{self._runner_id}-{self._numbers:08}")
 
     def acknowledged(self, data: bytes) -> bool:
         """Take what came from the gateway; tell whether an acknowledgement was among it."""
@@ -184,6 +183,21 @@ class ScriptedRunner:
         session = self.sessions[frame["payload"]["session_id"]]
         self._confirmed += max(0, frame["payload"]["seq"] - session.acked)
         session.acked = max(session.acked, frame["payload"]["seq"])
+
+
+def ask(port: int, owner_key: str, method: str, path: str, body: Any, key: str) -> Any:
+    """One request to the API as the owner; with a body under an idempotency key. Raises RuntimeError."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Authorization": f"Bearer {owner_key}"}
+    if body is not None:
+        headers |= {"Content-Type": "application/json", "Idempotency-Key": key}
+    connection.request(method, path, _encode(body) if body is not None else None, headers)
+    answer = connection.getresponse()
+    raw = answer.read()
+    connection.close()
+    if answer.status >= 300:
+        raise RuntimeError(f"{method} {path}: {answer.status} {raw.decode()}")
+    return msgspec.json.decode(raw)
 
 
 class Viewer:

@@ -1,0 +1,118 @@
+"""How long a session stands still whose gateway dies: from the kill -9 to its next acknowledged command.
+
+Three gateways, three runners that dial the address before them, a session of each. The gateway that has the session is
+killed, or stopped for longer than its lease lives, and a command is given to it at once, under one key, again and again
+until somebody acknowledges it. Real processes on loopback; PostgreSQL and NATS live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from proof.asking import execute, until_state
+from proof.clustered import servers
+from proof.crew import CONFIG, TERMINAL
+from proof.gateways import GATEWAYS
+from proof.trio import RUNNERS, Trio
+
+from interlock import config
+
+ASLEEP_S = 6.0
+"""A stopped gateway stands for so long at the least: longer than its lease lives."""
+FREE = """
+[[policy.rules]]
+name = "the benchmark's agent asks for nothing"
+effect = "allow"
+door = "tool"
+agent = "speaker"
+"""
+FAR_MS = 600_000
+JOINED = re.compile(r"instance_joined\s+instance_id=(\S+)")
+WHERE = "SELECT instance_id FROM runner_link WHERE runner_id = $1"
+
+
+class Failover:
+    """A house of three gateways, and who of them has which runner."""
+
+    def __init__(self, house: Trio, draw: random.Random) -> None:
+        self._house = house
+        self._draw = draw
+        self._given = 0
+
+    def one(self, how: signal.Signals) -> float:
+        """Seconds from the signal to the gateway of one session until the next command of the session is taken."""
+        runner = self._draw.randrange(RUNNERS)
+        at = self._gateway_of(self._house.runner_ids[runner])
+        gateways = self._house.gateways
+        time.sleep(self._draw.random() * 0.5)  # Anywhere in the second between two renewals of its lease.
+        began = time.monotonic()
+        gateways.running(at).send_signal(how)
+        command = self._give(runner)
+        took = time.monotonic() - began
+        if how is signal.SIGKILL:
+            gateways.kill(at)
+            gateways.start(at)
+        else:
+            time.sleep(max(0.0, began + ASLEEP_S - time.monotonic()))
+            gateways.running(at).send_signal(signal.SIGCONT)
+        self._house.until(lambda: gateways.answers(at))
+        self._house.ready()
+        until_state(self._house, command, TERMINAL.__contains__)
+        return took
+
+    def settle(self) -> None:
+        """Have a session of each runner, in which a turn has ended."""
+        for runner in range(RUNNERS):
+            until_state(self._house, self._give(runner), TERMINAL.__contains__)
+
+    def _give(self, runner: int) -> str:
+        self._given += 1
+        return execute(self._house, runner, f"f{self._given} 1 0", f"benchmark-failover-{self._given:08}", FAR_MS)
+
+    def _gateway_of(self, runner_id: str) -> int:
+        """Which gateway a runner is attached to: the one that says so of its own instance."""
+        store = config.load(self._house.gateways.home(0) / config.FILE_NAME).cluster.store
+        found = -1
+
+        def known() -> bool:
+            nonlocal found
+            instance = asyncio.run(_asked(store or "", runner_id))
+            for number in range(GATEWAYS):
+                log = (self._house.place / f"g{number}.log").read_text(errors="replace")
+                if (joined := JOINED.findall(log)) and joined[-1] == instance:
+                    found = number
+            return found >= 0
+
+        self._house.until(known)
+        return found
+
+
+async def _asked(store: str, runner_id: str) -> str:
+    connection: Any = await asyncpg.connect(store)
+    try:
+        return str(await connection.fetchval(WHERE, runner_id) or "")
+    finally:
+        await connection.close()
+
+
+def failover(kills: int, stops: int) -> dict[str, list[float]]:
+    """Seconds of each, sorted, by what was done to the gateway."""
+    servers()
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-") as place:
+        house = Trio(Path(place), FREE + CONFIG)
+        try:
+            house.up()
+            measured = Failover(house, random.Random(kills))
+            measured.settle()
+            return {"kill -9": sorted(measured.one(signal.SIGKILL) for _ in range(kills)),
+                    "SIGSTOP": sorted(measured.one(signal.SIGSTOP) for _ in range(stops))}
+        finally:
+            house.down()
