@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 from proof.house import NotReady
+from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
 PROOFS = {
     "kill": "proof.kill",
@@ -53,9 +54,6 @@ CLUSTERED = {
     "R10": "proof.resume_cluster",
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
-COUNTS = ("runners", "sessions", "viewers", "gateways", "steps")
-"""Of the simulation; each has its own full count."""
-
 
 def main() -> int:
     """Run the proofs that are named, in order."""
@@ -67,8 +65,13 @@ def main() -> int:
                         help="how often, or for R13 how many minutes; each proof has its own full count")
     parser.add_argument("--cluster", action="store_true",
                         help=f"against three gateways on PostgreSQL and NATS: {', '.join(CLUSTERED)}")
-    for count in COUNTS:
-        parser.add_argument(f"--{count}", type=int, default=None, help="of the simulation")
+    for count, full in FULL_COUNTS.items():
+        parser.add_argument(f"--{count}", type=int, default=None,
+                            help=f"of the simulation; its full count is {full:,}")
+    parser.add_argument("--failures", type=float, default=None,
+                        help="of the simulation: how many a simulated second on average, of gateways that die, stand "
+                             "still, lose the bus, its notes or the store, of links cut and runners killed; "
+                             f"{FAILURES_A_SECOND} where none is given")
     given = parser.parse_args()
     proofs = CLUSTERED if given.cluster else PROOFS
     if alone := [name for name in given.names if name not in proofs]:
@@ -79,7 +82,8 @@ def main() -> int:
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
-            counts = {count: getattr(given, count) for count in COUNTS} if name == "simulation" else {}
+            named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
+            counts = {count: getattr(given, count) for count in named}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")

@@ -1,1 +1,5 @@
 """A cluster on simulated time: gateways, runners, people and viewers in one process, and failures drawn from a seed."""
+
+FULL_COUNTS = {"runners": 10_000, "sessions": 100_000, "viewers": 1_000, "gateways": 10, "steps": 4_000}
+FAILURES_A_SECOND = 0.5
+"""Of the simulated seconds in which people act, on average."""

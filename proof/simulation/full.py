@@ -1,30 +1,27 @@
 """The simulation at its full size: towns over one seed after the other, what holds of them, and what they cost.
 
-A run is the same each time by its seed. Sets are gone through in the order of their hashes, so those stand still too.
+A run is the same each time by its seed: the clock, the network, the store and whatever befalls them are drawn from it.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import time
 
+from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 from proof.simulation.figures import Phases, parts
-from proof.simulation.town import Size
+from proof.simulation.invariants import INVARIANTS
+from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
 
-FULL = Size(runners=10_000, sessions=100_000, viewers=1_000, gateways=10, steps=4_000, failures=0.2)
-HASHES = "PYTHONHASHSEED"
+FULL = Size(**FULL_COUNTS, failures=FAILURES_A_SECOND)
 
 
-def run(seed: int, rounds: int | None, **counts: int | None) -> bool:
+def run(seed: int, rounds: int | None, **counts: float | None) -> bool:
     """Run it and print what was counted."""
-    chosen = {name: count for name, count in counts.items() if count is not None}
-    if os.environ.get(HASHES) != "0":
-        return _again(seed, rounds, chosen)
-    size = FULL._replace(**chosen)
-    if min(size[:5]) < 1:
-        print("  ! there must be at least one of each: runners, sessions, viewers, gateways, steps")
+    size = FULL._replace(**{name: count for name, count in counts.items() if count is not None})
+    if min(size[:5]) < 1 or size.failures < 0:
+        print("  ! there must be at least one of each: runners, sessions, viewers, gateways, steps; and no less than 0 "
+              "failures")
         return False
     held = True
     for at in range(rounds or 1):
@@ -35,14 +32,6 @@ def run(seed: int, rounds: int | None, **counts: int | None) -> bool:
     return held
 
 
-def _again(seed: int, rounds: int | None, chosen: dict[str, int]) -> bool:
-    given = [word for name, count in chosen.items() for word in (f"--{name}", str(count))]
-    given += ["--rounds", str(rounds)] if rounds is not None else []
-    done = subprocess.run([sys.executable, "-m", "proof", "simulation", "--seed", str(seed), *given], check=False,
-                          env={**os.environ, HASHES: "0"})
-    return done.returncode == 0
-
-
 def _one(seed: int, size: Size) -> bool:
     print(f"  seed {seed}: {size._asdict()}", flush=True)
     phases = Phases()
@@ -50,10 +39,15 @@ def _one(seed: int, size: Size) -> bool:
     for line in phases.lines(size, counted):
         print(f"  {line}")
     print(f"  {dict(counted)}")
+    print(f"  failed at random: {', '.join(f'{counted[name]} x {name}' for name in FAILURES)}")
+    print(f"  {time.process_time():,.0f} s of a core for {counted['simulated s']} simulated seconds")
+    for name in INVARIANTS:
+        count = sum(sentence.startswith(name) for sentence in broken)
+        print(f"  {name}: {'holds' if not count else f'does not hold, {count} times'}")
     for sentence in broken[:20]:
         print(f"  ! {sentence}")
     if broken:
-        told = " ".join(f"--{name} {count}" for name, count in size._asdict().items() if name != "failures")
+        told = " ".join(f"--{name} {count}" for name, count in size._asdict().items())
         print(f"FAILED: {len(broken)} things do not hold; repeat with: simulation --seed {seed} {told}")
     else:
         print("  0 invariants broken", flush=True)

@@ -33,7 +33,7 @@ from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
-from proof.simulation.network import LossyBus, Reached, Store
+from proof.simulation.network import KeptTranscripts, LossyBus, Reached, Store
 from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
 
 LIMITS = Limits(timeout_ms=60_000, detach_ttl_ms=45_000, approval_ttl_ms=120_000, queue_ttl_ms=240_000)
@@ -57,6 +57,7 @@ class Shared(NamedTuple):
     leases: MemoryLeases
     hub: Hub
     policy: Policy
+    transcripts: KeptTranscripts
 
 
 class Gateway:
@@ -70,13 +71,14 @@ class Gateway:
         self.clock = SimulatedClock(shared.loop, skew_ms)
         self.store = Reached(shared.store, draw)
         self.leases = Reached(shared.leases, draw)
+        self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())
         self.viewers = Viewers(self.store)
         store, clock, entropy = self.store, self.clock, self._entropy.randbytes
         # The leases and the ledger are the cluster's; what stands on deadlines is this machine's own clock.
         self.engine = Engine(store, self.viewers, clock, entropy, shared.policy, LIMITS,  # type: ignore[arg-type]
-                             None, MemoryObjects())
+                             self.transcripts, MemoryObjects())  # type: ignore[arg-type]
         self.cluster = Cluster(self.leases, self.bus, store, self.viewers, entropy, "sim", name)  # type: ignore[arg-type]
         self.rawp = RawpEndpoint(self.engine, "gw_simulated", entropy)
         front = Front(
@@ -114,14 +116,17 @@ class Gateway:
         self.alive = False
         self.place.standing = True
         self.bus.cut_off()
-        self.store.gone = self.leases.gone = True
+        self._is_gone()
+
+    def _is_gone(self) -> None:
+        self.store.gone = self.leases.gone = self.transcripts.gone = True
 
     async def end(self) -> None:
         """Take it down for good at the end of a simulation, be it alive or dead."""
         if self.alive:
             self.shared.loop.wake(self.place)
             await self.place.start(self._shut())
-        self.store.gone = self.leases.gone = True
+        self._is_gone()
         self.shared.loop.wake(self.place)
         while tasks := [task for task in self.place.tasks if not task.done()]:
             for task in tasks:

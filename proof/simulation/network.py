@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.ledger import MemoryLedger
+from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.machine import TERMINAL
 from interlock.ports.bus import BusTimeout, NobodyThere, Subscription
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
@@ -35,6 +36,9 @@ class Store(MemoryLedger):
         self._by_token: dict[str, str] = {}
         self.counts = Counter[str]()
         self.faults: list[str] = []
+        """Writes that should have been refused."""
+        self.unaudited: list[str] = []
+        """Moves without their record, records without their move."""
         self.moves: dict[str, list[str]] = {}
         """Every state that each command and approval was in, in order."""
         self.pending: dict[str, str] = {}
@@ -70,8 +74,8 @@ class Store(MemoryLedger):
                 written[write.draft.approval_id or write.draft.command_id or "", str(write.draft.meta["to"])] += 1
         self.counts["transitions"] += moved.total()
         if moved != written:
-            self.faults.append(f"moved {dict(moved - written)} without a record, recorded {dict(written - moved)} that "
-                               "did not move")
+            self.unaudited.append(f"moved {dict(moved - written)} without a record, recorded "
+                                  f"{dict(written - moved)} that did not move")
 
     def _moved(self, name: str, state: str, moved: Counter[tuple[str, str]]) -> None:
         states = self.moves.setdefault(name, [])
@@ -114,6 +118,11 @@ class Store(MemoryLedger):
     async def runner_by_token(self, token_sha256: str) -> RunnerRecord | None:
         return self._runners.get(self._by_token.get(token_sha256, ""))
 
+    def plant(self, record: RunnerRecord) -> None:
+        """Have a runner be there from the start, without looking at all others for its token."""
+        self._runners[record.runner_id] = record
+        self._by_token[record.token_sha256] = record.runner_id
+
     # --- what a check reads ---
     def all_commands(self) -> list[CommandRecord]:
         """Every command there is."""
@@ -126,6 +135,10 @@ class Store(MemoryLedger):
     def all_sessions(self) -> list[SessionRecord]:
         """Every session there is."""
         return list(self._sessions.values())
+
+    def transcript_waits(self) -> int:
+        """Lines that no transcript is known to have."""
+        return len(self._transcript)
 
     def streams(self) -> list[str]:
         """The names of all streams."""
@@ -144,11 +157,25 @@ class Store(MemoryLedger):
         return next(iter(self._streams.after(stream, n - 1, 1)), None)
 
 
+class KeptTranscripts(MemoryTranscripts):
+    """The transcripts of all, as a check reads them."""
+
+    def lines(self, session_id: str, agent_id: str) -> list[bytes]:
+        """A whole transcript."""
+        return self._files.get((session_id, agent_id), [])
+
+    def all_ids(self) -> Iterator[tuple[str, list[str]]]:
+        """The ids of the entries of each session."""
+        for session_id, agent_id in self._files:
+            yield session_id, self._entry_ids(session_id, agent_id)
+
+
 class Reached:
     """A store as one gateway reaches it: each call there takes a while, in order, and fails while the store refuses."""
 
-    def __init__(self, inner: Any, draw: random.Random) -> None:
+    def __init__(self, inner: Any, draw: random.Random, error: type[Exception] = LedgerError) -> None:
         self._inner = inner
+        self._error = error
         self._draw = draw
         self._last_s = 0.0
         self.refuses = False
@@ -163,7 +190,7 @@ class Reached:
         async def reached(*given: Any, **named: Any) -> Any:
             await self._travel()
             if self.refuses or self.gone:
-                raise LedgerError("The store refuses.")
+                raise self._error("The store refuses.")
             answer = await found(*given, **named)
             await self._travel()
             return answer

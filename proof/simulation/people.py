@@ -34,6 +34,8 @@ class Viewer:
         self.seen = 0
         self.transients = 0
         self.faults: list[str] = []
+        self.leaks: list[str] = []
+        """Texts of other tenants that it was given."""
         self.gateway: Gateway | None = None
         self.leave = asyncio.Event()
         self._store = store
@@ -84,7 +86,7 @@ class Viewer:
     def _check_tenant(self, body: bytes) -> None:
         for found in MARK.findall(body):
             if found != self.tenant:
-                self.faults.append(f"a text of {found.decode()} is in {self.stream} of {self.tenant.decode()}")
+                self.leaks.append(f"a text of {found.decode()} is in {self.stream} of {self.tenant.decode()}")
 
 
 class Given(NamedTuple):
@@ -104,6 +106,8 @@ class People:
         self.tried: set[str] = set()
         self.faults: list[str] = []
         self.answers: Counter[str] = Counter()
+        self.votes: list[tuple[str, dict[str, Any]]] = []
+        """Approvals and the votes that an answer showed in them."""
         self.yes: set[str] = set()
         """Approvals for which somebody at least tried to say yes."""
         self.under_way: set[asyncio.Task[None]] = set()
@@ -153,8 +157,10 @@ class People:
         decision = "grant" if self._draw.random() < 0.75 else "deny"
         if decision == "grant":
             self.yes.add(approval_id)
-        await self._until_answered("POST", f"/v1/approvals/{approval_id}/grants", tenant, self._name(),
-                                   {"decision": decision})
+        answer = await self._until_answered("POST", f"/v1/approvals/{approval_id}/grants", tenant, self._name(),
+                                            {"decision": decision})
+        if answer is not None and answer.status == 200:
+            self.votes += [(approval_id, vote) for vote in answer.body["votes"]]
 
     async def pry(self, tenant: str, session_id: str) -> None:
         """Ask for a session of another tenant."""

@@ -45,6 +45,10 @@ class Talk:
         """interaction → invocation."""
         self.ends: asyncio.TimerHandle | None = None
         self.open = False
+        self.said: list[str] = []
+        """The message_id of each numbered frame, in order."""
+        self.confirmed = 0
+        """Up to which seq the gateways have acknowledged."""
 
     def stop(self) -> None:
         """Do what was planned no more."""
@@ -75,16 +79,46 @@ class Runner:
         self._gone = asyncio.Event()
         self._welcomed = asyncio.Event()
         self._ids = 0
+        self._boots = 1
+        self._down = False
 
     async def run(self) -> None:
         """Be attached somewhere, for good."""
         while True:
-            await self._attach()
+            if not self._down:
+                await self._attach()
             await asyncio.sleep(self._draw.uniform(*AGAIN_S))
 
     def cut(self) -> None:
         """The network between is gone: neither side is told at once."""
         self._end_link()
+
+    async def die(self) -> None:
+        """As by kill -9, and its agents with it; then it starts again, and closes what they left open (D-6)."""
+        self._down = True
+        self._end_link()
+        for talk in self.talks.values():
+            talk.stop()
+        await asyncio.sleep(self._draw.uniform(0.2, 5.0))
+        for talk in self.talks.values():
+            self._close_after_restart(talk)
+        self._boots += 1
+        self._down = False
+
+    def _close_after_restart(self, talk: Talk) -> None:
+        if talk.turn_id is not None:
+            for interaction, invocation in talk.waits.items():
+                self._say(talk, "tool.invoke.result", {
+                    "invocation_id": invocation, "status": "cancelled", "output_type": "text", "output": "",
+                    "duration_ms": 1})
+                self._say(talk, "x-interlock.interaction.resolved", {
+                    "interaction_id": interaction, "outcome": "void", "decided_at": STAMP})
+            self._say(talk, "agent.error", {"severity": "fatal", "error_code": "RUNNER_RESTARTED",
+                                            "message": "the runner was started again", "turn_id": talk.turn_id})
+            self._finish(talk, "error")
+        if talk.open:
+            talk.open = False
+            self._say(talk, "session.closed", {"reason": "the runner was started again"})
 
     def lost(self, gateway: Gateway) -> None:
         """A gateway no longer answers; without effect where the runner has left it."""
@@ -105,9 +139,9 @@ class Runner:
                    "prompt_id": talk.prompt_id} for talk in self.talks.values() if talk.open or talk.outbox]
         offer = {"agent_id": AGENT, "adapter": "sim", "adapter_type": "process", "permission": "asks",
                  "context_owner": "agent"}
-        self._put("x-interlock.hello", {"versions": [DPS_VERSION], "runner_id": self.runner_id, "boot_id": "sim",
-                                        "agents": [offer], "sessions": listed, "roots": ["/"],
-                                        "link_number": self.links})
+        self._put("x-interlock.hello", {
+            "versions": [DPS_VERSION], "runner_id": self.runner_id, "boot_id": f"boot-{self._boots}",
+            "agents": [offer], "sessions": listed, "roots": ["/"], "link_number": self.links})
         try:
             async with asyncio.timeout(WELCOME_S):
                 await welcomed.wait()
@@ -164,6 +198,8 @@ class Runner:
 
     def _acked(self, session_id: str, seq: int) -> None:
         talk = self.talks.get(session_id)
+        if talk is not None:
+            talk.confirmed = max(talk.confirmed, seq)
         while talk is not None and talk.outbox and talk.outbox[0][0] <= seq:
             talk.outbox.popleft()
 
@@ -263,6 +299,7 @@ class Runner:
         raw = self._frame(kind, payload, talk.session_id, talk.seq if numbered else None, metadata)
         if numbered:
             talk.outbox.append((talk.seq, raw))
+            talk.said.append(f"{self.runner_id}-{self._ids}")
         if self.attached:
             self._send(raw)
 

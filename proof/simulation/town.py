@@ -17,11 +17,11 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.output import TurnFold
 from interlock.gateway.credentials import digest
-from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant, Write
+from interlock.ports.ledger import Batch, PutKey, PutTenant, Write
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
 from interlock.protocol.resources import Actor
 from proof.simulation.gateway import LIMITS, Gateway, Shared
-from proof.simulation.network import Store
+from proof.simulation.network import KeptTranscripts, Store
 from proof.simulation.people import People, Viewer
 from proof.simulation.runner import AGENT, Runner
 from proof.simulation.time import NOW_MS, SimulatedClock, SimulatedLoop
@@ -64,7 +64,8 @@ class Town:
         self.store = Store()
         self.tenants = [f"tn{at}" for at in range(TENANTS)]
         leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
-        self.shared = Shared(loop, self.store, leases, Hub(), Policy())
+        self.transcripts = KeptTranscripts()
+        self.shared = Shared(loop, self.store, leases, Hub(), Policy(), self.transcripts)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []
@@ -90,7 +91,8 @@ class Town:
     async def settle(self) -> None:
         """Put into the ledger who is there, and every session, idle."""
         await self.store.commit(Batch([write for tenant in self.tenants for write in self._household(tenant)]))
-        await self.store.commit(Batch([self._runner_row(at) for at in range(self.size.runners)]))
+        for at in range(self.size.runners):
+            self.store.plant(self._runner_row(at))
         for start in range(0, self.size.sessions, 1_000):
             numbers = range(start, min(start + 1_000, self.size.sessions))
             await self.store.commit(Batch([self._session_row(at) for at in numbers]))
@@ -101,10 +103,10 @@ class Town:
                 PutKey(KeyRecord(key_sha256=digest(f"ilk_{tenant}"), key_id=f"key_{tenant}", tenant_id=tenant,
                                  role="owner", principal=owner, created_ms=NOW_MS))]
 
-    def _runner_row(self, number: int) -> Write:
+    def _runner_row(self, number: int) -> RunnerRecord:
         token = hashlib.sha256(f"token-{number}".encode()).hexdigest()
-        return PutRunner(RunnerRecord(runner_id=f"r{number}", tenant_id=self.tenant_of(number), token_sha256=token,
-                                      device_name=f"host {number}", created_ms=NOW_MS, last_seen_ms=NOW_MS))
+        return RunnerRecord(runner_id=f"r{number}", tenant_id=self.tenant_of(number), token_sha256=token,
+                            device_name=f"host {number}", created_ms=NOW_MS, last_seen_ms=NOW_MS)
 
     def _session_row(self, number: int) -> Write:
         runner = number % self.size.runners
@@ -233,6 +235,9 @@ class Town:
     async def _loses_a_link(self, _gateway: Gateway) -> None:
         self.draw.choice(self.runners).cut()
 
+    async def _loses_a_runner(self, _gateway: Gateway) -> None:
+        await self.draw.choice(self.runners).die()
+
     async def calm(self) -> None:
         """Nothing fails any more: wait until all that was begun has ended, and every viewer has seen all."""
         while self._healing:
@@ -270,5 +275,6 @@ class Town:
             await gateway.end()
 
 
-FAILURES = {"dies": 1, "stands": 2, "loses_the_bus": 2, "loses_notes": 2, "is_refused": 2, "loses_a_link": 4}
+FAILURES = {"dies": 1, "stands": 2, "loses_the_bus": 2, "loses_notes": 2, "is_refused": 2, "loses_a_link": 4,
+            "loses_a_runner": 2}
 """What may befall a gateway, or a link, and how often beside the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proof.simulation.town import Size
+from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
 
 SMALL = Size(runners=30, sessions=200, viewers=20, gateways=3, steps=50)
@@ -19,9 +19,11 @@ def test_whatever_befalls_a_cluster_its_invariants_hold(seed: int) -> None:
     assert counted["given to viewers"] > 100
 
 
-def test_a_run_without_failures_is_the_same_by_its_seed() -> None:
-    calm = SMALL._replace(runners=4, sessions=8, viewers=5, steps=10, failures=0.0)
-    assert trial(7, calm) == trial(7, calm)
+def test_a_run_is_the_same_by_its_seed_failures_and_all() -> None:
+    few = SMALL._replace(runners=8, sessions=16, viewers=5, steps=20)
+    first, again = trial(7, few), trial(7, few)
+    assert first == again
+    assert sum(first[1][name] for name in FAILURES) > 5
 
 
 def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
