@@ -14,7 +14,7 @@ from interlock.cli.dispatch import dispatch
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("INTERLOCK_URL", "INTERLOCK_KEY", "INTERLOCK_DEBUG", "NO_COLOR"):
+    for name in ("INTERLOCK_URL", "INTERLOCK_KEY", "INTERLOCK_DEBUG", "NO_COLOR", "VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     state = tmp_path / "state"
     monkeypatch.setenv("INTERLOCK_STATE", str(state))
@@ -38,6 +38,7 @@ USAGE: list[list[str]] = [
     ["audit", "verify", "/does/not/exist"], ["audit", "export", "/does/not/exist/log"], ["config", "frob"],
     ["config", "reload", "--url", "http://h"],
     ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
+    ["sessions", "edit"], ["sessions", "close", "@last"],
 ]
 
 
@@ -213,3 +214,9 @@ def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
     refused = started("status --bogus", "<&- >&-")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error[Usage]: ")
+
+
+@pytest.mark.req("G-7")
+def test_a_verb_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["sessions", "close", "@last"]) == 2
+    assert "`interlock sessions` has no verb 'close'" in capsys.readouterr().err

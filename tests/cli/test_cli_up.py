@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
+from interlock.cli.children import Child
 
 PATIENCE_S = 60
 COUNTING = "for i in $(seq 1 {n}); do echo line $i; sleep 0.1; done"
@@ -71,6 +74,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if made.up.poll() is None:
         made.up.send_signal(signal.SIGTERM)
         made.up.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.req("G-2")
+def test_a_log_is_nobody_elses_to_read(tmp_path: Path) -> None:
+    async def run() -> int:
+        child = Child("gateway", lambda: ["gateway", "--bogus"], tmp_path / "gateway.log")
+        await child.start()
+        return await child.wait()
+
+    assert asyncio.run(run()) == 2
+    assert (tmp_path / "gateway.log").stat().st_mode & 0o777 == 0o600
+    assert b"error[Usage]" in (tmp_path / "gateway.log").read_bytes()
 
 
 @pytest.mark.req("G-3", "G-4", "G-7")

@@ -52,12 +52,15 @@ class Child:
 
     async def start(self) -> None:
         """Start it in a process group of its own, so that Ctrl-C reaches it through `up` alone, in order."""
-        with self.log.open("ab") as log:
+        log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "interlock", *self._arguments(), "--with-parent",
                 # Its end is ours: when `up` dies in whatever way, this pipe closes and the child ends, too.
                 stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )
+        finally:
+            os.close(log)
 
     async def wait(self) -> int:
         """Wait for its end; its exit status, negative for a signal."""

@@ -87,6 +87,7 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
     """One sentence of what the parser found wrong."""
     from cyclopts import UnusedCliTokensError
 
+    from interlock.cli.terminal import one_line
     from interlock.cli.verbs import below, names
 
     verb = words[0] if words and words[0] in names() else ""
@@ -94,7 +95,10 @@ def _usage_of(error: Exception, words: list[str]) -> Trouble:
         verb = f"{verb} {words[1]}"
     sentence = " ".join(str(error).split())
     if isinstance(error, UnusedCliTokensError):
-        sentence = f"More was given than is taken: {' '.join(error.unused_tokens or [])}."
+        more = " ".join(error.unused_tokens or [])
+        sentence = f"More was given than is taken: {more}."
+        if below(verb) and words[1:] and not words[1].startswith("-"):
+            sentence = f"`interlock {verb}` has no verb {one_line(words[1])!r}, and no more is taken behind it: {more}."
     return usage(sentence or type(error).__name__, f"See: interlock {verb} --help".replace("  ", " "))
 
 

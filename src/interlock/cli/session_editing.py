@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from cyclopts import Parameter
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import LIST_MAX, GatewayLink
 from interlock.cli.place import NOWHERE, Here
-from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.terminal import is_terminal, one_line, print_json, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
@@ -40,7 +41,10 @@ def edit(agent: Annotated[str | None, Parameter(name="AGENT", help="The agent; m
 
 
 def _editor() -> list[str]:
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not named and not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise usage("There is no terminal here to edit in.", "Name a program that changes the file in $EDITOR.")
+    named = named or "vi"
     words = shlex.split(named)
     if not words or shutil.which(words[0]) is None:
         raise usage(f"There is no editor {one_line(named)!r}.", "Name one in $EDITOR.")

@@ -21,6 +21,19 @@ async def test_nothing_inside_is_asked() -> None:
 
 
 @pytest.mark.req("K-1")
+@pytest.mark.parametrize("address", [
+    "::127.0.0.1", "::ffff:0:10.0.0.1", "64:ff9b:1::a00:1", "fec0::1", "3fff::1", "5f00::1", "192.88.99.1"])
+async def test_what_only_looks_public_is_not_asked(address: str) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return [address]
+
+    with pytest.raises(UrlRefused, match="an address inside"):
+        await HttpOutgoing(resolve=resolve).send("GET", "https://example.org/", headers={}, max_bytes=1, timeout_s=1)
+    HttpOutgoing([f"{address}/128" if ":" in address else f"{address}/32"]).check(
+        f"https://[{address}]/" if ":" in address else f"https://{address}/")
+
+
+@pytest.mark.req("K-1")
 def test_what_the_url_alone_tells_is_told_at_once() -> None:
     HttpOutgoing().check("https://example.org/hook")
     HttpOutgoing(["127.0.0.0/8"]).check("http://127.0.0.1:9/hook")

@@ -15,6 +15,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_URL_CHARS = 2_048
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+NOT_OUTSIDE = tuple(map(ipaddress.ip_network, (
+    "::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "fec0::/10", "3fff::/20", "5f00::/16", "192.88.99.0/24")))
+"""What Python takes for public and is not: forms that carry an IPv4 address (RFC 4291 2.5.5.1, RFC 2765), a house's own
+translator (RFC 8215), site-local addresses, and ranges that were taken back or never lead anywhere."""
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _OUTSIDE = re.compile(r"[^\x21-\x7e]|\\")
 
@@ -84,7 +88,7 @@ class Fence:
             if target.scheme != "https":
                 raise UrlRefused(f"{target.host} is asked over https only; `outgoing.allow` names networks that may be "
                                  "asked in clear.")
-            if not meant.is_global or meant.is_multicast:
+            if not meant.is_global or meant.is_multicast or any(meant in inside for inside in NOT_OUTSIDE):
                 raise UrlRefused(f"{target.host} is an address inside: private, link-local, loopback or reserved. If "
                                  "it is meant, add its network to `outgoing.allow` in the config.")
 
