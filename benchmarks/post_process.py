@@ -23,6 +23,7 @@ from interlock.config import Config, RatesSection
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
+from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.credentials import digest
@@ -87,8 +88,8 @@ async def api(ledger: Ledger, key: str, viewers: Viewers | None = None) -> ASGIA
     offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
                          context_owner="agent")
     hello = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=[offer], sessions=[], roots=["/w"])
-    engine.presence.arrive(RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="h",
-                                        created_ms=0, last_seen_ms=0), hello, 0).link = _Far()
+    engine.presence.arrive(Present(RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", device_name="h",
+                                                created_ms=0, last_seen_ms=0), hello, 0)).link = _Far()
     front = Front(
         desk=engine, clock=clock, facts=Facts("gw_bench", "0", "/state", "/state/ledger.db"), checkpoint=_no_head,
         heartbeat_s=30, pairings=Pairings(ledger, clock, secrets.token_bytes, lambda _runner, _why: None),

@@ -17,9 +17,11 @@ from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit import FIRST_PREV, leaf_hash
 from interlock.ports.ledger import (
+    FIRST_EPOCH,
     Append,
     Audit,
     Batch,
+    BeginLane,
     CommandQuery,
     DropControls,
     DropDrain,
@@ -286,6 +288,33 @@ async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger
     with pytest.raises(Taken):
         await put(ledger, PutIdempotency(answer()), PutIdempotency(answer()))
     assert await ledger.idempotency("k1") is None
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger) -> None:
+    assert (await ledger.commit(Batch([append(), BeginLane("s/1")]))).numbers == [1]
+    assert (await ledger.commit(Batch([append()], [("s/1", FIRST_EPOCH)]))).numbers == [2]
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append(), BeginLane("s/1")]))
+    assert await ledger.take("s/1") > FIRST_EPOCH
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append()], [("s/1", FIRST_EPOCH)]))
+    # What fails with the batch leaves the lane as it was.
+    await put(ledger, PutIdempotency(answer("taken")))
+    with pytest.raises(Taken):
+        await ledger.commit(Batch([BeginLane("s/2"), PutIdempotency(answer("taken"))]))
+    assert await ledger.take("s/2") == FIRST_EPOCH
+    with pytest.raises(Fenced):
+        await ledger.commit(Batch([append(), BeginLane("s/2")]))
+    assert (await ledger.events("s/1", 2, 9)) == []
+
+
+@pytest.mark.req("S-1")
+async def test_a_stream_that_is_said_to_be_new_begins_at_one(ledger: Ledger) -> None:
+    new = Append(stream="s/new", kind="status", at_ms=0, body=b"1", opens=True)
+    assert (await ledger.commit(Batch([new, append("s/new")]))).numbers == [1, 2]
+    assert (await ledger.commit(Batch([append("s/new")]))).numbers == [3]
+    assert [event.n for event in await ledger.events("s/new", 0, 9)] == [1, 2, 3]
 
 
 @pytest.mark.req("C-4")

@@ -21,7 +21,18 @@ from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.room import Hold, Moved, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, Fenced, Ledger, LedgerError, PutDelivery, PutTranscript, Spend, Write
+from interlock.ports.ledger import (
+    FIRST_EPOCH,
+    Batch,
+    BeginLane,
+    Fenced,
+    Ledger,
+    LedgerError,
+    PutDelivery,
+    PutTranscript,
+    Spend,
+    Write,
+)
 from interlock.ports.objects import ObjectsError
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
@@ -61,7 +72,8 @@ class House(Protocol):
 class LaneShell:
     """Runs one lane: takes all jobs that wait, decides them together, commits once, tells in order."""
 
-    def __init__(self, lane: Lane, recent: RecentIds, epoch: int, lanes: House) -> None:
+    def __init__(self, lane: Lane, recent: RecentIds, epoch: int | None, lanes: House) -> None:
+        """`epoch` is None where nobody ever had the lane, and nobody else can take it: its first commit begins it."""
         self.lane = lane
         lane.gateway_id, lane.spending = lanes.gateway_id, lanes.spending
         self.recent = recent
@@ -69,7 +81,8 @@ class LaneShell:
         self._acked = 0
         """The last number that the runner was told to be durable, on the link that is there."""
         self.broken = False
-        self.epoch = epoch
+        self._begun = epoch is not None
+        self.epoch = epoch or FIRST_EPOCH
         self.hold: Hold | None = None
         """Under what a session of a key began: its first commit is refused once another gateway opens that key."""
         self.told = lane.state.n
@@ -168,11 +181,13 @@ class LaneShell:
         if lane.out.writes:
             if not is_house(lane.state.session_id):
                 lane.out.writes.append(lane.snapshot())
-            epochs = [(lane.state.session_id, self.epoch)]
-            if self.hold is not None:
-                epochs.append(self.hold)
+            epochs: list[Hold] = [self.hold] if self.hold is not None else []
+            if self._begun:
+                epochs.append((lane.state.session_id, self.epoch))
+            else:
+                lane.out.writes.append(BeginLane(lane.state.session_id))
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
-            self.hold = None
+            self.hold, self._begun = None, True
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()

@@ -183,7 +183,10 @@ class Lanes:
         if record is None and fresh is None:
             return None
         runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
-        epoch = await self.room.take(session_id, runner_id or None)
+        # What is observed was named elsewhere: its lane may have been here before.
+        named_here = record is None and fresh is not None and not fresh.controller and not is_house(session_id)
+        epoch = (await self.room.begin(session_id, runner_id) if named_here
+                 else await self.room.take(session_id, runner_id or None))
         if self.room.shared:  # From here on nobody else writes; what the one before had written is to be seen.
             record = await self.ledger.session(session_id)
             kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept

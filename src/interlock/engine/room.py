@@ -37,6 +37,11 @@ class Room(Protocol):
         Elsewhere, LedgerError."""
         ...
 
+    async def begin(self, lane: str, runner_id: str) -> int | None:
+        """Become the owner of a lane that nobody ever had: returns its epoch, or None where there is nobody else who
+        could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
+        ...
+
     def give_back(self, lane: str, epoch: int) -> None:
         """Need a lane no more. Never blocks."""
         ...
@@ -70,6 +75,9 @@ class Alone(Room):
 
     async def take(self, lane: str, runner_id: str | None = None) -> int:
         return await self._ledger.take(lane)
+
+    async def begin(self, lane: str, runner_id: str) -> int | None:
+        return None
 
     def give_back(self, lane: str, epoch: int) -> None:
         """Nobody else could want it."""

@@ -10,6 +10,7 @@ from interlock.ports.upkeep import Upkeep
 from interlock.ports.writes import (
     Append,
     Audit,
+    BeginLane,
     DropControls,
     DropDrain,
     DropPairings,
@@ -61,9 +62,11 @@ from interlock.protocol.records import (
 )
 
 __all__ = [
+    "FIRST_EPOCH",
     "Append",
     "Audit",
     "Batch",
+    "BeginLane",
     "CommandQuery",
     "DropControls",
     "DropDrain",
@@ -103,6 +106,10 @@ __all__ = [
     "audited",
 ]
 """With the writes, which batches are made of."""
+
+
+FIRST_EPOCH = 1
+"""Of a lane that nobody had before."""
 
 
 class Batch(NamedTuple):

@@ -38,6 +38,16 @@ class Append(Write, frozen=True, gc=False):
     at_ms: int
     body: bytes
     message_id: str = ""
+    opens: bool = False
+    """Nothing was ever appended to the stream, so that it need not be looked for; where something was, the whole batch
+    may fail."""
+
+
+class BeginLane(Write, frozen=True):
+    """Give a lane its FIRST_EPOCH; one that was ever taken fails the whole batch with `Fenced` (C-4). The batch itself
+    names no epoch of it; those that do follow once this one is durable."""
+
+    lane: str
 
 
 class PutSession(Write, frozen=True):

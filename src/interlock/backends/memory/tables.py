@@ -11,9 +11,11 @@ from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.events import Streams
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
+    FIRST_EPOCH,
     Append,
     Audit,
     Batch,
+    BeginLane,
     DropControls,
     DropDrain,
     DropPairings,
@@ -129,15 +131,19 @@ class MemoryTables:
                 receipt.numbers.append(self._append(write, undo))
             case Audit():
                 receipt.audit_seqs.append(self._audit.seal(write.draft, undo))
-            case EraseAudit(tenant_id, seqs):
-                self._audit.erase(tenant_id, seqs, undo)
-            case PutFact(name, value):
-                put(self._facts, name, value, undo)
             case PutSession(record):
                 put(self._sessions, record.session_id, record, undo)
             case PutCommand(record):
                 ended_ms(record)
                 put(self._commands, record.command.id, record, undo)
+            case PutIdempotency(record):
+                if record.scope in self._idempotency:
+                    raise Taken("An answer is kept under this idempotency key already.")
+                put(self._idempotency, record.scope, record, undo)
+            case EraseAudit(tenant_id, seqs):
+                self._audit.erase(tenant_id, seqs, undo)
+            case PutFact(name, value):
+                put(self._facts, name, value, undo)
             case PutApproval(record):
                 put(self._approvals, record.approval.id, record, undo)
             case PutControl(record):
@@ -147,10 +153,10 @@ class MemoryTables:
                     put(self._files, (record.session_id, record.transfer_id), record, undo)
             case DropControls(session_id, seq):
                 drop(self._controls, [key for key in self._controls if key[0] == session_id and key[1] <= seq], undo)
-            case PutIdempotency(record):
-                if record.scope in self._idempotency:
-                    raise Taken("An answer is kept under this idempotency key already.")
-                put(self._idempotency, record.scope, record, undo)
+            case BeginLane(lane):
+                if lane in self.lanes:
+                    raise Fenced(f"The lane {lane} is begun, and has been taken before.")
+                put(self.lanes, lane, FIRST_EPOCH, undo)
             case PutRunner(record):
                 if any(other.token_sha256 == record.token_sha256 and other.runner_id != record.runner_id
                        for other in self._runners.values()):

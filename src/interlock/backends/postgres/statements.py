@@ -23,6 +23,10 @@ TAKE_LANES = """
 INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
 ON CONFLICT (name) DO UPDATE SET epoch = lane.epoch + 1 RETURNING name, epoch
 """
+BEGIN_LANES = """
+INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
+ON CONFLICT (name) DO NOTHING RETURNING name
+"""
 
 # --- streams ---
 APPEND = """

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from interlock.backends import rows
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.texts import held
-from interlock.ports.ledger import LedgerError, Spent
+from interlock.ports.ledger import Fenced, LedgerError, Spent
 from interlock.ports.writes import (
+    BeginLane,
     DropControls,
     DropDrain,
     DropPairings,
@@ -52,8 +53,8 @@ class Op(NamedTuple):
     sql: str
     rows: Callable[[Any], Keyed]
     merge: Merge = lambda _old, new: new
-    every: type[LedgerError] | None = None
-    """Raised where the statement does not return a row for every row that it was given."""
+    every: Callable[[], LedgerError] | None = None
+    """Makes what is raised where the statement does not return a row for every row that it was given."""
 
 
 def _first(old: Row, _new: Row) -> Row:
@@ -108,6 +109,8 @@ def _erased(write: EraseAudit) -> Keyed:
 
 
 OPS: dict[type[Write], Op] = {
+    BeginLane: Op("lane", statements.BEGIN_LANES, _new(lambda write: (write.lane,)),
+                  every=lambda: Fenced("A lane is begun that has been taken before.")),
     PutSession: Op("session", statements.PUT_SESSION, _one(lambda write: rows.session_row(write.record))),
     PutCommand: Op("command", statements.PUT_COMMAND, _one(_command)),
     PutApproval: Op("approval", statements.PUT_APPROVAL, _one(lambda write: rows.approval_row(write.record))),
@@ -120,7 +123,7 @@ OPS: dict[type[Write], Op] = {
     SeeRunner: Op("runner", statements.SEE_RUNNER, _one(lambda write: (write.runner_id, write.at_ms))),
     PutPairing: Op("pairing", statements.ADD_PAIRING, _new(lambda write: rows.pairing_row(write.record))),
     SpendPairing: Op("pairing", statements.SPEND_PAIRING, _new(lambda write: (write.code_sha256, write.now_ms)),
-                     every=Spent),
+                     every=lambda: Spent("This code is not known, or no longer good.")),
     DropPairings: Op("pairing", statements.DROP_PAIRINGS, _one(lambda write: (write.now_ms,))),
     PutKey: Op("api_key", statements.PUT_KEY, _one(lambda write: rows.key_row(write.record))),
     UseKey: Op("api_key", statements.USE_KEY, _one(lambda write: (write.key_id, write.at_ms))),

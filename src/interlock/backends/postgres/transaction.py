@@ -141,7 +141,7 @@ async def _run_step(connection: Connection, step: Step) -> None:
         return
     found = await connection.fetch(op.sql, *step.columns())
     if len(found) < len(step.rows):
-        raise op.every("This code is not known, or no longer good.")
+        raise op.every()
 
 
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:

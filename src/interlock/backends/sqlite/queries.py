@@ -9,6 +9,7 @@ TAKE_LANE = """
 INSERT INTO lane (name, epoch) VALUES (?, 1)
 ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1 RETURNING epoch
 """
+BEGIN_LANE = "INSERT INTO lane (name, epoch) VALUES (?, ?)"
 LANE_EPOCH = "SELECT epoch FROM lane WHERE name = ?"
 ADD_STORE_VALUE = "INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 STORE_VALUE = "SELECT value FROM store WHERE name = ?"

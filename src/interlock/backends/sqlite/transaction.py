@@ -15,9 +15,11 @@ from interlock.backends.sqlite.pending import Pending, write_rows
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
+    FIRST_EPOCH,
     Append,
     Audit,
     Batch,
+    BeginLane,
     DropControls,
     DropDrain,
     DropPairings,
@@ -162,15 +164,16 @@ class Transaction:
     def _append(self, write: Append) -> int:
         stream = self._streams.get(write.stream)
         if stream is None:
-            stream = self._streams[write.stream] = self._find_stream(write.stream)
+            stream = self._streams[write.stream] = self._find_stream(write.stream, opens=write.opens)
         number = stream[1] = stream[1] + 1
         self._dirty.add(write.stream)
         place = (stream[0] << queries.STREAM_BITS) + number
         self._pending.add(queries.ADD_EVENTS, (place, write.kind, write.at_ms, write.message_id, write.body))
         return number
 
-    def _find_stream(self, name: str) -> list[int]:
-        found = self._execute(queries.STREAM_BY_NAME, (name,)).fetchone()
+    def _find_stream(self, name: str, *, opens: bool) -> list[int]:
+        # One that is said to be new and is not fails by its name, which two streams cannot have.
+        found = self._execute(queries.STREAM_BY_NAME, (name,)).fetchone() if not opens else None
         if found is not None:
             return [int(found[0]), int(found[1])]
         if self._last_stream_id < 0:
@@ -207,6 +210,13 @@ class Transaction:
                 self._execute(queries.ERASE_AUDIT_PERSONAL, (write.tenant_id, seq))
         finally:
             self._connection.pragma("secure_delete", False)
+
+    def begin_lane(self, write: BeginLane) -> None:
+        try:
+            self._execute(queries.BEGIN_LANE, (write.lane, FIRST_EPOCH))
+        except apsw.ConstraintError as error:
+            raise Fenced(f"The lane {write.lane} is begun, and has been taken before.") from error
+        self._epochs[write.lane] = FIRST_EPOCH
 
     def put_fact(self, write: PutFact) -> None:
         self._execute(queries.PUT_STORE_VALUE, (write.name, write.value))
@@ -331,6 +341,7 @@ class _Log:
 
 
 _WRITES: dict[type[Write], Callable[..., None]] = {
+    BeginLane: Transaction.begin_lane,
     EraseAudit: Transaction.erase_audit,
     PutFact: Transaction.put_fact,
     PutSession: Transaction.put_session,

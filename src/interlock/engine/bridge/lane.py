@@ -270,9 +270,9 @@ class Lane:
             self.commands.keep(kept)
         return kept
 
-    def status(self, event: StatusEvent) -> None:
-        """Append to a command's stream."""
-        self._append(Append(command_stream(event.command_id), "status", self.wall, _encoder.encode(event)))
+    def status(self, event: StatusEvent, *, opens: bool = False) -> None:
+        """Append to a command's stream; `opens` where it is new."""
+        self._append(Append(command_stream(event.command_id), "status", self.wall, _encoder.encode(event), opens=opens))
 
     def feed(self, event: FeedEvent) -> None:
         """Append to the tenant's feed."""
@@ -310,7 +310,7 @@ class Lane:
         """Append the state event, the feed's and the audit record of one transition."""
         command = record.command
         self.status(StatusEvent(event="state", command_id=command.id, at=self.at, state=command.state,
-                                previous=before, by=who["id"]))
+                                previous=before, by=who["id"]), opens=before is None)
         self.feed(FeedEvent(event="command", at=self.at, id=command.id, state=command.state,
                             session_id=self.state.session_id, by=who["id"]))
         details: dict[str, Any] = {"to": command.state, **(meta or {})}

@@ -13,6 +13,7 @@ from interlock.protocol.limits import (
     MAX_COMMAND_BINARY_BYTES,
     MAX_CONTENT_PARTS,
     MAX_INLINE_BINARY_BYTES,
+    MAX_PROMPT_BYTES,
 )
 from interlock.protocol.payloads import PromptRequest
 from interlock.protocol.problems import Place, Problem, malformed
@@ -21,6 +22,9 @@ from interlock.session.transfers import TransferRefused, carried
 
 NO_ID = "00000000-0000-4000-8000-000000000000"
 """Stands for a transfer's id while it is only looked whether a prompt can travel."""
+
+SHORT_PROMPT_CHARS = (MAX_PROMPT_BYTES - 2) // 6
+"""Text of so many characters fits a prompt however it is written: none takes more than six bytes in JSON."""
 
 _decoder = msgspec.json.Decoder(ExecutePayload)
 
@@ -42,6 +46,19 @@ def read_payload(raw: bytes) -> ExecutePayload:
     if all(part.contentType == "text" and isinstance(part.value, str) and not part.value.strip() for part in parts):
         raise malformed("/payload/messages", "no message says anything")
     return payload
+
+
+def check_prompt(payload: ExecutePayload) -> None:
+    """Look whether a payload can be a prompt. Raises Problem. Text alone that is short can be one as it is."""
+    length = 0
+    for message in payload.messages:
+        for part in message.content:
+            if part.contentType != "text" or not isinstance(part.value, str):
+                prompt_of(payload)
+                return
+            length += len(part.value) + 1
+    if length > SHORT_PROMPT_CHARS:
+        prompt_of(payload)
 
 
 def prompt_content(raw: bytes) -> PromptRequest:

@@ -15,7 +15,7 @@ from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.judging import quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
-from interlock.engine.bridge.prompts import prompt_of, read_payload
+from interlock.engine.bridge.prompts import check_prompt, read_payload
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
@@ -42,7 +42,7 @@ def submit_execute(
         raise malformed("/payload", "an execute needs a payload with messages")
     payload = read_payload(raw)
     tools = tuple(payload.tools)
-    prompt_of(payload)
+    check_prompt(payload)
     digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
     if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")

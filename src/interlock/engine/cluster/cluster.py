@@ -193,6 +193,9 @@ class Cluster(Room):
                 raise Elsewhere(lease.instance_id)
             return lease.epoch
 
+    async def begin(self, lane: str, runner_id: str) -> int | None:
+        return await self.take(lane, runner_id)
+
     def give_back(self, lane: str, epoch: int) -> None:
         self._given_back.append((lane, epoch))
 
