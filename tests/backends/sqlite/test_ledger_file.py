@@ -107,6 +107,26 @@ async def test_more_batches_than_the_queue_takes_wait_in_order(
     await ledger.close()
 
 
+async def test_what_one_turn_of_the_loop_asks_for_goes_over_together(tmp_path: Path) -> None:
+    ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
+    sizes: list[int] = []
+    ledger.measure(lambda batches, _seconds: sizes.append(batches))
+    await asyncio.gather(*(ledger.commit(one()) for _ in range(40)))
+    await ledger.commit(one())
+    assert sizes == [40, 1]
+    await ledger.close()
+
+
+async def test_what_was_asked_for_before_the_end_is_done_and_nothing_after(tmp_path: Path) -> None:
+    ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
+    asked = [asyncio.ensure_future(ledger.commit(one())) for _ in range(3)]
+    await asyncio.sleep(0)
+    ledger.close_now()  # Before the loop had a turn to hand them over.
+    assert [receipt.numbers for receipt in await asyncio.gather(*asked)] == [[1], [2], [3]]
+    with pytest.raises(LedgerError):
+        await ledger.commit(one())
+
+
 # --- migrations ---
 
 

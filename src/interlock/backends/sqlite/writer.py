@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -49,7 +50,12 @@ class Writer:
         self._transaction = Transaction(connection)
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._handed: list[_Job] = []
+        """What this turn of the loop has asked for."""
+        self._queue: SimpleQueue[list[_Job] | None] = SimpleQueue()
+        self._waiting: deque[_Job] = deque()
+        """What the thread has taken out of the queue."""
+        self._open = True
         self._door = Lock()  # Nothing may be put behind the None that ends the thread.
         self._closed = False
         self._expected, self._last_size, self._patience_s = 1, 1, 0.0
@@ -73,24 +79,32 @@ class Writer:
             with self._door:
                 if self._closed:
                     raise Closed("The ledger is closed.")
-                self._queue.put(_Job(work, answer))
+                if not self._handed:
+                    # A busy loop decides much in one turn: it goes over together, and the thread is woken once.
+                    self._loop.call_soon(self._hand_over)
+                self._handed.append(_Job(work, answer))
             return await answer
         finally:
             self._room.release()
+
+    def _hand_over(self) -> None:
+        with self._door:
+            if not self._closed:
+                self._queue.put(self._handed)
+                self._handed = []
 
     def close(self) -> None:
         """Finish what was handed over and end the thread. Blocks; may be called from any thread, and again."""
         with self._door:
             if not self._closed:
                 self._closed = True
+                self._queue.put(self._handed)
                 self._queue.put(None)
         self._thread.join()
 
     def _serve(self) -> None:
-        open_ = True
-        while open_:
-            group, open_ = self._gather()
-            if group:
+        while self._open or self._waiting:
+            if group := self._gather():
                 began = perf_counter()
                 outcomes = self._commit(group)
                 taken = perf_counter() - began
@@ -102,26 +116,30 @@ class Writer:
         with suppress(apsw.Error):  # A disk that is full still: what is in the log beside the file is read from there.
             self._connection.close()
 
-    def _gather(self) -> tuple[list[_Job], bool]:
-        """Take all that waits, and what is about to; False once nothing comes any more."""
-        group: list[_Job] = []
-        job = self._queue.get()
+    def _gather(self) -> list[_Job]:
+        """Take all that waits, and what is about to come; nothing where nothing comes any more."""
+        waiting = self._waiting
+        if self._open and not waiting:
+            self._take(self._queue.get())
         until = perf_counter() + self._patience_s
-        while job is not None:
-            group.append(job)
-            if len(group) == GROUP_LIMIT:
-                return group, True
+        while self._open and len(waiting) < GROUP_LIMIT:
             try:
-                job = self._queue.get_nowait()
+                self._take(self._queue.get_nowait())
             except Empty:
                 left_s = until - perf_counter()
-                if len(group) >= self._expected or left_s <= 0:
-                    return group, True
+                if len(waiting) >= self._expected or left_s <= 0:
+                    break
                 try:
-                    job = self._queue.get(timeout=left_s)
+                    self._take(self._queue.get(timeout=left_s))
                 except Empty:
-                    return group, True
-        return group, False
+                    break
+        return [waiting.popleft() for _ in range(min(len(waiting), GROUP_LIMIT))]
+
+    def _take(self, jobs: list[_Job] | None) -> None:
+        if jobs is None:
+            self._open = False
+        else:
+            self._waiting.extend(jobs)
 
     def _expect(self, size: int, taken_s: float) -> None:
         """Whoever was answered together asks again together: without a moment's patience the first of them would have a
