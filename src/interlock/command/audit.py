@@ -142,7 +142,8 @@ def seal_body(draft: AuditDraft, seq: int, prev_hash: str, committed: dict[str, 
                  id=record_id(seq), meta=draft.meta, personal=committed, prev=prev_hash, seq=seq,
                  session_id=draft.session_id, tenant_id=draft.tenant_id, who=draft.who)
     # All else has plain types by its making; what meta holds is soon seen to be plain, or its place is named.
-    if seq <= MAX_INTEGER and is_plain(draft.meta, 1) and is_plain(draft.who, 1):
+    who = draft.who
+    if seq <= MAX_INTEGER and is_plain(draft.meta, 1) and type(who["id"]) is str and type(who["role"]) is str:
         return _encoder.encode(body)
     return canonical(msgspec.structs.asdict(body))
 

@@ -161,7 +161,9 @@ class Engine:
 
     async def submit(self, principal: Principal, body: CommandBody, remember: Remember) -> Command:
         """Take a command (C-0)."""
-        route = await self._route(principal, body)
+        route = self._router.at_hand(principal, body.target) if body.type == "execute" else None
+        if route is None:
+            route = await self._route(principal, body)
         if route.fresh is None or body.target.session_key is None:
             return await self._submit(route, principal, body, remember)
         # Two requests that open one key's session at the same time must not make two sessions of it (R-2): the second
@@ -173,7 +175,7 @@ class Engine:
 
     async def _submit(self, route: Route, principal: Principal, body: CommandBody, remember: Remember,
                       hold: Hold | None = None) -> Command:
-        shell = await self.lanes.need(route.session_id, route.fresh, hold)
+        shell = self.lanes.peek(route.session_id) or await self.lanes.need(route.session_id, route.fresh, hold)
 
         def decide(lane: Lane) -> Command | Problem:
             if body.type == "execute":

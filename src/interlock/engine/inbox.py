@@ -51,7 +51,8 @@ class Inbox:
         self._jobs: deque[Job | Run] = deque()
         self._count = 0
         self._bytes = 0
-        self._wake = asyncio.Event()
+        self._sleeper: asyncio.Future[None] | None = None
+        """Done when something comes: the lane alone waits, and only where nothing is there."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -64,7 +65,9 @@ class Inbox:
     def push(self, job: Job | Run) -> None:
         """Hand a job over; it is decided in the order of the calls."""
         self._jobs.append(job)
-        self._wake.set()
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None and not sleeper.done():
+            sleeper.set_result(None)
         if not isinstance(job, Run):  # A run counts what joins it.
             self._grew(job.size_bytes)
 
@@ -95,9 +98,9 @@ class Inbox:
 
     async def wait(self) -> None:
         """Wait until something is there."""
-        self._wake.clear()
         if not self._jobs:
-            await self._wake.wait()
+            self._sleeper = asyncio.get_running_loop().create_future()
+            await self._sleeper
 
     def take(self) -> list[Job | Run]:
         """Take what is decided together: all that waits, within bounds."""

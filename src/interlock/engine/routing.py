@@ -64,6 +64,14 @@ class Router:
                           errors=(Place("/target", "command_id, session_id or session_key is missing"),))
         return Route(session.session_id, None)
 
+    def at_hand(self, principal: Principal, target: Target) -> Route | None:
+        """Where an execute goes that names a session whose lane is in memory; None where it must be looked for."""
+        state = self._in_memory(principal, target.session_id) if target.session_id is not None else None
+        if state is None:
+            return None
+        self._check(target, state)
+        return Route(state.session_id, None)
+
     async def execute(self, principal: Principal, target: Target) -> Route:
         """The session that an execute runs in; a new one where none is named."""
         session = await self._named(principal, target)
@@ -115,8 +123,8 @@ class Router:
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:
         if target.session_id is not None:
-            state = self._live(target.session_id)
-            if state is not None and state.tenant_id == principal.tenant_id:
+            state = self._in_memory(principal, target.session_id)
+            if state is not None:
                 return state
             record = await self._ledger.session(target.session_id, principal.tenant_id)
             if record is None:
@@ -124,6 +132,10 @@ class Router:
             return record
         key = self._key(target, target.agent_id or DEFAULT_AGENT)
         return await self._ledger.session_by_key(principal.tenant_id, key) if key is not None else None
+
+    def _in_memory(self, principal: Principal, session_id: str) -> LaneState | None:
+        state = self._live(session_id)
+        return state if state is not None and state.tenant_id == principal.tenant_id else None
 
     def _key(self, target: Target, agent_id: str) -> str | None:
         if target.session_key is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from interlock.config import RatesSection
 from interlock.ports.clock import Clock
@@ -40,12 +40,14 @@ class Quotas:
         self._tenant_limit = section.tenant_commands_a_day
         self._principal_limit = section.principal_commands_a_day
 
-    def counted(self, principal: Principal) -> AbstractAsyncContextManager[None]:
-        """Count one execute; one that fails inside is not counted. Raises Problem QuotaExceeded."""
-        return self._counted(principal) if self._tenant_limit or self._principal_limit else nullcontext()
+    @property
+    def limited(self) -> bool:
+        """Whether anything is counted."""
+        return bool(self._tenant_limit or self._principal_limit)
 
     @asynccontextmanager
-    async def _counted(self, principal: Principal) -> AsyncGenerator[None]:
+    async def counted(self, principal: Principal) -> AsyncGenerator[None]:
+        """Count one execute; one that fails inside is not counted. Raises Problem QuotaExceeded."""
         day = self._clock.now_ms() // DAY_MS
         tenant = principal.tenant_id
         places = [((day, tenant, ""), self._tenant_limit, "tenant"),
