@@ -11,12 +11,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from interlock.gateway.rest.answers import encode, problem_document
 from interlock.protocol.limits import KIB
+from interlock.protocol.problems import Problem
 
 VIEWER_SEND_BYTES = 128 * KIB
 """The kernel keeps so much for a viewer that reads slowly: left to itself it takes megabytes, and a viewer that reads
 nothing is found only once they are full. A viewer 100 ms away is still sent a megabyte a second."""
 
+
+MAX_HEAD_BYTES = 64 * KIB
+"""Of a request's target and headers together: nobody's credential was looked at yet."""
+READ_BYTES = 256 * KIB
+"""So much may come at once."""
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER for no time: what waits in the kernel is dropped too, and the other side is told at once."""
@@ -37,13 +44,80 @@ def _ways(transport: Any) -> dict[str, Any]:
     return {"abort": abort, "bound": lambda: choose(socket.SO_SNDBUF, VIEWER_SEND_BYTES)}
 
 
+class HeadTooLarge(ValueError):
+    """The head of a request, or what follows its body, is longer than is read."""
+
+
 class Connection(HttpToolsProtocol):
-    """An HTTP connection that an answer can end and bound (S-4)."""
+    """An HTTP connection that an answer can end and bound (S-4), whose requests have heads of a bounded size, and are
+    refused in the form of every refusal where they cannot be read (F-1)."""
+
+    _head = 0
+    """Bytes of this request's target and headers so far."""
+    _unread = 0
+    """Bytes that came since the parser last told of anything: one header that does not end."""
 
     def on_message_begin(self) -> None:
         """Make the scope of a request."""
         super().on_message_begin()
+        self._head = self._unread = 0
         cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, of the head or behind a body in chunks."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body: how long one may be is for who reads it."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._unread = 0
+        super().on_message_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > MAX_HEAD_BYTES + READ_BYTES and not self.transport.is_closing():
+            self.send_400_response("")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, and close."""
+        cycle: Any = self.cycle
+        if cycle is None or not cycle.response_started or cycle.response_complete:
+            large = max(self._head, self._unread) > MAX_HEAD_BYTES
+            self.transport.write(_TOO_LARGE if large else _NO_REQUEST)
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True  # What would still be answered would stand behind our own answer.
+        self.transport.close()
+
+    def _count(self, size: int) -> None:
+        """The parser passes on what is raised here, and the request is refused."""
+        self._unread = 0
+        self._head += size
+        if self._head > MAX_HEAD_BYTES:
+            raise HeadTooLarge
+
+
+def refusal(status: bytes, problem: Problem) -> bytes:
+    """Write a whole answer to a request that never came to be one."""
+    body = encode(problem_document(problem, ""))
+    return (b"HTTP/1.1 " + status + b"\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
+            b"content-length: %d\r\n\r\n" % len(body)) + body
+
+
+_NO_REQUEST = refusal(b"400 Bad Request", Problem("InvalidPayload", "This is no request of HTTP/1.1."))
+_TOO_LARGE = refusal(b"400 Bad Request", Problem(
+    "InvalidPayload", f"The request's target and headers are longer than {MAX_HEAD_BYTES} bytes."))
 
 
 class SocketConnection(WebSocketsSansIOProtocol):

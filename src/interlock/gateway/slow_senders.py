@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
-from interlock.gateway.connections import Connection
-from interlock.gateway.rest.answers import encode, problem_document
+from interlock.gateway.connections import Connection, refusal
 from interlock.protocol.problems import Problem
 
 HEAD_TIMEOUT_S = 10.0
@@ -85,11 +84,4 @@ def protocol_class(patience: Patience = NORMAL_PATIENCE) -> type[Connection]:
     return PatientProtocol
 
 
-def _answer() -> bytes:
-    problem = Problem("RequestTimeout", "The request did not arrive in time.")
-    body = encode(problem_document(problem, ""))
-    return (b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/problem+json\r\nconnection: close\r\n"
-            b"content-length: %d\r\n\r\n" % len(body)) + body
-
-
-_TOO_SLOW = _answer()
+_TOO_SLOW = refusal(b"408 Request Timeout", Problem("RequestTimeout", "The request did not arrive in time."))
