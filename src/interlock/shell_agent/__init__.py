@@ -1,7 +1,7 @@
 """An agent program of our own: it speaks ACP over stdio, needs no model, and runs the prompt's lines as commands.
 
 Each line is asked for before it runs, so that a shell becomes approved, audited remote execution.
-Nothing heavy is imported here: the SDK takes half a second, which only the program itself should pay.
+Nothing of it is imported before it runs.
 """
 
 from __future__ import annotations

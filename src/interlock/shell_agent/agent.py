@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acp import PROTOCOL_VERSION, RequestError
-from acp.agent.connection import AgentSideConnection
-from acp.schema import AgentCapabilities, Implementation, InitializeResponse, NewSessionResponse, PromptResponse
+import msgspec
 
 import interlock
 from interlock.shell_agent import script
+from interlock.shell_agent.connection import INVALID_PARAMS, Connection, Method, Refused
 from interlock.shell_agent.turn import Turn
 
-INVALID_PARAMS = -32602
-"""JSON-RPC's own code for a request that names something wrong."""
+PROTOCOL_VERSION = 1
 MAX_SESSIONS = 256
 """Sessions of one process; one more is refused with a sentence."""
+
+
+class Initialize(msgspec.Struct, rename="camel"):
+    protocol_version: int
+
+
+class NewSession(msgspec.Struct):
+    cwd: str
+
+
+class Block(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+class Prompt(msgspec.Struct, rename="camel"):
+    session_id: str
+    prompt: list[Block]
+
+
+class Cancel(msgspec.Struct, rename="camel"):
+    session_id: str
 
 
 class Session(NamedTuple):
@@ -27,54 +48,60 @@ class Session(NamedTuple):
 
 
 class ShellAgent:
-    """What the SDK calls. Every refusal is a RequestError with one sentence that names the place and the remedy."""
+    """What the peer calls. Every refusal is one sentence that names the place and the remedy."""
 
-    def __init__(self) -> None:
-        self._connection: AgentSideConnection | None = None
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._sessions: dict[str, Session] = {}
         self._turns: dict[str, Turn] = {}
 
-    def on_connect(self, conn: AgentSideConnection) -> None:
-        self._connection = conn
+    def methods(self) -> dict[str, Method]:
+        """What it answers; every other method is none of its."""
+        return {"initialize": Method(Initialize, self._initialize), "session/new": Method(NewSession, self._open),
+                "session/prompt": Method(Prompt, self._prompt), "session/cancel": Method(Cancel, self._cancel)}
 
-    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
-        return InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_info=Implementation(name="shell", title="Interlock shell", version=interlock.__version__),
-            agent_capabilities=AgentCapabilities(),
-            auth_methods=[],
-        )
+    async def _initialize(self, _: Initialize) -> dict[str, Any]:
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentInfo": {"name": "shell", "title": "Interlock shell", "version": interlock.__version__},
+            "agentCapabilities": {},
+            "authMethods": [],
+        }
 
-    async def new_session(self, cwd: str, **_: Any) -> NewSessionResponse:
-        if (problem := _workspace_problem(cwd)) is not None:
+    async def _open(self, asked: NewSession) -> dict[str, Any]:
+        if (problem := _workspace_problem(asked.cwd)) is not None:
             raise _refused(problem)
         if len(self._sessions) >= MAX_SESSIONS:
             raise _refused(f"This process already has {MAX_SESSIONS} sessions: start another one.")
-        session = Session(f"shell_{secrets.token_hex(8)}", cwd)
+        session = Session(f"shell_{secrets.token_hex(8)}", asked.cwd)
         self._sessions[session.session_id] = session
-        return NewSessionResponse(session_id=session.session_id)
+        return {"sessionId": session.session_id}
 
-    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
+    def _prompt(self, asked: Prompt) -> Awaitable[dict[str, Any]]:
+        """The turn is there before the next line is looked at, which may cancel it."""
+        session_id = asked.session_id
         session = self._sessions.get(session_id)
         if session is None:
             raise _refused(f"There is no session {session_id!r} in this process: open one with session/new.")
         if session_id in self._turns:
             raise _refused(f"Session {session_id!r} is running a prompt: wait for its end, or cancel it.")
         try:
-            commands = script.parse("\n".join(block.text for block in prompt if block.type == "text"))
+            commands = script.parse("\n".join(block.text for block in asked.prompt if block.type == "text"))
         except script.ScriptRefused as refusal:
             raise _refused(str(refusal)) from refusal
-        assert self._connection is not None, "the SDK connects before it calls"
         turn = Turn(self._connection, session_id, session.workspace, secrets.token_hex(6), commands)
         self._turns[session_id] = turn
+        return self._run(session_id, turn)
+
+    async def _run(self, session_id: str, turn: Turn) -> dict[str, Any]:
         try:
             return await turn.run()
         finally:
             del self._turns[session_id]
 
-    async def cancel(self, session_id: str, **_: Any) -> None:
+    def _cancel(self, asked: Cancel) -> None:
         """ACP's `session/cancel`; without a running prompt it changes nothing."""
-        if (turn := self._turns.get(session_id)) is not None:
+        if (turn := self._turns.get(asked.session_id)) is not None:
             turn.cancel()
 
     async def close(self) -> None:
@@ -90,5 +117,5 @@ def _workspace_problem(cwd: str) -> str | None:
     return None
 
 
-def _refused(sentence: str) -> RequestError:
-    return RequestError(INVALID_PARAMS, sentence)
+def _refused(sentence: str) -> Refused:
+    return Refused(INVALID_PARAMS, sentence)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import stat
 import sys
-from typing import TYPE_CHECKING, Any, cast
-
-from acp.agent.connection import AgentSideConnection
-from acp.stdio import stdio_streams
 
 from interlock.protocol.limits import MAX_CHILD_LINE_BYTES
 from interlock.shell_agent.agent import ShellAgent
-
-if TYPE_CHECKING:
-    from acp import Agent
+from interlock.shell_agent.connection import NotAcp, stdio
 
 FAREWELL_S = 1.0
 """How long what is still unsent may take after the end of input; past it, it is dropped: nobody reads it."""
@@ -32,22 +25,12 @@ def serve_stdio() -> int:
             file=sys.stderr,
         )
         return 2
-    stderr = logging.StreamHandler()
-    stderr.setFormatter(_Sentences("error: %(message)s"))
-    logging.basicConfig(handlers=[stderr], level=logging.WARNING)
     received = asyncio.run(_serve())
     if received is not None and received > 0:
         # Ending by the signal itself tells the parent the truth about why.
         signal.signal(received, signal.SIG_DFL)
         os.kill(os.getpid(), received)
     return 0 if received is None else 1
-
-
-class _Sentences(logging.Formatter):
-    """What the SDK logs about bad input, as lines without tracebacks: whoever sent it cannot use ours."""
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
-        return f"  {type(ei[1]).__name__}: {ei[1]}"
 
 
 def _is_stream(descriptor: int) -> bool:
@@ -61,23 +44,23 @@ def _is_stream(descriptor: int) -> bool:
 async def _serve() -> int | None:
     """The number of the signal that ended it, -1 for a broken input, None for the end of input."""
     # asyncio's own limit of 64 KiB a line must not bite (A-8).
-    reader, writer = await stdio_streams(limit=MAX_CHILD_LINE_BYTES)
-    agent = ShellAgent()
-    # The SDK asks for methods by name; those that the agent does not have are answered "method not found".
-    connection = AgentSideConnection(cast("Agent", agent), writer, reader, listening=False)
-    listening = asyncio.create_task(connection.listen())
+    connection = await stdio(MAX_CHILD_LINE_BYTES)
+    agent = ShellAgent(connection)
+    listening = asyncio.create_task(connection.listen(agent.methods()))
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     for number in STOPPING:
         asyncio.get_running_loop().add_signal_handler(number, _resolve, stopped, number)
     await asyncio.wait([listening, stopped], return_when=asyncio.FIRST_COMPLETED)
     await agent.close()
-    broken = listening.done() and listening.exception() is not None
+    broken = listening.exception() if listening.done() else None
+    if isinstance(broken, NotAcp):
+        print(f"error: {broken}", file=sys.stderr)
     listening.cancel()
     try:
         await asyncio.wait_for(connection.close(), FAREWELL_S)
     except TimeoutError:
-        writer.transport.abort()
-    return stopped.result() if stopped.done() else -1 if broken else None
+        connection.abort()
+    return stopped.result() if stopped.done() else -1 if broken is not None else None
 
 
 def _resolve(stopped: asyncio.Future[int], number: int) -> None:

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from acp import RequestError
-from acp.agent.connection import AgentSideConnection
-from acp.schema import (
-    AgentMessageChunk,
-    AllowedOutcome,
-    ContentToolCallContent,
-    PermissionOption,
-    PromptResponse,
-    TextContentBlock,
-    ToolCallProgress,
-    ToolCallStart,
-    ToolCallStatus,
-    ToolCallUpdate,
-)
+import msgspec
 
 from interlock.shell_agent import script
+from interlock.shell_agent.connection import Connection, Refused
 from interlock.shell_agent.process import Channel, CommandNotStarted, Ended, RunningCommand
 
 COMMAND_FAILED = -32050
@@ -33,14 +21,20 @@ COMMAND_FAILED = -32050
 NOT_STARTED = 126
 """The exit status of a command that could not be started, as a shell gives it."""
 ALLOW, REJECT = "allow", "reject"
+OPTIONS = [
+    {"optionId": ALLOW, "name": "Run it once", "kind": "allow_once"},
+    {"optionId": REJECT, "name": "Do not run it", "kind": "reject_once"},
+]
+"""What is offered for each command. There is no "always": what a person allows is this one command (A-9)."""
 
 
-def options() -> list[PermissionOption]:
-    """What is offered for each command. There is no "always": what a person allows is this one command (A-9)."""
-    return [
-        PermissionOption(option_id=ALLOW, name="Run it once", kind="allow_once"),
-        PermissionOption(option_id=REJECT, name="Do not run it", kind="reject_once"),
-    ]
+class _Outcome(msgspec.Struct, rename={"option_id": "optionId"}):
+    outcome: Literal["selected", "cancelled"]
+    option_id: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    outcome: _Outcome
 
 
 class Call(NamedTuple):
@@ -55,7 +49,7 @@ class Turn:
     """One prompt of a session. `cancel` may be called at any time; `run` then answers with stopReason `cancelled`."""
 
     def __init__(
-        self, connection: AgentSideConnection, session_id: str, workspace: str, turn_id: str, commands: list[str]
+        self, connection: Connection, session_id: str, workspace: str, turn_id: str, commands: list[str]
     ) -> None:
         self._connection = connection
         self._session_id = session_id
@@ -73,58 +67,41 @@ class Turn:
         if self._running is not None:
             await self._running.terminate()
 
-    async def run(self) -> PromptResponse:
-        """Run the commands in order. Raises RequestError (COMMAND_FAILED) at the first that fails."""
+    async def run(self) -> dict[str, Any]:
+        """Run the commands in order. Raises Refused (COMMAND_FAILED) at the first that fails."""
         for call in self._calls:
             await self._announce(call)
             allowed = await self._asked(call)
             if self._cancelled.is_set():
                 await self._close(call, "failed", "canceled before it ran")
-                return PromptResponse(stop_reason="cancelled")
+                return {"stopReason": "cancelled"}
             if not allowed:
                 await self._close(call, "failed", "not allowed")
                 await self._say(script.stopped(call.number, len(self._calls), "was not allowed", call.command))
-                return PromptResponse(stop_reason="end_turn")
+                return {"stopReason": "end_turn"}
             await self._execute(call)
             if self._cancelled.is_set():
-                return PromptResponse(stop_reason="cancelled")
+                return {"stopReason": "cancelled"}
         await self._say(f"ran {script.plural(len(self._calls), 'command')}")
-        return PromptResponse(stop_reason="end_turn", field_meta={"interlock": {"exit_code": 0}})
+        return {"stopReason": "end_turn", "_meta": {"interlock": {"exit_code": 0}}}
 
     async def _announce(self, call: Call) -> None:
-        await self._update(
-            ToolCallStart(
-                session_update="tool_call",
-                tool_call_id=call.call_id,
-                title=call.command,
-                kind="execute",
-                status="pending",
-                raw_input={"command": call.command},
-                field_meta={"interlock": {"toolName": "shell"}},
-            )
-        )
+        await self._update({"sessionUpdate": "tool_call", **_described(call)})
 
     async def _asked(self, call: Call) -> bool:
         """Whether the command may run. Everything but the one yes is a no: another option, an error, a lost peer."""
-        subject = ToolCallUpdate(
-            tool_call_id=call.call_id,
-            title=call.command,
-            kind="execute",
-            status="pending",
-            raw_input={"command": call.command},
-            field_meta={"interlock": {"toolName": "shell"}},
-        )
-        asking = asyncio.ensure_future(self._connection.request_permission(self._session_id, subject, options()))
+        asking = asyncio.ensure_future(self._connection.ask("session/request_permission", {
+            "sessionId": self._session_id, "toolCall": _described(call), "options": OPTIONS}))
         try:
             await self._or_cancelled(asking)
             if not asking.done():
                 return False
-            outcome = asking.result().outcome
-        except (RequestError, ConnectionError, ValueError):  # ValueError: an answer that is not one of ACP's
+            outcome = msgspec.convert(asking.result(), _Answer).outcome
+        except (Refused, ConnectionError, msgspec.ValidationError):  # The last: an answer that is not one of ACP's.
             return False
         finally:
             asking.cancel()
-        if not isinstance(outcome, AllowedOutcome):
+        if outcome.outcome != "selected":
             # ACP answers a pending question with `cancelled` only where the whole prompt was cancelled.
             self._cancelled.set()
             return False
@@ -167,7 +144,7 @@ class Turn:
         await self._close(call, "failed", outcome, ended)
         sentence = script.stopped(call.number, len(self._calls), outcome, call.command)
         await self._say(sentence)
-        raise RequestError(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
+        raise Refused(COMMAND_FAILED, sentence, {"interlock": {"exit_code": ended.status}})
 
     async def _or_cancelled(self, future: asyncio.Future[Any]) -> None:
         """Wait until the future is done or the turn is cancelled, whichever comes first."""
@@ -178,30 +155,29 @@ class Turn:
             cancelled.cancel()
 
     async def _progress(self, call: Call, meta: dict[str, Any] | None = None) -> None:
-        await self._update(
-            ToolCallProgress(
-                session_update="tool_call_update", tool_call_id=call.call_id, status="in_progress", field_meta=meta
-            )
-        )
+        update: dict[str, Any] = {
+            "sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "status": "in_progress"}
+        await self._update(update if meta is None else {**update, "_meta": meta})
 
-    async def _close(self, call: Call, status: ToolCallStatus, text: str, ended: Ended | None = None) -> None:
+    async def _close(
+        self, call: Call, status: Literal["completed", "failed"], text: str, ended: Ended | None = None
+    ) -> None:
         """The last word on a tool call: how it went, never its output again, which was streamed."""
-        await self._update(
-            ToolCallProgress(
-                session_update="tool_call_update",
-                tool_call_id=call.call_id,
-                status=status,
-                content=[ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=text))],
-                raw_output=None if ended is None else ended._asdict(),
-            )
-        )
+        update: dict[str, Any] = {
+            "sessionUpdate": "tool_call_update", "toolCallId": call.call_id, "status": status,
+            "content": [{"type": "content", "content": {"type": "text", "text": text}}]}
+        await self._update(update if ended is None else {**update, "rawOutput": ended._asdict()})
 
     async def _say(self, sentence: str) -> None:
-        block = TextContentBlock(type="text", text=sentence)
-        await self._update(AgentMessageChunk(session_update="agent_message_chunk", content=block))
+        await self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": sentence}})
 
-    async def _update(self, update: AgentMessageChunk | ToolCallStart | ToolCallProgress) -> None:
+    async def _update(self, update: dict[str, Any]) -> None:
         """Returns once the pipe has taken it: that is what slows a command down to the reader's pace."""
         # A peer that is gone has nobody to tell; `serve` ends the turn, and no further command gets its yes.
         with contextlib.suppress(ConnectionError):
-            await self._connection.session_update(self._session_id, update)
+            await self._connection.tell("session/update", {"sessionId": self._session_id, "update": update})
+
+
+def _described(call: Call) -> dict[str, Any]:
+    return {"toolCallId": call.call_id, "title": call.command, "kind": "execute", "status": "pending",
+            "rawInput": {"command": call.command}, "_meta": {"interlock": {"toolName": "shell"}}}

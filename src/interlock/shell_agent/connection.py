@@ -1,0 +1,166 @@
+"""The agent's side of one ACP connection: JSON-RPC 2.0 on two pipes, one message a line.
+
+Lines are looked at in their order, so a `session/cancel` finds the prompt that stood before it. The SDK is not used
+here: to import it takes six times as long as to start without it, and twenty megabytes in each session's process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+class Refused(Exception):
+    """A request that is answered with a JSON-RPC error, or was: `code`, one sentence, and what belongs to it."""
+
+    def __init__(self, code: int, sentence: str, data: Any = None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.data = data
+
+
+class NotAcp(Exception):
+    """The input is not JSON-RPC, or a line of it is longer than may be; the text says which line."""
+
+
+class _Message(msgspec.Struct):
+    method: str | None = None
+    id: int | str | None = None
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+class Method(NamedTuple):
+    """What a method takes, and who begins it, in the order of the lines; what goes on then is awaited beside them."""
+
+    takes: type[msgspec.Struct]
+    begin: Callable[[Any], Awaitable[Any] | None]
+
+
+_decoder = msgspec.json.Decoder(_Message)
+
+
+class Connection:
+    """`listen` reads to the end of the input; `ask` and `tell` write, and return once the pipe has taken it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._last_id = 0
+
+    async def listen(self, methods: dict[str, Method]) -> None:
+        """Take every line. Raises NotAcp."""
+        number = 0
+        try:
+            while line := await self._reader.readline():
+                number += 1
+                if line.strip():
+                    self._take(_decoder.decode(line), methods)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise NotAcp(f"line {number} of the input is not a JSON-RPC message") from None
+        except ValueError:
+            raise NotAcp(f"line {number + 1} of the input is longer than may be") from None
+        finally:
+            for waiting in self._pending.values():
+                if not waiting.done():
+                    waiting.set_exception(ConnectionError("the peer is gone"))
+
+    def _take(self, message: _Message, methods: dict[str, Method]) -> None:
+        if message.method is None:
+            self._answered(message)
+            return
+        method = methods.get(message.method)
+        result: Any = None
+        refusal: Refused | None = None
+        if method is None:
+            refusal = Refused(METHOD_NOT_FOUND, "Method not found", {"method": message.method})
+        else:
+            try:
+                result = method.begin(msgspec.json.decode(message.params, type=method.takes))
+            except msgspec.DecodeError as error:
+                refusal = Refused(INVALID_PARAMS, f"Invalid params: {error}")
+            except Refused as error:
+                refusal = error
+        if message.id is not None:
+            answering = asyncio.create_task(self._answer(message.id, result, refusal))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+
+    async def _answer(self, request_id: int | str, going_on: Awaitable[Any] | None, refusal: Refused | None) -> None:
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
+        if refusal is None:
+            try:
+                answer["result"] = await going_on if going_on is not None else None
+            except Refused as error:
+                refusal = error
+            except Exception as error:  # noqa: BLE001 - whatever went wrong, the peer waits for an answer
+                refusal = Refused(INTERNAL_ERROR, f"The agent failed: {type(error).__name__}: {error}")
+        if refusal is not None:
+            data = {} if refusal.data is None else {"data": refusal.data}
+            answer["error"] = {"code": refusal.code, "message": str(refusal), **data}
+        with contextlib.suppress(ConnectionError):
+            await self._send(answer)
+
+    def _answered(self, message: _Message) -> None:
+        future = self._pending.pop(message.id, None) if isinstance(message.id, int) else None
+        if future is None or future.done():
+            return
+        if message.error is not None:
+            future.set_exception(Refused(cast("int", message.error.get("code", INTERNAL_ERROR)),
+                                         str(message.error.get("message", "")), message.error.get("data")))
+        else:
+            future.set_result(message.result)
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """The peer's result. Raises Refused for its error, ConnectionError where it is gone."""
+        self._last_id += 1
+        request_id = self._last_id
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[request_id] = future
+        try:
+            await self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            return await future
+        finally:
+            self._pending.pop(request_id, None)
+
+    async def tell(self, method: str, params: dict[str, Any]) -> None:
+        """A notification. Raises ConnectionError where the peer is gone."""
+        await self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(msgspec.json.encode(message) + b"\n")
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        """Send what is still to be answered, and wait until the pipe has it."""
+        await asyncio.gather(*self._answering, return_exceptions=True)
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """Drop what is unsent."""
+        self._writer.transport.abort()
+
+
+async def stdio(limit_bytes: int) -> Connection:
+    """The connection on standard input and output; a line may have so many bytes."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit_bytes)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    # The writer's own protocol needs a reader, which nothing is ever fed to.
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout)
+    return Connection(reader, asyncio.StreamWriter(transport, protocol, None, loop))
