@@ -118,7 +118,7 @@ async def test_commands_are_listed_in_pages_newest_first(gateway: Gateway) -> No
         query["cursor"] = page["next_cursor"]
     assert seen == made[::-1]
     for name, value, count in (("state", "succeeded", 1), ("agent", "nobody", 0), ("session", "s1", 5),
-                               ("actor", "owner", 5)):
+                               ("actor", "owner", 5), ("actor", "user:owner", 5), ("actor", "agent:nobody", 0)):
         found = await gateway.http.get("/v1/commands", params={name: value})
         assert len(found.json()["items"]) == count, name
     assert (await gateway.http.get("/v1/commands?state=sleeping")).status_code == 400

@@ -99,7 +99,7 @@ async def listing(call: Call) -> ASGIApp:
         call.choice("state", get_args(CommandState)),
         call.query("agent"),
         call.query("session"),
-        call.query("actor"),
+        _actor_id(call.query("actor")),
         cursors.place(LIST, before, "cursor") if before else None,
         limit + 1,
         call.choice("type", get_args(CommandType)),
@@ -108,6 +108,12 @@ async def listing(call: Call) -> ASGIApp:
     has_more = len(records) > limit
     items = [msgspec.structs.replace(record.command, payload=msgspec.UNSET) for record in records[:limit]]
     return json_answer(CommandPage(items, cursors.cursor(LIST, items[-1].id) if has_more else None, has_more))
+
+
+def _actor_id(text: str | None) -> str | None:
+    """Read `actor` as a command has it, or as events and votes name who did something: `kim`, `user:kim`."""
+    kind, colon, name = (text or "").partition(":")
+    return name if colon and kind in ("user", "agent") else text
 
 
 async def show(call: Call) -> ASGIApp:

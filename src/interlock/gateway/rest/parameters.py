@@ -45,7 +45,7 @@ PARAMETERS: dict[str, Parameter] = {
     "agent": Parameter(_TEXT, "The agent's id."),
     "session": Parameter(_TEXT, "The session's id."),
     "session_id": Parameter(_TEXT, "The session's id."),
-    "actor": Parameter(_TEXT, "The id of the person or agent who gave it."),
+    "actor": Parameter(_TEXT, "Who gave it: the id of a person or agent, alone or as `user:ID`, `agent:ID`."),
     "tenant": Parameter(_TEXT, "Another tenant: the owner's to name."),
     "listCommands.state": Parameter(_one_of(*get_args(CommandState)), "Commands in this state alone."),
     "listCommands.type": Parameter(_one_of(*get_args(CommandType)), "Commands of this type alone."),
