@@ -231,3 +231,13 @@ async def test_a_reader_that_returns_in_mid_reply_is_told_no_more_than_one_that_
     event = (await gateway.http.get(FRAMES, params={"since": cursor})).json()["events"][0]
     assert event["frame"]["payload"]["text"] == ""
     assert event["frame"]["metadata"] == {"continues": "a", "suppressed": True}
+
+
+@pytest.mark.req("S-6")
+@pytest.mark.parametrize(("role", "may"), [("operator", True), ("auditor", True), ("admin", True), ("owner", True),
+                                           ("viewer", False), ("approver", False)])
+async def test_the_raw_view_is_for_operators_auditors_and_admins(gateway: Gateway, role: str, may: bool) -> None:
+    await gateway.desk.add_session()
+    async with gateway.as_role(role) as asking:
+        assert (await asking.get(FRAMES, params={"view": "raw"})).status_code == (200 if may else 403)
+        assert (await asking.get(FRAMES)).status_code == 200
