@@ -11,6 +11,8 @@ import httpx2
 from proof.trio import Trio
 
 PATIENCE_S = 60.0
+http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=30)
+"""Whoever is asked may be killed: each request has a connection of its own."""
 
 
 def insist(ask: Callable[[], httpx2.Response]) -> httpx2.Response:
@@ -41,8 +43,8 @@ def execute(house: Trio, lane: int, prompt: str, key: str, timeout_ms: int) -> s
 
 def state_of(house: Trio, command_id: str, at: str | None = None) -> str:
     """A command's state, as one gateway shows it, or whoever is there."""
-    return str(insist(lambda: httpx2.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers,
-                                         timeout=30)).json()["state"])
+    return str(insist(lambda: http.get(f"{at or house.url}/v1/commands/{command_id}", headers=house.headers)
+                      ).json()["state"])
 
 
 def until_state(house: Trio, command_id: str, wanted: Callable[[str], bool]) -> str:

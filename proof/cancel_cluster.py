@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from interlock.command.machine import TERMINAL
-from proof.asking import execute, insist, state_of, until_state
+from proof.asking import execute, http, insist, state_of, until_state
 from proof.cancel_race import ENDS, ROUNDS
 from proof.crew import CONFIG
 from proof.gateways import GATEWAYS
@@ -97,8 +97,8 @@ class _Lane:
         def ask() -> httpx2.Response:
             # Who was drawn may just have been killed: then whoever is there.
             place = places.pop() if places else self._house.url
-            return httpx2.post(f"{place}/v1/commands", json=body, timeout=30,
-                               headers={**self._house.headers, "Idempotency-Key": key})
+            return http.post(f"{place}/v1/commands", json=body,
+                             headers={**self._house.headers, "Idempotency-Key": key})
 
         return insist(ask).status_code
 

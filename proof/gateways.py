@@ -72,6 +72,7 @@ class Gateways:
             (home / "interlock.toml").write_text(f"[gateway]\nport = {port}\n{config}{shared}")
             (home / "runner").mkdir()
             (home / "runner" / "token").write_text("ilr_" + secrets.token_urlsafe(32))
+        self._http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=5)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._balancer = Balancer(self.ports, speaks_tls=False)
@@ -105,7 +106,7 @@ class Gateways:
     def answers(self, number: int) -> bool:
         """Whether one of them says that it is there."""
         with contextlib.suppress(httpx2.TransportError):
-            return httpx2.get(f"{self.url(number)}/healthz", timeout=5).status_code == 200
+            return self._http.get(f"{self.url(number)}/healthz").status_code == 200
         return False
 
     def balance(self, port: int = 0) -> int:

@@ -140,9 +140,13 @@ class House:
         """The owner's credential."""
         return {"Authorization": f"Bearer {(self.state / 'owner.key').read_text().strip()}"}
 
+    def ask(self, path: str, **params: Any) -> httpx2.Response:
+        """GET as the owner, whatever the answer."""
+        return self._http.get(self.url + path, headers=self.headers, params=params)
+
     def get(self, path: str, **params: Any) -> Any:
         """GET as the owner. Raises KeyError for a refusal, with its body."""
-        answer = self._http.get(self.url + path, headers=self.headers, params=params)
+        answer = self.ask(path, **params)
         if answer.status_code != 200:
             raise KeyError(answer.text)
         return answer.json()

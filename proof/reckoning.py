@@ -8,8 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import httpx2
-
 from proof.crew import TERMINAL, Crew
 from proof.filling import FILLED
 from proof.kill import history_texts
@@ -196,8 +194,7 @@ class _Reckoner:
         sent = {event["frame"]["payload"]["transfer_id"]: event["frame"]["payload"] for event in events
                 if event["kind"] == "C" and event.get("frame", {}).get("type") == "agent.file.transfer"}
         for transfer_id, payload in sent.items():
-            answer = httpx2.get(f"{self._house.url}/v1/sessions/{session_id}/files/{transfer_id}",
-                                headers=self._house.headers)
+            answer = self._house.ask(f"/v1/sessions/{session_id}/files/{transfer_id}")
             wanted = file_of(payload["name"].removesuffix(".txt"))
             if answer.status_code != 200 or hashlib.sha256(answer.content).digest() != hashlib.sha256(wanted).digest():
                 self._lost.append(f"session {session_id}: the file {transfer_id} is {answer.status_code}")
