@@ -64,7 +64,7 @@ class Given(NamedTuple):
 
     kills: int = 100
     stops: int = 10
-    frames: int = 3_000
+    frames: int = 10_000
     """Of each of three runners, in each round."""
 
 

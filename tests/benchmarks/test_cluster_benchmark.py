@@ -10,7 +10,7 @@ from benchmarks import cluster
 def test_each_figure_stands_beside_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "HOPS", 5)
     monkeypatch.delenv("INTERLOCK_BENCH_DIR", raising=False)
-    report = cluster.run(0.3, cluster.Given(kills=0, stops=0, frames=300))
+    report = cluster.run(0.3, cluster.Given(kills=0, stops=0, frames=200))
     assert [row["what"].split(",")[0] for row in report["rows"]] == [
         "durable frames", "commands", "a note over NATS", "a request over NATS and its answer"]
     assert all(row["value"] > 0 and row["limit"] > 0 for row in report["rows"])
