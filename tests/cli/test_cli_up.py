@@ -292,6 +292,15 @@ def test_the_audit_log_is_exported_verified_and_a_changed_byte_is_found(site: Si
     assert ran.stdout.startswith("not ok at record ")
 
 
+@pytest.mark.req("G-3", "L-3")
+def test_a_revoked_runner_stays_ended_and_the_gateway_goes_on(site: Site) -> None:
+    gateway = site.gateway
+    assert site.call("runners", "revoke", "local").returncode == 0
+    said = read_until(site.up.stderr, "revoked")
+    assert f"remove {site.state / 'runner' / 'token'} and start anew" in said
+    assert (site.gateway, site.call("status").returncode) == (gateway, 0)
+
+
 @pytest.mark.req("G-3", "G-7")
 def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
     gateway = site.gateway
@@ -303,3 +312,18 @@ def test_ctrl_c_ends_both_and_leaves_nothing_behind(site: Site) -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(gateway, 0)
     assert site.call("status").returncode == 6
+
+
+@pytest.mark.req("G-3", "L-3")
+def test_after_a_revocation_up_says_how_to_have_a_runner_again(site: Site) -> None:
+    refused = site.call("up", "--port", "0")
+    assert refused.returncode == 8
+    token = site.state / "runner" / "token"
+    assert f"remove {token} and start again" in refused.stderr
+    token.unlink()
+    up = site.start("up", "--port", "0")
+    try:
+        read_until(up.stderr, "Ctrl-C ends all of it")
+    finally:
+        up.terminate()
+        up.communicate(timeout=PATIENCE_S)

@@ -109,10 +109,10 @@ class Child:
         return (errors or lines or ["it said nothing"])[-1]
 
 
-async def keep_alive(child: Child) -> None:
-    """Start a child again whenever it ends, and say so. Runs until it is cancelled. Raises Trouble."""
-    while True:
-        status = await child.wait()
+async def keep_alive(child: Child, final: int | None = None) -> None:
+    """Start a child again whenever it ends, and say so. Runs until it is cancelled, or the child has ended with the
+    status that is `final`. Raises Trouble."""
+    while (status := await child.wait()) != final:
         pause = child.pause_after_death(time.monotonic())
         say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "yellow")
         await asyncio.sleep(pause)

@@ -166,7 +166,8 @@ class Up:
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start()):
-                keeping = [asyncio.create_task(keep_alive(child)) for child in (*self._gateways, self._runner)]
+                keeping = [asyncio.create_task(keep_alive(child)) for child in self._gateways]
+                keeping.append(asyncio.create_task(self._keep_runner()))
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(_first_failure(keeping))
         finally:
@@ -212,6 +213,13 @@ class Up:
             doing.cancel()
             told.cancel()
             await asyncio.gather(doing, told, return_exceptions=True)
+
+    async def _keep_runner(self) -> None:
+        """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""
+        await keep_alive(self._runner, final=Exit.NOT_AUTHORISED)
+        say("the runner's token was revoked: it stays ended, and the gateway goes on without it. To have a runner here "
+            f"again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start anew.", "yellow")
+        await asyncio.Event().wait()
 
     async def _start(self) -> None:
         began = time.monotonic()
@@ -273,6 +281,9 @@ class Up:
 
     async def _still(self, child: Child) -> None:
         if not child.is_running:
+            if child is self._runner and await child.wait() == Exit.NOT_AUTHORISED:
+                raise Trouble("Unauthorized", f"The runner of {self._state} was revoked.",
+                              f"To pair it anew, remove {self._state / RUNNER_TOKEN_FILE} and start again.")
             raise _not_started(child, f"it {ending(await child.wait())}")
         await asyncio.sleep(POLL_S)
 
