@@ -220,3 +220,18 @@ def test_a_standard_stream_that_is_closed_leads_nowhere() -> None:
 def test_a_verb_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["sessions", "close", "@last"]) == 2
     assert "`interlock sessions` has no verb 'close'" in capsys.readouterr().err
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize(("words", "remedy"), [
+    ("--store mysql://x/y", "For one: --store postgresql://me@db/interlock"),
+    ("--store postgresql://x/y --bus amqp://x", "For one: --bus nats://host:4222, beside --store."),
+    ("--bus nats://x", "For one: --bus nats://host:4222, beside --store."),
+    ("--tls-cert cert.pem", "Give --tls-cert and --tls-key together."),
+])  # fmt: skip
+def test_what_does_not_fit_together_is_told_with_its_own_remedy(
+    words: str, remedy: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch(["gateway", *words.split()]) == 2
+    assert capsys.readouterr().err.rstrip().endswith(remedy)
+    assert not (nowhere / "ledger.db").exists()

@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from interlock.ports.agent import TurnUsage
+from interlock.ports.agent import GivenFile, TurnUsage
 from interlock.ports.outbox import OutboxWrite, Piece
 from interlock.protocol.envelope import Frame
 from interlock.runner.asking import Interactions, Presence
@@ -125,3 +125,16 @@ async def test_tools_of_a_silent_turn_say_so_of_themselves() -> None:
     await scribe.tool_result("t1", "ok", "text", "done")
     assert [(frame.type, frame.metadata) for frame in kept.frames] == [
         (f"tool.invoke.{what}", {"silent": True}) for what in ("request", "stream", "result")]
+
+
+@pytest.mark.req("Z-5", "E-5")
+async def test_files_of_a_silent_turn_say_so_of_themselves() -> None:
+    kept = Kept()
+    journal, scribe = beginning(kept)
+    assert journal.state.turn is not None
+    journal.state.turn.silent = True
+    await scribe.file(GivenFile("note.md", "text/markdown", b"what must last"))
+    await scribe.tool_request("t1", "write", b"{}")
+    await scribe.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
+    files = [frame.metadata for frame in kept.frames if frame.type == "agent.file.transfer"]
+    assert files == [{"silent": True}, {"silent": True, "invocation_id": "t1"}]

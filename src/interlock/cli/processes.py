@@ -79,7 +79,7 @@ def gateway(
     try:
         config = over(config)
     except ValueError as error:
-        raise usage(f"{error}.", "Give --tls-cert and --tls-key together, and --bus with --store.") from None
+        raise usage(f"{error}.", _remedy(str(error))) from None
     token = state / RUNNER_TOKEN_FILE
     log.configure(rules=config.redaction.rules)
     if with_parent:
@@ -94,6 +94,16 @@ def gateway(
     except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
     return Exit.DONE
+
+
+def _remedy(said: str) -> str:
+    """What to type, by the setting that the error begins with."""
+    setting = said.partition(":")[0]
+    if setting == "store":
+        return "For one: --store postgresql://me@db/interlock"
+    if setting == "bus":
+        return "For one: --bus nats://host:4222, beside --store."
+    return "Give --tls-cert and --tls-key together."
 
 
 def runner(

@@ -179,7 +179,9 @@ class TurnScribe:
             await self._tell(self._blocks.close())
             call = self._calls.get(invocation_id or "")
             given = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
-            metadata = {} if call is None else {**call.metadata, "invocation_id": call.invocation_id}
+            metadata = {"silent": True} if self._turn.silent else {}
+            if call is not None:
+                metadata = {**call.metadata, "invocation_id": call.invocation_id}
             await self._journal.write(*file_frames(self._journal, given, metadata))
 
     async def ask(self, question: Question) -> Answer:

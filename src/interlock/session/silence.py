@@ -24,6 +24,10 @@ SILENT = "silent"
 MARK = b'"silent"'
 """Stands in the bytes of every frame that says so of itself, and in hardly any other: most need not be understood."""
 
+_NO_FILE = {"name": "", "media_type": "application/octet-stream", "size": 0, "content": "",
+            "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}
+"""A file without a byte, and its sum: what is seen of each chunk of a file that is not delivered."""
+
 Verdict = Literal["hold", "speak", "silent"]
 
 
@@ -56,6 +60,8 @@ def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
             return {**_without(payload, "title"), "input": {}}
         case "tool.invoke.result":
             return {**_without(payload, "truncated"), "output_type": "empty", "output": ""}
+        case "agent.file.transfer":
+            return {"transfer_id": payload.get("transfer_id", ""), "purpose": payload.get("purpose", ""), **_NO_FILE}
         case "agent.interaction.request":
             return {**payload, "title": "", "context": _without(payload.get("context", {}), "input")}
         case _:

@@ -13,6 +13,8 @@ from interlock.gateway.rest.views import deliver
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.payloads import (
+    FileChunk,
+    FileTransfer,
     InteractionContext,
     InteractionRequest,
     Payload,
@@ -71,6 +73,9 @@ DURABLE: list[tuple[str, Payload]] = [
         context=InteractionContext(tool_name="write", input=msgspec.Raw(b'{"content":"keep this"}')))),
     ("tool.invoke.result", ToolResult(invocation_id="i", status="ok", output_type="text", output=SECRET,
                                       duration_ms=1)),
+    ("agent.file.transfer", FileTransfer(
+        transfer_id="f", name=SECRET, media_type="text/plain", size=9, sha256="0" * 64, purpose="output",
+        content="a2VlcCB0aGlz", chunk=FileChunk(index=0, count=1))),
 ]
 TRANSIENT: list[tuple[str, Payload]] = [
     ("agent.thinking.delta", TextDelta(turn_id="t", block_id="k", offset=0, text=SECRET)),
@@ -93,6 +98,7 @@ def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(s
     alone = frames_rendering(STREAM, deliver("delivered", STREAM))
     assert live == b"".join(part for item in items for part in alone([item]))
     assert (SECRET.encode() in live) is not silent
+    assert (b"a2VlcCB0aGlz" in live) is not silent, "nor are the bytes of a file"
     assert live.count(b'"suppressed":true') == (len(DURABLE) if silent else 0)
     assert live.count(b"id: ") == len(DURABLE), "every number is there"
     raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared(items)))
