@@ -63,6 +63,23 @@ def test_hangup_reads_the_config_again_and_a_bad_file_keeps_the_old_one(tmp_path
         assert json.loads(said(process, "config_reloaded"))["rules"] == 1
 
 
+@pytest.mark.req("G-1", "G-7")
+@pytest.mark.parametrize(("written", "wrong"), [
+    ("too-short", "secret_file hook.secret has 9 characters"), (None, "hook.secret")])
+def test_a_secret_that_will_not_do_is_one_sentence_at_the_start(tmp_path: Path, written: str | None, wrong: str
+                                                               ) -> None:
+    (tmp_path / "interlock.toml").write_text('[hooks.gh]\nsecret_file = "hook.secret"\n')
+    if written is not None:
+        (tmp_path / "hook.secret").write_text(written)
+    ran = subprocess.run([sys.executable, "-m", "interlock", "gateway", "--state", str(tmp_path), "--port", "0"],
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("error[Usage]: [hooks.gh]: ")
+    assert wrong in last
+    assert "report" not in last
+
+
 RELOADED = """
 [rates]
 principal_a_minute = 60

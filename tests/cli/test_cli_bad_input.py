@@ -62,6 +62,21 @@ def test_an_adapter_that_there_is_not_is_a_mistake_of_the_config(nowhere: Path, 
     assert capsys.readouterr().out.endswith('interlock.toml:2: there is no adapter "acpp"; did you mean "acp"?\n')
 
 
+@pytest.mark.req("G-1", "R-4")
+def test_a_secret_that_the_gateway_would_refuse_is_a_mistake_of_the_config(
+        nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere.mkdir(mode=0o700)
+    (nowhere / "interlock.toml").write_text('[hooks.gh]\nsecret_file = "s"\n[webhooks.w]\nurl = "https://h.example/"\n'
+                                            'secret_file = "t"\n[hooks.other]\nsecret_env = "NOT_HERE"\n')
+    (nowhere / "s").write_text("too-short")
+    assert dispatch(["config", "check"]) == 2
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("[hooks.gh]: secret_file s has 9 characters")
+    assert second.startswith("[webhooks.w]: secret_file ")
+    assert dispatch(["config", "reload"]) == 2
+    assert "the old settings stay" in capsys.readouterr().err
+
+
 @pytest.mark.req("G-7")
 def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["config", "check", "a.toml"]) == 2

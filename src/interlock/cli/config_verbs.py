@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock import config
+from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, result, say
@@ -19,7 +18,7 @@ from interlock.cli.trouble import usage
 def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
     """Check the config file; each mistake is one line with its place."""
     path = where.directory() / config.FILE_NAME
-    mistakes = config.check(path) or _unknown_adapters(path)
+    mistakes = mistakes_of(where.directory())
     if json:
         print_json(msgspec.json.encode({"file": str(path), "ok": not mistakes, "mistakes": mistakes}))
     elif mistakes:
@@ -28,21 +27,6 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
     else:
         result(f"ok: {path}" if path.exists() else f"ok: {path} does not exist, so everything is as shipped")
     return Exit.USAGE if mistakes else Exit.DONE
-
-
-def _unknown_adapters(path: Path) -> list[str]:
-    """The runner offers an agent with an unknown adapter as one that cannot start; here it is a mistake (A-7)."""
-    from interlock.agents.registry import ADAPTERS
-
-    found: list[str] = []
-    text = path.read_text("utf-8-sig") if path.exists() else ""
-    for name, spec in config.parse(text, str(path)).agents.items():
-        if spec.adapter not in ADAPTERS:
-            line = config.key_lines(text).get(("agents", name, "adapter"))
-            near = difflib.get_close_matches(spec.adapter, ADAPTERS, 1)
-            remedy = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(ADAPTERS))}."
-            found.append(f'{path}{f":{line}" if line else ""}: there is no adapter "{spec.adapter}"; {remedy}')
-    return found
 
 
 def show(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:

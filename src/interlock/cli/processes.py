@@ -55,7 +55,7 @@ def gateway(
     from interlock import log
     from interlock.app.gateway import run_gateway
     from interlock.backends.sqlite.lock import AlreadyRunning
-    from interlock.config import FILE_NAME, ClusterSection, Config, load
+    from interlock.config import FILE_NAME, ClusterSection, Config, ConfigError, load
     from interlock.gateway.server import BindRefused
     from interlock.gateway.signing import KeyUnusable
     from interlock.log import configure
@@ -91,6 +91,8 @@ def gateway(
         raise Trouble("Conflict", str(error), "See it with: interlock status") from None
     except (BindRefused, BusError, KeyUnusable) as error:
         raise usage(str(error)) from None
+    except ConfigError as error:  # A secret that the config names is read only here.
+        raise usage(error.sentences[0], "Correct it: interlock config path says where.") from None
     except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
     return Exit.DONE

@@ -12,12 +12,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.backends.sqlite.lock import LOCK_NAME
-from interlock.cli.config_verbs import load_config
+from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import LOGS, UP_LOCK, Where
 from interlock.cli.taking import homes
 from interlock.cli.terminal import result, say
-from interlock.cli.trouble import Trouble
+from interlock.cli.trouble import Trouble, usage
 
 
 def reload(*, state: Annotated[Path | None, Parameter(
@@ -25,7 +25,9 @@ def reload(*, state: Annotated[Path | None, Parameter(
     """Have gateway and runner read the config again; a file with mistakes is left alone, and said."""
     where = Where(state=state)
     directory = where.directory()
-    load_config(where)
+    mistakes = mistakes_of(directory)
+    if mistakes:
+        raise usage(mistakes[0], "See all with: interlock config check; the old settings stay")
     told = [*_gateway(directory), *_runners(directory)]
     if not told:
         raise Trouble("Unreachable", f"Neither gateway nor runner runs on {directory}.",

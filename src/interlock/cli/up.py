@@ -20,6 +20,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.children import STOP_GRACE_S, Child, ending, keep_alive, keep_apart, prepare_log
+from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -189,7 +190,7 @@ class Up:
 
     def _read_again(self) -> None:
         """Pass SIGHUP on; what is wrong with the config is said here, too (G-1)."""
-        mistakes = config.check(self._state / config.FILE_NAME)
+        mistakes = mistakes_of(self._state)
         for mistake in mistakes:
             say(mistake, "yellow")
         if mistakes:

@@ -1,0 +1,55 @@
+"""What is wrong with a config, as far as it can be seen before anybody works by it (G-1)."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import msgspec
+
+from interlock import config
+
+
+def mistakes_of(state: Path) -> list[str]:
+    """Check a state directory's config: its form, its adapters, and the secrets in files that it names. Those in
+    variables are in the gateway's environment, which is not this one."""
+    path = state / config.FILE_NAME
+    found = config.check(path)
+    if found or not path.exists():
+        return found
+    text = path.read_text("utf-8-sig")
+    loaded = config.parse(text, str(path))
+    return [*_unknown_adapters(path, text, loaded), *_bad_secrets(loaded, state)]
+
+
+def _unknown_adapters(path: Path, text: str, loaded: config.Config) -> list[str]:
+    """The runner offers an agent with an unknown adapter as one that cannot start; here it is a mistake (A-7)."""
+    from interlock.agents.registry import ADAPTERS
+
+    found: list[str] = []
+    for name, spec in loaded.agents.items():
+        if spec.adapter not in ADAPTERS:
+            line = config.key_lines(text).get(("agents", name, "adapter"))
+            near = difflib.get_close_matches(spec.adapter, ADAPTERS, 1)
+            remedy = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(ADAPTERS))}."
+            found.append(f'{path}{f":{line}" if line else ""}: there is no adapter "{spec.adapter}"; {remedy}')
+    return found
+
+
+def _bad_secrets(loaded: config.Config, state: Path) -> list[str]:
+    if not (loaded.hooks or loaded.webhooks):
+        return []
+    from interlock.app.hooks import open_hooks
+    from interlock.app.webhooks import open_ways
+    from interlock.backends.outgoing.http import HttpOutgoing
+
+    found: list[str] = []
+    hooks = {name: one for name, one in loaded.hooks.items() if one.secret_file is not None}
+    ways = {name: one for name, one in loaded.webhooks.items() if one.secret_file is not None}
+    for opening in (lambda: open_hooks(msgspec.structs.replace(loaded, hooks=hooks), state),
+                    lambda: open_ways(ways, state, HttpOutgoing(loaded.outgoing.allow))):
+        try:
+            opening()
+        except config.ConfigError as error:
+            found += error.sentences
+    return found
