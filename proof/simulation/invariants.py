@@ -66,8 +66,8 @@ def _frames(town: Town) -> Iterator[str]:
     """Every frame that was acknowledged to its runner is in the ledger once, in order; any other at most once."""
     for runner in town.runners:
         for talk in runner.talks.values():
-            there = [event.message_id for event in town.store.all_events(f"s/{talk.session_id}") if event.kind == "C"
-                     and event.message_id.startswith(f"{runner.runner_id}-")]
+            there = [event.message_id for event in town.store.all_events(f"s/{talk.session_id}")
+                     if event.kind in ("C", "refused") and event.message_id.startswith(f"{runner.runner_id}-")]
             kept, numbered = Counter(there), set(talk.said)
             yield from (f"{name} of {talk.session_id} was acknowledged and is there {kept[name]} times"
                         for name in talk.said[:talk.confirmed] if kept[name] != 1)

@@ -218,6 +218,11 @@ class Runner:
             self._say(talk, "session.capabilities", {"dps_version": DPS_VERSION, "features": {
                 "adapter_type": "process", "permission": "asks"}}, in_reply_to=frame["message_id"])
         elif kind == "control.prompt.request":
+            if not talk.open:  # It was restarted while the prompt was on its way.
+                self._say(talk, "session.error", {"error_code": "SESSION_NOT_FOUND", "fatal": False,
+                                                  "message": "the session is not open on this runner"},
+                          in_reply_to=frame["message_id"])
+                return
             self._prompt(talk, payload)
         elif kind == "control.interaction.response":
             self._answered(talk, payload["interaction_id"], payload["decision"] == "allow")
