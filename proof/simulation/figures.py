@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from proof.simulation.time import SimulatedLoop
-from proof.simulation.town import Size, Town
+from proof.simulation.town import STANDING_S, Size, Town
 from proof.simulation.trial import alone
 
 T = TypeVar("T")
@@ -59,9 +59,42 @@ class Phases:
             "bytes",
             f"a viewer joins: {at['viewers'].cpu_s / size.viewers * 1000:.2f} ms of a core; "
             f"it keeps {at['viewers'].grown / size.viewers:,.0f} bytes",
+            f"standing by: {at['standing'].cpu_s / STANDING_S * 1000:.0f} ms of a core a second for all gateways and "
+            "runners, where nothing happens",
             f"steps, failures and all: {at['steps'].cpu_s:.1f} s of a core for {counted['commits']:,} commits and "
             f"{counted['events']:,} events of all phases",
         ]
+
+
+class Need(NamedTuple):
+    """What a town of this size needs of one gateway, as a share of what it has."""
+
+    what: str
+    share: float
+
+
+def needs(size: Size, of: dict[str, Phase], parts: Parts) -> list[Need]:
+    """The largest first: that is where the first limit is. Of a gateway there is one core, and MACHINE_BYTES."""
+    each = 1 / size.gateways
+    turns_s = size.sessions / 3600
+    found = [
+        Need("core: standing by for its runners", of["standing"].cpu_s / STANDING_S * each),
+        Need("core: a turn an hour in each session", turns_s * parts.command_s * each),
+        Need("memory: its runners, and what it knows of others'", of["runners"].grown * each / MACHINE_BYTES),
+        Need("memory: every session live", size.sessions * parts.lane * each / MACHINE_BYTES),
+        Need("memory: its viewers", of["viewers"].grown * each / MACHINE_BYTES),
+    ]
+    return sorted(found, key=lambda need: -need.share)
+
+
+def table(size: Size, found: list[Need], parts: Parts) -> list[str]:
+    """As it is printed."""
+    lines = [f"{'of one gateway of ' + str(size.gateways):50}  share   reached at"]
+    lines += [f"{need.what:50} {need.share:6.2%}   {1 / need.share:,.0f} times this size"
+              for need in found if need.share]
+    commits_s = size.sessions / 3600 * parts.commits_a_command
+    return [*lines, f"first limit: {found[0].what}",
+            f"beside them the one ledger takes {commits_s:,.0f} commits a second, at a turn an hour in each session"]
 
 
 class Parts(NamedTuple):
@@ -75,10 +108,10 @@ class Parts(NamedTuple):
     commits_a_command: float
 
     def lines(self) -> list[str]:
-        """As they are printed, and where the first limit is."""
+        """As they are printed."""
         events_s = self.events_a_command / self.command_s
         live = MACHINE_BYTES / self.lane
-        lines = [
+        return [
             f"live lane {self.lane:,.0f} bytes; attached runner {self.runner:,.0f}; viewer {self.viewer:,.0f}",
             f"a command with its whole turn: {self.command_s * 1000:.2f} ms of a core, {self.events_a_command:.1f} "
             f"events in {self.commits_a_command:.1f} commits; one core: {1 / self.command_s:,.0f} commands/s, "
@@ -86,11 +119,6 @@ class Parts(NamedTuple):
             f"24 GiB hold {live:,.0f} live lanes, or {MACHINE_BYTES / self.runner:,.0f} runners, "
             f"or {MACHINE_BYTES / self.viewer:,.0f} viewers",
         ]
-        share = 1 / self.command_s * 3600
-        first = "one core" if share < live else "24 GiB"
-        lines.append(f"first limit, where each live session has one turn an hour: {first} "
-                     f"(one core serves {share:,.0f} such sessions, 24 GiB hold {live:,.0f})")
-        return lines
 
 
 def parts(seed: int) -> Parts:

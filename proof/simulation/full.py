@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
-from proof.simulation.figures import Phases, parts
+from proof.simulation.figures import Phases, needs, parts, table
 from proof.simulation.invariants import INVARIANTS
 from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
@@ -24,23 +24,26 @@ def run(seed: int, rounds: int | None, **counts: float | None) -> bool:
               "failures")
         return False
     held = True
+    phases = Phases()
     for at in range(rounds or 1):
-        held &= _one(seed + at, size)
+        phases = Phases()
+        held &= _one(seed + at, size, phases)
+    found = parts(seed)
     print("  on one gateway where nothing fails:")
-    for line in parts(seed).lines():
+    for line in (*found.lines(), *table(size, needs(size, phases.of, found), found)):
         print(f"  {line}", flush=True)
     return held
 
 
-def _one(seed: int, size: Size) -> bool:
+def _one(seed: int, size: Size, phases: Phases) -> bool:
     print(f"  seed {seed}: {size._asdict()}", flush=True)
-    phases = Phases()
+    began_s = time.process_time()
     broken, counted = trial(seed, size, reached=phases.reached)
     for line in phases.lines(size, counted):
         print(f"  {line}")
     print(f"  {dict(counted)}")
     print(f"  failed at random: {', '.join(f'{counted[name]} x {name}' for name in FAILURES)}")
-    print(f"  {time.process_time():,.0f} s of a core for {counted['simulated s']} simulated seconds")
+    print(f"  {time.process_time() - began_s:,.0f} s of a core for {counted['simulated s']} simulated seconds")
     for name in INVARIANTS:
         count = sum(sentence.startswith(name) for sentence in broken)
         print(f"  {name}: {'holds' if not count else f'does not hold, {count} times'}")

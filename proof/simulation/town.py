@@ -33,6 +33,8 @@ STEP_S = 0.5
 """Between two steps of a short run, on average."""
 MOST_S = 60.0
 """A long run has its steps closer together, so that they all happen within this."""
+STANDING_S = 30.0
+"""Nothing happens for so long once all are there, so that what standing by costs is a figure of its own."""
 CALM_S = 1_200.0
 """By then, with nothing failing any more, everything that was begun has ended: longer than the longest clocks."""
 
@@ -148,6 +150,8 @@ class Town:
             self._tasks.append(asyncio.create_task(viewer.run()))
         await asyncio.sleep(2.0)
         reached("viewers")
+        await asyncio.sleep(STANDING_S)
+        reached("standing")
 
     # --- what happens ---
     async def run(self) -> None:

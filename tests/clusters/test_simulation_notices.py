@@ -11,7 +11,6 @@ from proof.simulation.town import Size
 from proof.simulation.trial import trial
 
 from interlock.engine.bridge.lane import Lane
-from interlock.gateway.inflow import Inflow
 from interlock.ports.ledger import Append, Audit, Batch, Receipt
 from interlock.protocol.payloads import InteractionResponse
 
@@ -83,12 +82,6 @@ def test_a_transition_without_its_record(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Lane, "audit", forgets)
     assert noticed() == {"3"}
-
-
-def test_taking_a_frame_again_that_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Inflow, "next", lambda _inflow, _session_id, _seq: True)
-    monkeypatch.setattr("interlock.gateway.intake._continues", lambda _shell, _after: True)
-    assert {"1", "4"} & noticed(seed=11, failures=4.0)
 
 
 def test_showing_a_session_to_another_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
