@@ -91,8 +91,9 @@ def _sharing(folder: Path, database: str, bus: str, frames: int) -> dict[str, fl
     asyncio.run(_make(database, names))
     stores = [database.replace("/postgres?", f"/{name}?") for name in names]
     with contextlib.ExitStack() as stack:
-        one = sharing.side(stack, folder / "one", 1, stores[0], bus)
-        three = sharing.side(stack, folder / "three", sharing.RUNNERS, stores[1], bus)
+        places = [sharing.start(stack, folder / name, count, store, bus)
+                  for name, count, store in zip(names, (1, sharing.RUNNERS), stores, strict=True)]
+        one, three = (sharing.attach(stack, place) for place in places)
         alone_us, shared_us = sharing.sharing(one, three, frames, ROUNDS)
     return {"one_us": alone_us, "three_us": shared_us, "growth": shared_us / alone_us}
 

@@ -18,13 +18,12 @@ from benchmarks.driver import drive
 from benchmarks.processes import Listening, listening
 from benchmarks.scripted_runner import ScriptedRunner, prepared
 from interlock.gateway.credentials import new_key
-from interlock.gateway.signing import load_or_make_key
+from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
 
 RUNNERS = 3
 SESSIONS = 4
 """Of each runner."""
 WARM_UP_FRAMES = 600
-FILES = ("owner.key", "gateway.key", "gateway.pub")
 
 
 class Side(NamedTuple):
@@ -48,8 +47,15 @@ class Side(NamedTuple):
         return (sum(gateway.cpu_s() for gateway in self.gateways) - before) / (frames * len(self.runners))
 
 
-def side(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, bus: str) -> Side:
-    """Start so many gateways on one database, and attach the runners."""
+class Place(NamedTuple):
+    """Gateways of one ledger that have started, and their owner's key."""
+
+    gateways: list[Listening]
+    key: str
+
+
+def start(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, bus: str) -> Place:
+    """Start so many gateways on one database."""
     folder.mkdir(mode=0o700)
     load_or_make_key(folder)
     key = new_key(secrets.token_bytes)
@@ -59,20 +65,26 @@ def side(stack: contextlib.ExitStack, folder: Path, gateways: int, store: str, b
     for number in range(gateways):
         state = folder / f"g{number}"
         state.mkdir(mode=0o700)
-        for name in FILES:
-            if (folder / name).exists():
-                (state / name).symlink_to(folder / name)
+        for name in ("owner.key", KEY_NAME, PUBLIC_NAME):
+            (state / name).symlink_to(folder / name)
         (state / "token").write_text("ilr_" + secrets.token_urlsafe(32))
         started.append(stack.enter_context(
             listening("benchmarks.gateway_process", str(state), str(state / "token"), store, bus)))
+    return Place(started, key)
+
+
+def attach(stack: contextlib.ExitStack, place: Place) -> Side:
+    """Attach the runners to its gateways in turn. A runner that nobody drives answers no ping: so this comes when all
+    gateways have started."""
     runners: list[ScriptedRunner] = []
     for number in range(RUNNERS):
-        runner = ScriptedRunner.paired(started[number % gateways].port, key, f"r{number}")
+        port = place.gateways[number % len(place.gateways)].port
+        runner = ScriptedRunner.paired(port, place.key, f"r{number}")
         stack.callback(runner.close)
         for _ in range(SESSIONS):
             runner.open()
         runners.append(runner)
-    return Side(started, runners)
+    return Side(place.gateways, runners)
 
 
 def sharing(one: Side, three: Side, frames: int, rounds: int) -> tuple[float, float]:
