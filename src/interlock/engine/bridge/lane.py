@@ -261,8 +261,10 @@ class Lane:
     # --- commands ---
     def keep(self, record: CommandRecord) -> CommandRecord:
         """Keep a changed command; one that has ended leaves the lane."""
-        command = msgspec.structs.replace(record.command, updated_at=self.at)
-        kept = msgspec.structs.replace(record, command=command)
+        command, kept = record.command, record
+        if command.updated_at != self.at:
+            command = msgspec.structs.replace(command, updated_at=self.at)
+            kept = msgspec.structs.replace(record, command=command)
         self.out.writes.append(PutCommand(kept))
         if command.state in commands.TERMINAL:
             self.commands.drop(command.id)
