@@ -100,7 +100,7 @@ class Link:
         if client is not None:
             with suppress(nats.errors.Error, OSError):  # A link that breaks now is made again, with this ear.
                 await self._listen(client, ear)
-                await client.flush(FLUSH_TIMEOUT_S)
+                await _flush(client)
 
     async def drop(self, ear: Ear) -> None:
         """Hear no more."""
@@ -109,7 +109,7 @@ class Link:
         if client is not None and sub is not None:
             with suppress(nats.errors.Error, OSError):
                 await sub.unsubscribe()
-                await client.flush(FLUSH_TIMEOUT_S)
+                await _flush(client)
 
     async def close(self) -> None:
         """End the link. May be called again."""
@@ -176,7 +176,7 @@ class Link:
         client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
         for ear in [*self._ears]:
             await self._listen(client, ear)
-        await client.flush(FLUSH_TIMEOUT_S)
+        await _flush(client)
 
     async def _listen(self, client: Client, ear: Ear) -> None:
         subscribe = cast("Callable[..., Awaitable[Any]]", getattr(client, "subscribe"))  # noqa: B009 - half its types
@@ -188,6 +188,13 @@ class Link:
         if not self._told and not self._closed:
             self._told = True
             log.warning("bus_cannot_be_reached", servers=self._places.shown(), reason=self._places.reason(error))
+
+
+async def _flush(client: Client) -> None:
+    """Return when the server has all that was said. The library's own question overtakes what waits to be written, so
+    its first answer only says that this was written, and the second that it has come."""
+    for _ in range(2):
+        await client.flush(FLUSH_TIMEOUT_S)
 
 
 async def _close(client: Client) -> None:
