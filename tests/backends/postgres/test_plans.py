@@ -1,0 +1,41 @@
+"""What is asked often costs no more in a store that has grown: the server finds it by an index that fits."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from interlock.backends.postgres import queries
+from interlock.backends.postgres.database import Settings
+
+pytestmark = pytest.mark.anyio
+GROWN = """
+INSERT INTO command (id, tenant_id, session_id, state, agent_id, actor_id, ended_ms, type, created_ms, body)
+SELECT 'c' || g, 't' || g % 4, 's' || g % 100, 'succeeded', 'a', 'p' || g % 5, g, 'execute', g, '{}'
+FROM generate_series(1, 8000) AS g;
+INSERT INTO delivery (id, tenant_id, state, due_ms, created_at, body)
+SELECT 'd' || g, 't' || g % 4, 'delivered', NULL, to_char(g, 'FM000000'), '{}' FROM generate_series(1, 8000) AS g;
+ANALYZE command, delivery
+"""
+ASKED = {
+    "a day's commands of a tenant": (queries.EXECUTES_SINCE, "'t1', NULL, 7900", "command_executed"),
+    "a day's commands of a person": (queries.EXECUTES_SINCE, "'t1', 'p1', 7900", "command_executed"),
+    "the newest deliveries": (queries.DELIVERIES, "'t1', NULL, 50", "delivery_by_tenant"),
+    "the newest deliveries of a state": (queries.DELIVERIES, "'t1', 'delivered', 50", "delivery_by"),
+    "how many deliveries are old": (queries.OLD_DELIVERIES, "'t1', '000100'", "delivery_done"),
+    "a page of commands": (queries.commands((), paged=False), "'t1', 50", "command_by_tenant"),
+}
+
+
+async def test_what_is_asked_often_is_found_by_an_index_however_much_there_is(postgres: Settings) -> None:
+    connection = await asyncpg.connect(postgres.dsn)
+    await connection.execute(GROWN)
+    # The plan that serves every value, as a statement has it that was asked a few times.
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    for what, (sql, values, index) in ASKED.items():
+        await connection.execute(f"PREPARE asked AS {sql}")
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE asked ({values})"))
+        await connection.execute("DEALLOCATE asked")
+        assert index in plan, f"{what}: {plan}"
+        assert "Seq Scan" not in plan, f"{what}: {plan}"
+    await connection.close()
