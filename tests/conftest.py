@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,11 @@ pytest_plugins = ["agents.third_party", "servers.fixtures"]
 # How long an example takes says something of the machine and its neighbours, nothing of what is shown.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+# Whoever is started in the background of a script is born deaf to Ctrl-C, and so is all that it starts; but some of
+# the tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is imported stays: the collector looks through none of it while it grows, nor ever after.
 gc.disable()

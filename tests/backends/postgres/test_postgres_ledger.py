@@ -14,7 +14,7 @@ import pytest
 from backends.postgres.proxy import Break, Proxy
 from interlock.backends.postgres import database, statements
 from interlock.backends.postgres.database import Settings, read_settings
-from interlock.backends.postgres.faults import Away, NotReached
+from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, is_away
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
@@ -193,8 +193,15 @@ async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(taking), 0.05)
     assert await asyncio.wait_for(taking, 10) == 2
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+    with pytest.raises(LINK_FAULTS) as ended:
         await stopped.execute("COMMIT")
+    assert is_away(ended.value)
+
+
+@pytest.mark.req("C-4")
+def test_a_link_that_was_ended_before_anybody_noticed_counts_as_one_that_ended() -> None:
+    assert is_away(asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"))
+    assert not is_away(asyncpg.InterfaceError("cannot perform operation: another operation is in progress"))
 
 
 @pytest.mark.req("C-4", "U-2")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import asyncpg
 
-from interlock.backends.postgres.faults import Closed, NotReached, is_away, translate
+from interlock.backends.postgres.faults import LINK_FAULTS, Closed, NotReached, is_away, translate
 from interlock.backends.postgres.texts import given, held
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ Row = tuple[Any, ...]
 
 
 class Connection(Protocol):
-    """A connection. Every call may raise `asyncpg.PostgresError`, `asyncpg.InterfaceError`, OSError, TimeoutError."""
+    """A connection. Every call may raise `LINK_FAULTS`."""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
 
@@ -156,7 +156,7 @@ async def close_quietly(connection: Connection) -> None:
     """Say goodbye where somebody is there to hear it."""
     try:
         await connection.close(timeout=2.0)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+    except LINK_FAULTS:
         connection.terminate()
 
 
@@ -165,7 +165,7 @@ async def first_connection(settings: Settings) -> Connection:
     LedgerError."""
     try:
         return await connect(settings)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError) as error:
+    except (*LINK_FAULTS, ValueError) as error:
         raise NotReached(f"PostgreSQL cannot be reached at {shown(settings.dsn)}: {_reason(error)}") from error
 
 

@@ -33,8 +33,12 @@ _TAKEN = {
     "api_key_secret": "Another key has this secret.",
     "pairing_pkey": "This code is given out already.",
 }
+LINK_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""All that a statement may raise. The third is what the driver says of a link that the server ended unasked, while
+nobody had noticed yet: whatever it was to hear, it is lost."""
 _AWAY = (
     OSError,
+    asyncpg.InternalClientError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # Shut down, crashed, starting up, statement ended by its timeout.

@@ -14,7 +14,6 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-import asyncpg
 import structlog
 
 from interlock.backends.postgres import statements
@@ -30,7 +29,14 @@ from interlock.backends.postgres.database import (
     connect,
 )
 from interlock.backends.postgres.entries import Entries
-from interlock.backends.postgres.faults import Closed, concerns_one_batch, is_away, is_in_the_way, translate
+from interlock.backends.postgres.faults import (
+    LINK_FAULTS,
+    Closed,
+    concerns_one_batch,
+    is_away,
+    is_in_the_way,
+    translate,
+)
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import Group
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
@@ -110,7 +116,7 @@ class Writer:
         if self._task is not None:
             await asyncio.wait([self._task])
         if self._connection is not None:
-            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            with suppress(*LINK_FAULTS):
                 await self._connection.execute("DELETE FROM writer WHERE id = $1", self._id)
             await close_quietly(self._connection)
             self._connection = None
@@ -300,7 +306,7 @@ class Writer:
     async def _roll_back(self, connection: Connection) -> None:
         try:
             await connection.execute("ROLLBACK")
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        except LINK_FAULTS:
             self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
