@@ -9,12 +9,13 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.budget import DAY_MS, Budget
+from interlock.command.policy import Group
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import GrantBody, Remembering, Target
+from interlock.protocol.resources import Actor, GrantBody, Remembering, Target
 
 pytestmark = pytest.mark.anyio
 
@@ -317,3 +318,56 @@ async def test_a_pause_that_the_runner_refuses_holds_the_next_yes_instead() -> N
                 if one.approval.door == "tool")
     await table.vote(tool.id, "grant")
     assert "control.interaction.response" not in table.wire.types()
+
+
+@pytest.mark.req("P-7", "P-3")
+async def test_a_budget_is_raised_by_as_many_people_of_the_groups_that_it_names() -> None:
+    table = table_with(Budget(name="turn", tokens_per_turn=1_000, required=2, groups=[Group(role="admin")], ttl="15m"))
+    command = await running(table)
+    session_id = command.target.session_id
+    await uses(table, session_id, tokens=1_000)
+    asked = await question(table)
+    assert (asked.required, [(group.role, group.min) for group in asked.groups]) == (2, [("admin", 1)])
+    await table.vote(asked.id, "grant")
+    kim, ada = (msgspec.structs.replace(OWNER, actor=Actor(type="user", id=name), role=role)
+                for name, role in (("kim", "approver"), ("ada", "admin")))
+    await table.vote(asked.id, "grant", kim)
+    assert (await table.state(command.id), await pending(table)) == ("pausing", 1)
+    await table.vote(asked.id, "grant", ada)
+    assert (await table.state(command.id), await pending(table)) == ("running", 0)
+
+
+@pytest.mark.req("P-7", "P-6")
+async def test_a_budgets_question_has_the_time_that_its_budget_gives() -> None:
+    table = table_with(Budget(name="turn", tokens_per_turn=1_000, ttl="15m"))
+    command = await running(table)
+    await uses(table, command.target.session_id, tokens=1_000)
+    await time_passes(table, command.target.session_id, 15 * 60_000 - 1)
+    assert await pending(table) == 1
+    await time_passes(table, command.target.session_id, 1)
+    assert (await pending(table), await table.state(command.id)) == (0, "canceling")
+
+
+@pytest.mark.req("P-7", "C-6")
+async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() -> None:
+    table = table_with(TOKENS)
+    command = await running(table)
+    session_id = command.target.session_id
+    await uses(table, session_id, tokens=1_000)
+    budget = await question(table)
+    pause = table.wire.last("control.turn.pause")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code="UNSUPPORTED_CAPABILITY", message="not now", fatal=False), in_reply_to=pause.message_id)
+    assert await table.state(command.id) == "running"
+    await table.asked(session_id)
+    tool = next(record.approval for record in await table.ledger.approvals("default", "pending", None, 10)
+                if record.approval.door == "tool")
+    await table.vote(tool.id, "grant")  # It is kept back: the budget's question comes first.
+    await table.order("pause", command.id)
+    await table.told_state(session_id, "paused")
+    await table.vote(budget.id, "grant")
+    assert await table.state(command.id) == "paused"
+    assert "control.turn.resume" not in table.wire.types()
+    await table.order("resume", command.id)
+    await table.told_state(session_id, "running", "paused")
+    assert await table.state(command.id) == "running"

@@ -9,10 +9,12 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Group, Policy, Rule
+from interlock.engine.bridge import submitting
 from interlock.engine.bridge.clocks import tick
 from interlock.protocol import payloads as p
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
+from interlock.protocol.problems import Problem
 from interlock.protocol.resources import ApprovalWish, CommandBody, Target
 
 pytestmark = pytest.mark.anyio
@@ -196,3 +198,65 @@ def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask
     assert [rule.name for rule in Policy([Rule(name="q", effect="ask")], [always]).rules] == ["always", "q"]
     assert [rule.name for rule in Policy([Rule(name="q", effect="allow")], [always]).rules] == ["always", "q"]
     assert [rule.name for rule in Policy([Rule(name="q", effect="deny")], [always]).rules] == ["q", "always"]
+
+
+async def held(table: Table, session_id: str) -> str:
+    await table.asked(session_id)
+    return table.wire.last("x-interlock.interaction.held").payload.approval_id
+
+
+@pytest.mark.req("C-1", "P-6")
+async def test_the_timeout_runs_on_when_a_question_has_expired() -> None:
+    table = Table()
+    table.limits = table.limits._replace(approval_ttl_ms=1_000_000, timeout_ms=60_000)
+    table.begin()
+    command_id, session_id = await running(table)
+    await held(table, session_id)
+    await time_passes(table, session_id, 1_000_000)
+    assert table.wire.sent[-1].type == "control.interaction.timeout"
+    await time_passes(table, session_id, 59_999)
+    assert await table.state(command_id) == "running"
+    await time_passes(table, session_id, 1)
+    assert await table.state(command_id) == "canceling"
+
+
+@pytest.mark.req("P-2", "P-6")
+@pytest.mark.parametrize(("outcome", "state"), [("allowed", "consumed"), ("void", "void"), ("denied", "void")])
+async def test_a_yes_is_used_where_the_runner_says_so_and_void_where_it_came_to_something_else(
+    outcome: str, state: str
+) -> None:
+    table = Table()
+    _, session_id = await running(table)
+    approval_id = await held(table, session_id)
+    await table.vote(approval_id, "grant")
+    await table.resolved(session_id, outcome)
+    record = await table.ledger.approval(approval_id)
+    assert record is not None
+    assert record.approval.state == state
+
+
+@pytest.mark.req("C-3")
+async def test_a_session_lets_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitting, "MAX_QUEUED_COMMANDS", 2)
+    table = Table()
+    _, session_id = await running(table)
+    here = Target(session_id=session_id)
+    waiting = [await table.execute(target=here) for _ in range(2)]
+    with pytest.raises(Problem) as refused:
+        await table.execute(target=here)
+    assert refused.value.code == "QuotaExceeded"
+    await table.cancel(waiting[0].id)
+    assert (await table.execute(target=here)).state == "queued"
+
+
+@pytest.mark.req("C-1", "C-6")
+async def test_the_timeout_runs_while_an_agent_is_on_its_way_to_a_pause() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.order("pause", command_id)
+    await time_passes(table, session_id, 59_999)
+    assert await table.state(command_id) == "pausing"
+    await time_passes(table, session_id, 1)
+    assert await table.state(command_id) == "canceling"
+    await table.ended(session_id, "cancelled")
+    assert await table.state(command_id) == "timed_out"

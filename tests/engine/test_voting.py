@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Group, Policy, Rule
 from interlock.command.signature import Statement, key_id_of
+from interlock.engine.bridge import voting
 from interlock.ports.ledger import Batch, PutSigningKey
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -274,3 +275,25 @@ async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors
             await table.opened(command.target.session_id)
             await table.started(command.target.session_id)
             await table.asked(command.target.session_id)
+
+
+@pytest.mark.req("A-9", "P-3")
+async def test_a_vote_that_decides_nothing_leaves_no_rule_behind() -> None:
+    table = Table(Policy([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
+    approval_id = await held(table)
+    with pytest.raises(Problem, match="one vote does not decide"):
+        await cast(table, approval_id, KIM, decision="deny", remember=Remembering(scope="session"))
+    assert (await shown(table, approval_id)).votes == []
+    assert "policy_change" not in await table.actions()
+
+
+@pytest.mark.req("A-9")
+async def test_a_tenant_remembers_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voting, "MAX_REMEMBERED_RULES", 1)
+    table = Table()
+    await cast(table, await held(table, "make"), remember=Remembering(scope="session"))
+    other = await held(table, "ls", invocation="i2")
+    with pytest.raises(Problem) as refused:
+        await cast(table, other, remember=Remembering(scope="session"))
+    assert refused.value.code == "QuotaExceeded"
+    assert (await cast(table, other)).state == "granted"

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from typing import Any
 
 import msgspec
 import pytest
 
+from interlock.gateway.rest import streams
 from interlock.gateway.rest.commands import preferred_wait_s
 from interlock.ports.ledger import PutCommand
 from interlock.protocol.resources import Vote
@@ -270,3 +272,24 @@ async def test_a_wait_that_runs_out_is_504_and_the_same_again_goes_on_waiting(ga
     (["wait=-1"], None), (["wait"], None), ([], None)])
 def test_only_a_number_of_seconds_is_a_wish_to_wait(said: list[str], meant: int | None) -> None:
     assert preferred_wait_s(said) == meant
+
+
+@pytest.mark.req("S-1", "S-2")
+async def test_a_poll_that_a_commands_end_overtakes_says_that_there_is_more(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command_id = await gateway.execute()
+    path = f"/v1/commands/{command_id}/status"
+    gather = streams.page
+
+    async def overtaken(*asked: Any, **more: Any) -> Any:
+        page = await gather(*asked, **more)
+        await gateway.desk.finish(command_id)
+        return page
+
+    with monkeypatch.context() as patched:
+        patched.setattr(streams, "page", overtaken)
+        page = (await gateway.http.get(path)).json()
+    assert (page["state"], page["terminal"], page["has_more"]) == ("succeeded", True, True)
+    rest = (await gateway.http.get(path, params={"since": page["next_cursor"]})).json()
+    assert ([event["event"] for event in rest["events"]], rest["has_more"]) == (["state", "result"], False)
