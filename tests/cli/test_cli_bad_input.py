@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.cli import transcript_sources
 from interlock.cli.dispatch import dispatch
 
 
@@ -39,6 +40,7 @@ USAGE: list[list[str]] = [
     ["config", "reload", "--url", "http://h"],
     ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
     ["sessions", "edit"], ["sessions", "close", "@last"],
+    ["audit", "verify", "/dev/zero"], ["audit", "verify", "/"], ["config", "import", "/dev/zero"],
 ]
 
 
@@ -250,3 +252,20 @@ def test_what_does_not_fit_together_is_told_with_its_own_remedy(
     assert dispatch(["gateway", *words.split()]) == 2
     assert capsys.readouterr().err.rstrip().endswith(remedy)
     assert not (nowhere / "ledger.db").exists()
+
+
+@pytest.mark.req("G-7", "X-6")
+def test_a_file_without_an_end_is_read_up_to_its_limit_and_a_pipe_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(transcript_sources, "MAX_FILE_BYTES", 1_000)
+    assert dispatch(["sessions", "doctor", "/dev/zero"]) == 2
+    assert "is larger than 1000 bytes" in capsys.readouterr().err
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b'{"type":"session","version":3,"id":"x","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n')
+        os.close(writing)
+        assert dispatch(["sessions", "doctor", f"/dev/fd/{reading}"]) in (0, 1)
+        assert "0 entries" in capsys.readouterr().out
+    finally:
+        os.close(reading)

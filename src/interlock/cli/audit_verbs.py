@@ -193,6 +193,8 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
             public = load_public_key(path)
         except KeyUnusable as error:
             raise usage(str(error), "Name the gateway's public key with --key.") from None
+    if file.exists() and not file.is_file():
+        raise usage(f"{file} is no file, and a log is read more than once.", "Write it to a file first.")
     try:
         kept = _kept(checkpoint) if checkpoint is not None else None
         with file.open("rb") as lines:

@@ -15,6 +15,7 @@ from interlock import config
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import one_line, print_json, result, say
+from interlock.cli.transcript_sources import read_within
 from interlock.cli.trouble import Trouble, usage
 from interlock.config.openclaw import TOKEN_FILE, Imported, translate
 from interlock.config.writing import to_toml
@@ -66,9 +67,10 @@ def _read(file: Path) -> dict[str, Any]:
     import json5
 
     try:
-        if file.stat().st_size > MAX_BYTES:
+        text = read_within(file, MAX_BYTES)
+        if text is None:
             raise usage(f"{file} is larger than {MAX_BYTES} bytes.", "Name OpenClaw's config.")
-        read = json5.loads(file.read_text("utf-8-sig"), allow_duplicate_keys=False)
+        read = json5.loads(text.decode("utf-8-sig"), allow_duplicate_keys=False)
     except (OSError, UnicodeDecodeError) as error:
         raise usage(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     except (ValueError, RecursionError) as error:

@@ -31,13 +31,24 @@ def read_file(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise usage(f"{path} is a directory.", "Name a transcript's file, or a session.")
-        if path.stat().st_size > MAX_FILE_BYTES:
+        data = read_within(path, MAX_FILE_BYTES)
+        if data is None:
             raise usage(f"{path} is larger than {MAX_FILE_BYTES} bytes.", "Split it first.")
-        return path.read_bytes()
+        return data
     except FileNotFoundError:
         raise Trouble("NotFound", f"There is no file {path}.", "List sessions with: interlock sessions") from None
     except OSError as error:
         raise usage(f"{path} cannot be read: {error.strerror}.", "Read it as a user who may.") from None
+
+
+def read_within(path: Path, limit: int) -> bytes | None:
+    """Read a file; None where it holds more bytes than `limit`. What is no file on a disk, a pipe or a device, does not
+    tell its size before, and may have no end. Raises OSError."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            return None
+        data = file.read(limit + 1)
+    return data if len(data) <= limit else None
 
 
 async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
