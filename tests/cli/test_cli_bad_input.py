@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from interlock.cli import transcript_sources
+from interlock.cli import INTERRUPTED, main, transcript_sources
 from interlock.cli.dispatch import dispatch
+from interlock.cli.exit_status import Exit
 
 
 @pytest.fixture(autouse=True)
@@ -269,3 +271,19 @@ def test_a_file_without_an_end_is_read_up_to_its_limit_and_a_pipe_to_its_end(
         assert "0 entries" in capsys.readouterr().out
     finally:
         os.close(reading)
+
+
+class Interrupted(ModuleType):
+    """A module while whose reading Ctrl-C comes."""
+
+    def __getattr__(self, name: str) -> object:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.req("G-7")
+def test_ctrl_c_while_the_first_modules_are_read_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Exit.INTERRUPTED == INTERRUPTED
+    monkeypatch.setitem(sys.modules, "interlock.cli.dispatch", Interrupted("dispatch"))
+    with pytest.raises(SystemExit) as ended:
+        main(["status"])
+    assert ended.value.code == Exit.INTERRUPTED

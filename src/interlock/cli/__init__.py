@@ -9,13 +9,23 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+"""As `Exit` has it, which is not read yet."""
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one verb and end the process with its exit status; never shows a traceback unless INTERLOCK_DEBUG is set."""
-    _open_what_is_closed()
+    try:
+        _open_what_is_closed()
+        sys.exit(_run(list(sys.argv[1:] if argv is None else argv)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)  # While the first modules are read; later `dispatch` takes it.
+
+
+def _run(words: list[str]) -> int:
     from interlock.cli.dispatch import dispatch, unwritten
 
-    status = dispatch(list(sys.argv[1:] if argv is None else argv))
+    status = dispatch(words)
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -23,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             status = unwritten(error)
-    sys.exit(status)
+    return status
 
 
 def _open_what_is_closed() -> None:
