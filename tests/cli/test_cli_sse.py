@@ -9,6 +9,7 @@ import pytest
 
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import sse
+from interlock.cli.gateway_link import READ_ATTEMPTS
 from interlock.cli.sse import GIVE_UP_S, MAX_EVENT_CHARS, Forgotten, Heard, Lines, Lost, Reattached, Stream, Told
 from interlock.cli.trouble import Trouble
 
@@ -177,3 +178,22 @@ def test_an_event_without_end_is_refused() -> None:
     lines.feed("data: " + "x" * (MAX_EVENT_CHARS - 10))
     with pytest.raises(Trouble):
         lines.feed("x" * 10)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-7", "C-4")
+async def test_a_question_whose_answer_breaks_off_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind one address one of several gateways has died over it."""
+    monkeypatch.setattr("interlock.cli.gateway_link.SEND_PAUSE_S", 0.0)
+    script = Script({"GET /v1/once": [died, answer({"a": 1})], "GET /v1/ever": [died]})
+    async with link_to(script, tmp_path) as link:
+        assert await link.read("/v1/once", dict[str, int]) == {"a": 1}
+        with pytest.raises(Trouble, match="does not answer: Server disconnected"):
+            await link.get("/v1/ever")
+    assert [request.url.path for request in script.asked].count("/v1/ever") == READ_ATTEMPTS
+
+
+def died(_: httpx2.Request) -> httpx2.Response:
+    raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")

@@ -32,6 +32,8 @@ SEND_ATTEMPTS = 8
 """A request that changes state is sent again this often, under the same key, when the connection is lost (M-1)."""
 SEND_PAUSE_S = 0.25
 SEND_PAUSE_MAX_S = 5.0
+READ_ATTEMPTS = 4
+"""A question whose answer breaks off is asked this often."""
 LIST_MAX = 10_000
 """The most that a list shows or a prefix is looked for in."""
 LIST_PAGE = 500
@@ -257,11 +259,20 @@ class GatewayLink:
         return await self._http.send(self._request(method, path, **what))
 
     async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
-        try:
-            response = await self._once(method, path, **what)
-        except httpx2.TransportError as error:
-            raise unreachable(self.address, error) from None
-        return _accepted(response, path)
+        """Ask what changes nothing. An answer that broke off is asked for again: of several gateways behind one address
+        the one that had the question has died, and another has the answer."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return _accepted(await self._once(method, path, **what), path)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
+                if attempt >= READ_ATTEMPTS:
+                    raise unreachable(self.address, error) from None
+                await asyncio.sleep(pause(attempt))
+                self.find_again()
+            except httpx2.TransportError as error:
+                raise unreachable(self.address, error) from None
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:
