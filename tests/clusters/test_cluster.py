@@ -14,11 +14,13 @@ import pytest
 from clusters.street import CAPABILITIES, House, Street, eventually, street
 from engine.conversation import USAGE
 from gateway.test_rawp import PATIENCE_S, Runner, warning
+from interlock.engine.cluster import cluster
 from interlock.engine.cluster.relay import Note
 from interlock.engine.cron import CronJob
 from interlock.engine.items import Durable, Item, Transient
 from interlock.engine.room import Elsewhere
 from interlock.gateway.hooks import Hook
+from interlock.ports.bus import BusError
 from interlock.ports.leases import INSTANCE_LIFE_MS
 from interlock.ports.ledger import Append, Batch, Fenced
 from interlock.protocol import payloads as p
@@ -553,3 +555,26 @@ async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: S
             await c.execute()
             head = await town.ledger.head("t/default")
             await eventually(lambda: _all(reader.numbers == list(range(1, head + 1)) for reader in readers))
+
+
+async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_no_longer_than_its_lease(
+    town: Street, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "STILL_THERE_S", 0.01)
+    a, b, _ = town.houses
+    heard = asyncio.Event()
+
+    async def never(_body: bytes) -> bytes:
+        heard.set()
+        return await asyncio.get_running_loop().create_future()
+
+    serving = await b.bus.serve(a.cluster.subject(f"gateway.{b.cluster.instance_id}.slow"), never)
+    asking = asyncio.create_task(a.cluster.ask(b.cluster.instance_id, "slow", b"", 60_000))
+    await asyncio.wait_for(heard.wait(), PATIENCE_S)
+    assert not asking.done()
+
+    town.clock.advance(INSTANCE_LIFE_MS + 1)  # It renews no more.
+
+    with pytest.raises(BusError, match="died over it"):
+        await asyncio.wait_for(asking, PATIENCE_S)
+    await serving.end()

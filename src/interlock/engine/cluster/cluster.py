@@ -25,6 +25,8 @@ from interlock.ports.ledger import Ledger, LedgerError
 
 ORPHANS_A_BEAT = 256
 """Lanes of dead gateways that one beat takes up, so that a beat never takes long."""
+STILL_THERE_S = 0.5
+"""Whoever waits longer for another gateway's answer looks so often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
 """After so many beats everything that a lost note would have told is read again."""
 KEY_LANES = "key/"
@@ -258,8 +260,17 @@ class Cluster(Room):
         self._answers[what] = answer
 
     async def ask(self, instance_id: str, what: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask another gateway. Raises BusError."""
-        return await self.bus.request(self._of(instance_id, what), body, timeout_ms)
+        """Ask another gateway. Raises BusError, also once it is dead: one that is killed with the question in its hands
+        never answers, and its sessions are others' long before `timeout_ms`."""
+        asking = asyncio.ensure_future(self.bus.request(self._of(instance_id, what), body, timeout_ms))
+        try:
+            while not (await asyncio.wait({asking}, timeout=STILL_THERE_S))[0]:
+                with suppress(LedgerError):
+                    if instance_id not in await self.alive():
+                        raise BusError(f"gateway {instance_id} died over it")
+            return asking.result()
+        finally:
+            asking.cancel()
 
     async def ask_owner(self, session_id: str, what: str, body: bytes, timeout_ms: int) -> bytes | None:
         if self.epoch_of(session_id) is not None:
