@@ -109,6 +109,15 @@ def ensure_token(path: Path) -> None:
         write_private(path, b"ilr_" + secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
 
 
+def is_usual(state: Path) -> bool:
+    """Tell whether a verb that names no state directory finds this one. Where the usual one cannot be had, no verb
+    does."""
+    try:
+        return config.state_directory(None) == state
+    except (config.ConfigError, OSError):
+        return False
+
+
 def free_port(section: config.GatewaySection) -> int:
     """The configured port; where it is the shipped one and taken, 0 for a free one."""
     if section.port != config.DEFAULT_PORT:
@@ -257,8 +266,7 @@ class Up:
         await self._gateways[0].stop()
 
     def _next(self) -> str:
-        default = config.state_directory(None) == self._state
-        return 'interlock run shell "ls -l"' + ("" if default else f" --state {self._state}")
+        return 'interlock run shell "ls -l"' + ("" if is_usual(self._state) else f" --state {self._state}")
 
     async def _announced(self, gateway: Child, state: Path) -> str:
         """Wait until a gateway says where it listens."""
