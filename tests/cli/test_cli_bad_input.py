@@ -296,3 +296,13 @@ def test_ctrl_c_while_the_first_modules_are_read_is_no_traceback(monkeypatch: py
     with pytest.raises(SystemExit) as ended:
         main(["status"])
     assert ended.value.code == Exit.INTERRUPTED
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("width", ["0", "", "000"])
+def test_a_terminal_that_does_not_know_its_width_is_shown_help(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert dispatch(["--help"]) == 0
+    assert "Usage: interlock COMMAND" in capsys.readouterr().out

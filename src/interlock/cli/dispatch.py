@@ -59,6 +59,8 @@ def _run(words: list[str]) -> int:
     from interlock.cli.verbs import build
     from interlock.cli.working import working
 
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)  # A terminal that does not know its width says 0, which fits no word at all.
     words = _without_agent_flags(words)
     try:
         app = build()
