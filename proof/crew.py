@@ -99,28 +99,25 @@ class Crew:
             thread.join(60)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until every acknowledged command has ended, and those whose acknowledgement a death took along: their
-        turns are open until then. Then let voter and viewers end."""
-        deadline = time.monotonic() + timeout_s
-        waiting = [command_id for _, command_id, _ in self.commands()]
-        while waiting and time.monotonic() < deadline:
-            with contextlib.suppress(httpx2.TransportError, KeyError, FileNotFoundError):
-                if self.house.get(f"/v1/commands/{waiting[-1]}")["state"] in TERMINAL:
-                    waiting.pop()
-                    continue
-            time.sleep(0.05)
-        while time.monotonic() < deadline and self._at_work():
-            time.sleep(0.05)
+        """Wait until every command has ended, also those whose acknowledgement a death took along: their turns are open
+        until then. Give up where for `timeout_s` nothing has gone on, which tells what is stuck from what is slow. Then
+        let voter and viewers end."""
+        before, deadline = list[tuple[str, str]](), time.monotonic() + timeout_s
+        while (live := self._live()) != [] and time.monotonic() < deadline:
+            if live is not None and live != before:
+                before, deadline = live, time.monotonic() + timeout_s
+            time.sleep(0.1)
         self._voting_over.set()
         self._voter.join(30)
         self.watcher.stop()
 
-    def _at_work(self) -> bool:
-        """Whether the gateway has any command that has not ended; where it does not answer, it may."""
+    def _live(self) -> list[tuple[str, str]] | None:
+        """Commands that have not ended, with their states; None where the gateway does not answer."""
         try:
-            return any(self.house.get("/v1/commands", state=state, limit=1)["items"] for state in LIVE)
+            return sorted((command["id"], state) for state in LIVE
+                          for command in self.house.get("/v1/commands", state=state, limit=500)["items"])
         except (httpx2.TransportError, KeyError, FileNotFoundError):
-            return True
+            return None
 
     def commands(self) -> list[tuple[str, str, str]]:
         """(name, command id, session id) of every acknowledged command."""
