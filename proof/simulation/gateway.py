@@ -121,22 +121,10 @@ class Gateway:
     def _is_gone(self) -> None:
         self.store.gone = self.leases.gone = self.transcripts.gone = True
 
-    async def end(self) -> None:
-        """Take it down for good at the end of a simulation, be it alive or dead."""
-        if self.alive:
-            self.shared.loop.wake(self.place)
-            await self.place.start(self._shut())
-        self._is_gone()
+    def end(self) -> None:
+        """Have nothing of it go on, alive or dead: what it still does fails, and is cancelled by whoever ends it."""
+        self.die()
         self.shared.loop.wake(self.place)
-        while tasks := [task for task in self.place.tasks if not task.done()]:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=1.0)
-
-    async def _shut(self) -> None:
-        self.rawp.end()
-        await self.engine.stop()
-        await self.cluster.stop()
 
     # --- its doors ---
     async def ask(self, method: str, path: str, key: str, body: Any = None, idempotency: str = "") -> Answer:

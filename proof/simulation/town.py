@@ -275,8 +275,15 @@ class Town:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for gateway in (*self.gateways, *self.gone):
-            await gateway.end()
+        # All at once: what one of them waits for is often another's to do, and would be begun anew for as long as any
+        # of them works.
+        everyone = (*self.gateways, *self.gone)
+        for gateway in everyone:
+            gateway.end()
+        while tasks := [task for gateway in everyone for task in gateway.place.tasks if not task.done()]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=1.0)
 
 
 FAILURES = {"dies": 1, "stands": 2, "loses_the_bus": 2, "loses_notes": 2, "is_refused": 2, "loses_a_link": 4,
