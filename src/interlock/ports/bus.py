@@ -41,6 +41,10 @@ class CutOff(NobodyThere):
         super().__init__("This gateway is cut off from the bus.")
 
 
+class LostOver(BusError):
+    """The bus was lost while somebody was asked: the answer cannot come any more. How far it came is not known."""
+
+
 class AnswerFailed(BusError):
     """The one who was asked failed while it answered. How far it came is not known."""
 
@@ -83,7 +87,8 @@ class Bus(Protocol):
         ...
 
     async def request(self, subject: str, body: bytes, timeout_ms: int) -> bytes:
-        """Ask the one who serves a subject. Raises NobodyThere (CutOff), BusTimeout, AnswerFailed, BusError."""
+        """Ask the one who serves a subject. Raises NobodyThere (CutOff), BusTimeout, LostOver, AnswerFailed,
+        BusError."""
         ...
 
     async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:

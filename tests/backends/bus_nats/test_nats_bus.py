@@ -14,7 +14,7 @@ from interlock.backends.bus_nats import link as link_module
 from interlock.backends.bus_nats.bus import NatsBus, open_bus
 from interlock.backends.bus_nats.parcels import PART_BYTES
 from interlock.backends.bus_nats.places import read_places
-from interlock.ports.bus import NobodyThere
+from interlock.ports.bus import LostOver, NobodyThere
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +138,24 @@ async def test_a_reader_that_blocks_is_told_of_the_gap(nats_server: str, monkeyp
     await asyncio.wait_for(told.wait(), 10)
     assert bus.counts().missed > 0
     await bus.close()
+
+
+async def test_who_is_waiting_for_an_answer_is_told_at_once_that_the_bus_was_lost(server: Server) -> None:
+    await server.start()
+    a, b = [await open_bus(read_places(server.url), "lost") for _ in range(2)]
+    asked = asyncio.Event()
+
+    async def never(_body: bytes) -> bytes:
+        asked.set()
+        return await asyncio.get_running_loop().create_future()
+
+    try:
+        await b.serve("ask", never)
+        waiting = asyncio.create_task(a.request("ask", b"", 600_000))
+        await asked.wait()
+        await server.stop()
+        with pytest.raises(LostOver):
+            await asyncio.wait_for(waiting, 30)
+    finally:
+        await a.close()
+        await b.close()

@@ -22,6 +22,7 @@ from interlock.ports.bus import (
     BusError,
     BusTimeout,
     CutOff,
+    LostOver,
     NobodyThere,
     Subscription,
     check_subject,
@@ -54,13 +55,15 @@ class NatsBus(Bus):
 
     def __init__(self, places: Places, prefix: str) -> None:
         self._prefix = prefix
-        self._link = Link(places, prefix, self._gap, self._missed_one)
+        self._link = Link(places, prefix, self._gap, self._missed_one, self._lose_answers)
         self._parcels = Parcels(prefix)
         self._gaps: list[Callable[[], None]] = []
         self._out: deque[tuple[str, bytes]] = deque()
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self._asked = set[asyncio.Task[bytes]]()
+        self._lost = set[asyncio.Task[bytes]]()
+        """Of those asked, whose answers went with a link."""
         self._answering = set[asyncio.Task[None]]()
         self._closed = self._gap_is_near = False
         self._published = self._dropped = self._missed = 0
@@ -104,9 +107,13 @@ class NatsBus(Bus):
         except asyncio.CancelledError:
             if self._closed:
                 raise BusError("The bus was closed.") from None
+            task = asyncio.current_task()
+            if asking in self._lost and task is not None and not task.cancelling():
+                raise LostOver(f"The bus was lost while {subject} was asked.") from None
             asking.cancel()
             raise
         finally:
+            self._lost.discard(asking)
             self._asked.discard(asking)
 
     async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Subscription:
@@ -146,6 +153,12 @@ class NatsBus(Bus):
     # --- inside ---
     def _named(self, subject: str) -> str:
         return f"{self._prefix}.{subject}"
+
+    def _lose_answers(self) -> None:
+        """A link has broken. What is published beside it is gone (core NATS), so nobody need wait for an answer."""
+        self._lost |= self._asked
+        for asking in self._asked:
+            asking.cancel()
 
     def _refuse_when_closed(self) -> None:
         if self._closed:

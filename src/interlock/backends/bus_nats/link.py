@@ -62,13 +62,15 @@ class _Strict(Client):
 
 class Link:
     """A client that is replaced when it gives up. `gap` is called after each time that something may have passed by;
-    `missed` when a reader let something go."""
+    `missed` when a reader let something go; `lost` when the link breaks."""
 
-    def __init__(self, places: Places, name: str, gap: Callable[[], None], missed: Callable[[], None]) -> None:
+    def __init__(self, places: Places, name: str, gap: Callable[[], None], missed: Callable[[], None],
+                 lost: Callable[[], None]) -> None:
         self._places = places
         self._name = name
         self._gap = gap
         self._missed = missed
+        self._lost = lost
         self._client: Client | None = None
         self._ears = set[Ear]()
         self._gave_up = asyncio.Event()
@@ -151,6 +153,7 @@ class Link:
             self._gave_up.set()
 
         async def disconnected() -> None:
+            self._lost()
             if not self._closed:
                 log.warning("bus_is_away", servers=self._places.shown())
 

@@ -19,7 +19,7 @@ from interlock.engine.room import Elsewhere, Moved
 from interlock.gateway.rest.answers import Answer
 from interlock.gateway.rest.desk import Ask
 from interlock.gateway.rest.gate import CREDENTIAL, HOPS
-from interlock.ports.bus import BusError, CutOff
+from interlock.ports.bus import BusError, CutOff, LostOver
 from interlock.protocol.problems import Problem
 
 WHAT = "rest"
@@ -112,9 +112,11 @@ class Forwarding:
 
 def _unavailable(failed: BusError) -> Problem:
     """What is answered where no gateway could be had: the request may be sent again, here or at any other gateway."""
-    if isinstance(failed, CutOff):
+    if isinstance(failed, CutOff | LostOver):
+        done = ("Nothing was done here" if isinstance(failed, CutOff)
+                else "Whether it was done is not known, as it was lost while that was asked")
         detail = ("Another gateway of the cluster has this session, and the bus between them (NATS) is away from this "
-                  "one. Nothing was done here; sessions whose runners are attached here go on.")
+                  f"one. {done}; sessions whose runners are attached here go on.")
         hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
                 "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
     else:
