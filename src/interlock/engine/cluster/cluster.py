@@ -263,6 +263,7 @@ class Cluster(Room):
         """Ask another gateway. Raises BusError, also once it is dead: one that is killed with the question in its hands
         never answers, and its sessions are others' long before `timeout_ms`."""
         asking = asyncio.ensure_future(self.bus.request(self._of(instance_id, what), body, timeout_ms))
+        asking.add_done_callback(_seen)
         try:
             while not (await asyncio.wait({asking}, timeout=STILL_THERE_S))[0]:
                 with suppress(LedgerError):
@@ -334,3 +335,9 @@ class Cluster(Room):
         """Return when every hint that was heard is taken."""
         while self._unread:
             await asyncio.gather(*self._unread, return_exceptions=True)
+
+
+def _seen(asking: asyncio.Future[bytes]) -> None:
+    """Look at how a question ended that nobody waits for any more: the bus may be closed while it is given up."""
+    if not asking.cancelled():
+        asking.exception()
