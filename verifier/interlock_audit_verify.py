@@ -16,7 +16,8 @@ Needs Python 3.11 and the package `cryptography`. The log is one JSON document a
 5. R.personal has HMAC-SHA256(SALT, NAME, 0, VALUE) of what a person may have erased. A value that is gone must be
    named by a record of the action `redact` among those that the checkpoint covers.
 6. Without a checkpoint kept elsewhere nobody can tell a log from an older state of itself, cut where one was signed.
-   Of the records after the last checkpoint only the chain is checked: nobody signed them yet.
+   Of the records after the last checkpoint only the chain is checked, as they are not signed yet. A gateway leaves at
+   most 1024 of them, whose times (R.at) are at most 120 s apart; more are an "unsigned tail".
 
 Exit status: 0 whole, 1 tampered with, 2 cannot be read. The first bad record is named, and what was done to it.
 """
@@ -28,6 +29,7 @@ import hmac
 import json
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -38,6 +40,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 REQUIRED = {"id", "tenant_id", "seq", "prev", "at", "who", "action", "meta"}
 OPTIONAL = {"command_id", "session_id", "approval_id", "personal"}
 MAX_INTEGER, MAX_DEPTH = 2**53 - 1, 16
+MAX_UNSIGNED, MAX_UNSIGNED_SPAN_S = 1024, 120
 FRAME = re.compile(rb'\{"seq":(\d{1,16}),"hash":"([0-9a-f]{64})",(?:"personal":\{.*\},)?"record":(\{.*\})\}\n')
 
 
@@ -51,6 +54,7 @@ def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) 
     tenant, prev = None, "0" * 64
     closed: set[int] = set()
     redactions: list[tuple[int, list]] = []
+    times: list[str] = []
     for at, line in enumerate(lines):
         following = lines[at + 1] if at + 1 < len(lines) else None
         if is_checkpoint(line, last=following is None):
@@ -86,6 +90,7 @@ def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) 
             redactions.append((place, record["meta"]["records"]))
         tenant, prev = record["tenant_id"], shown
         leaves.append(digest)
+        times.append(record["at"])
     else:
         raise Bad("checkpoint missing", None)
     if kept is not None:
@@ -93,7 +98,23 @@ def check(lines: list[bytes], key: Ed25519PublicKey, kept: bytes | None = None) 
     redacted = {one for place, named in redactions if place <= size for one in named if type(one) is int}
     if closed - redacted:
         raise Bad("personal data missing", min(closed - redacted))
+    check_tail(size, times[size:])
     return len(leaves), len(leaves) - size, len(closed), origin
+
+
+def check_tail(size: int, times: list[str]) -> None:
+    """Check that a gateway may have left the records after the checkpoint unsigned. Raises Bad."""
+    if len(times) > MAX_UNSIGNED:
+        raise Bad("unsigned tail", size + MAX_UNSIGNED + 1)
+    seen: list[int] = []
+    for place, text in enumerate(times, size + 1):
+        try:
+            at = datetime.fromisoformat(text)
+            seen.append(round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
+        except (ValueError, OverflowError):
+            raise Bad("unsigned tail", place) from None
+        if max(seen) - min(seen) > MAX_UNSIGNED_SPAN_S * 1000:
+            raise Bad("unsigned tail", place)
 
 
 def parse(line: bytes):
@@ -309,7 +330,8 @@ def main() -> int:
         kind, place = bad.args
         print(f"not ok{f' at record {place}' if place is not None else ''} ({kind})")
         return 1
-    print(f"ok: {records} records, {unsigned} not yet signed, personal data of {erased} erased: {origin}")
+    noun = "record" if records == 1 else "records"
+    print(f"ok: {records} {noun}, {unsigned} not yet signed, personal data of {erased} erased: {origin}")
     return 0
 
 

@@ -15,6 +15,7 @@ from interlock.command.audit import FIRST_PREV, SALT_BYTES, checkpoint_line, rec
 from interlock.command.audit_tree import root_of
 from interlock.command.note import Checkpoint, origin_of, sign_checkpoint
 from interlock.protocol.clock import iso
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -181,8 +182,43 @@ def _renumbered(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]
     return done[first:]
 
 
+def forge_tail(dice: random.Random, records: list[AuditRecord]) -> Mutant:
+    """Append forged records behind the signed ones: more than a gateway may leave unsigned."""
+    count = dice.choice((1, 2, 100, 4_000)) + UNSIGNED_RECORDS_MAX
+    return Mutant("forged tail, long", lines_of([*records, *appended(records, count)], signed(records)))
+
+
+def forge_one_too_many(dice: random.Random, records: list[AuditRecord]) -> Mutant:
+    """Append forged records behind a checkpoint that leaves some genuine ones unsigned: together one too many."""
+    said = max((one.seq for one in records if b'"action":"redact"' in one.body), default=0)
+    size = dice.randrange(said, len(records) + 1)
+    forged = appended(records, UNSIGNED_RECORDS_MAX + 1 - (len(records) - size))
+    return Mutant("forged tail, short", lines_of([*records, *forged], signed(records, size)))
+
+
+def forge_aged_tail(dice: random.Random, records: list[AuditRecord]) -> Mutant:
+    """Append a few forged records whose times are too far apart, or none at all."""
+    step_ms = dice.choice((UNSIGNED_SPAN_MS_MAX + 1, -UNSIGNED_SPAN_MS_MAX - 1, 10 * 24 * 3_600_000))
+    forged = appended(records, dice.randrange(2, 20), step_ms, timeless=dice.random() < 0.2)
+    return Mutant("forged tail, aged", lines_of([*records, *forged], signed(records)))
+
+
+def appended(records: Sequence[AuditRecord], count: int, step_ms: int = 1, *, timeless: bool = False
+             ) -> list[AuditRecord]:
+    """Forge `count` records that continue a log, as anybody can who may write it: `step_ms` apart."""
+    forged, prev = list[AuditRecord](), records[-1].hash if records else FIRST_PREV
+    for index in range(count):
+        at = "" if timeless else iso(20_000_000_000 + index * step_ms)
+        draft = AuditDraft(tenant_id="t1", at=at, who={"id": "user:é", "role": "owner"}, action="approve",
+                           meta={"to": "granted"})
+        forged.append(seal(draft, len(records) + index + 1, prev))
+        prev = forged[-1].hash
+    return forged
+
+
 MUTATIONS: tuple[Callable[[random.Random, list[AuditRecord]], Mutant], ...] = (
     bit, edit, insert, delete, swap, cut_tail, roll_back, rewrite, fork, take_personal, excuse,
+    forge_tail, forge_one_too_many, forge_aged_tail,
 )
 
 

@@ -25,10 +25,11 @@ from interlock.command.audit import (
 )
 from interlock.command.audit_check import compare, verify, verify_records
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report, Tampering
+from interlock.command.audit_report import Report, Tampering, unbroken
 from interlock.command.audit_tree import root_of
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.protocol.clock import iso
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -140,6 +141,64 @@ def test_records_past_the_head_are_not_yet_signed_which_is_no_failure() -> None:
     assert (report.records, report.not_yet_signed) == (9, 3)
     assert "last 3 not yet signed" in report.message
     assert check(records, head_of(records, 0)).not_yet_signed == 9
+
+
+# --- a tail that no gateway leaves ---
+
+
+def tail_of(count: int, step_ms: int = 1) -> list[AuditRecord]:
+    """A log whose first three records are signed, and `count` more."""
+    return chained([draft(i, at=iso(step_ms * i)) for i in range(1, 4 + count)])
+
+
+@pytest.mark.req("U-3", "U-5")
+def test_as_many_records_as_a_gateway_leaves_unsigned_are_no_failure_and_one_more_is() -> None:
+    records = tail_of(UNSIGNED_RECORDS_MAX)
+    report = check(records, head_of(records, 3))
+    assert (report.ok, report.not_yet_signed) == (True, UNSIGNED_RECORDS_MAX)
+    records = tail_of(UNSIGNED_RECORDS_MAX + 1)
+    report = check(records, head_of(records, 3))
+    assert (report.ok, report.kind, report.seq) == (False, Tampering.UNSIGNED, len(records))
+    assert "1025 records follow record 3, the last one that was signed" in report.message
+
+
+@pytest.mark.req("U-3", "U-5")
+def test_five_thousand_forged_records_behind_the_signed_ones_are_found() -> None:
+    records = tail_of(5_000, step_ms=0)
+    for report in (check(records, head_of(records, 3)),
+                   check_lines(b"".join([*map(record_line, records), head_of(records, 3)]))):
+        assert (report.ok, report.kind, report.seq) == (False, Tampering.UNSIGNED, 1_028)
+
+
+@pytest.mark.req("U-3", "U-5")
+@pytest.mark.parametrize("step_ms", [UNSIGNED_SPAN_MS_MAX + 1, -UNSIGNED_SPAN_MS_MAX - 1])
+def test_unsigned_records_further_apart_than_a_gateway_leaves_them_are_found(step_ms: int) -> None:
+    start = 10 * UNSIGNED_SPAN_MS_MAX
+    near = chained([draft(i, at=iso(start + i % 2 * UNSIGNED_SPAN_MS_MAX)) for i in range(1, 10)])
+    assert check(near, head_of(near, 3)).ok
+    far = chained([draft(i, at=iso(start + (i == 8) * step_ms)) for i in range(1, 10)])
+    report = check(far, head_of(far, 3))
+    assert (report.ok, report.kind, report.seq) == (False, Tampering.UNSIGNED, 8)
+    assert "span 120 s" in report.message
+    assert check(far, head_of(far, 8)).ok, "what is signed may be as old as it likes"
+
+
+@pytest.mark.req("U-3", "U-5")
+def test_an_unsigned_record_without_a_readable_time_is_found() -> None:
+    records = chained([draft(i, at="never" if i == 5 else iso(i)) for i in range(1, 8)])
+    report = check(records, head_of(records, 3))
+    assert (report.ok, report.kind, report.seq) == (False, Tampering.UNSIGNED, 5)
+
+
+@pytest.mark.parametrize(("counts", "said"), [
+    ((1, 0, 0, 1), "1 record of 1 tenant, all in order and unchanged."),
+    ((3, 1, 1, 2), "3 records of 2 tenants, all in order and unchanged; 1 not yet signed; personal data of 1 record "
+                   "was erased."),
+    ((1, 1, 0, None), "1 record, all in order and unchanged; the last 1 not yet signed."),
+    ((0, 0, 2, None), "0 records, all in order and unchanged; personal data of 2 records was erased."),
+])  # fmt: skip
+def test_a_good_report_is_a_sentence_with_its_numbers_right(counts: Any, said: str) -> None:
+    assert unbroken(*counts) == said
 
 
 @pytest.mark.req("U-2")
@@ -406,7 +465,7 @@ def test_erased_data_leaves_the_log_whole_where_a_record_says_so() -> None:
     gone = personal_log(erased=True, said=True)
     report = check(gone, head_of(gone))
     assert (report.ok, report.erased) == (True, 1)
-    assert "personal data of 1 was erased" in report.message
+    assert "personal data of 1 record was erased" in report.message
     silent = personal_log(erased=True, said=False)
     report = check(silent, head_of(silent))
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)

@@ -8,6 +8,7 @@ number and by the kind of tampering that explains it; the rest of the log is rea
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -16,9 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from interlock.command import audit_lines as lines_
 from interlock.command.audit import FIRST_PREV, opens, record_id, record_line
 from interlock.command.audit_lines import RecordBody, number_of, parse_checkpoint_line, parse_record
-from interlock.command.audit_report import Report, Tampering
+from interlock.command.audit_report import Report, Tampering, unbroken
+from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import HASH_BYTES, root_of
 from interlock.command.note import Checkpoint, is_genuine
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditRecord
 
 __all__ = ["Report", "Tampering", "compare", "verify", "verify_records"]
@@ -71,6 +74,8 @@ class _Check:
         """Records with a commitment whose value is not there."""
         self._redacted: dict[int, set[int]] = {}
         """What each record of the action `redact` names, by its number."""
+        self._times: deque[str] = deque(maxlen=UNSIGNED_RECORDS_MAX)
+        """When the last records were written: of an export only its end says which of them are signed."""
 
     def run(self, lines: Iterator[bytes], others: Sequence[Checkpoint] = ()) -> Report:
         signed = 0
@@ -78,6 +83,7 @@ class _Check:
             signed = self._read(lines, others)
             self._check_others(others)
             self._check_closed(self._count if self._rows else signed)
+            self._check_tail(signed)
         except _Found as found:
             return Report(ok=False, tenant_id=self._tenant, records=self._count, seq=found.seq, kind=found.kind,
                           message=str(found), signature_checked=self._key is not None, last_hash=self._prev)
@@ -122,6 +128,7 @@ class _Check:
         self._check_personal(place, body, shown.personal or {})
         self._tenant, self._count, self._prev = body.tenant_id, place, shown.hash
         self._digests += digest
+        self._times.append(body.at)
 
     def _is_signed_last(self, digest: bytes, following: bytes | None) -> bool:
         """Tell whether the checkpoint that follows covers exactly the records so far and this one."""
@@ -158,6 +165,13 @@ class _Check:
             unsigned = any(place in named for named in self._redacted.values())
             raise _Found(Tampering.PERSONAL_MISSING, place, f"The {self._closed[place]} of record {place} is gone, and "
                          f"no {'signed ' if unsigned else ''}record says that it was erased.")
+
+    def _check_tail(self, signed: int) -> None:
+        """A gateway leaves only so much unsigned (U-3)."""
+        tail = self._count - signed
+        times = list(self._times)[-tail:] if 0 < tail <= UNSIGNED_RECORDS_MAX else []
+        if (found := overrun(signed, self._count, times)) is not None:
+            raise _Found(Tampering.UNSIGNED, *found)
 
     def _check_head(self, line: bytes, others: Sequence[Checkpoint]) -> int:
         head = parse_checkpoint_line(line)
@@ -204,9 +218,7 @@ class _Check:
 def good(tenant_id: str | None, count: int, signed: int, last_hash: str, erased: int, *, checked: bool) -> Report:
     """Report a log in which nothing is wrong."""
     open_ = count - signed
-    message = f"{count} records, all in order and unchanged"
-    message += f"; the last {open_} not yet signed" if open_ else ""
-    message += f"; personal data of {erased} was erased." if erased else "."
+    message = unbroken(count, open_, erased)
     if not checked:
         message += " No public key was given, so the signature was not checked."
     return Report(ok=True, tenant_id=tenant_id, records=count, not_yet_signed=open_, message=message, erased=erased,

@@ -15,6 +15,7 @@ from interlock.command.audit import FIRST_PREV, leaf_hash, opens, record_id
 from interlock.command.audit_check import good
 from interlock.command.audit_lines import parse_checkpoint_line, parse_record, redacted_by
 from interlock.command.audit_report import Report
+from interlock.command.audit_tail import overrun
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier
 from interlock.command.note import Checkpoint, is_genuine
 
@@ -33,7 +34,7 @@ def is_whole(
         return None
     size, count, prev = head.size, 0, FIRST_PREV.encode()
     frontier, personal = Frontier(), _Personal()
-    grow, ended = frontier.grow, False
+    grow, ended, times = frontier.grow, False, list[str]()
     roots = {0: EMPTY_ROOT, **{one.size: one.root for one in earlier}, size: head.root}
     told = {(one.origin, one.size, one.root) for one in (*earlier, head)}
     if not told <= {(head.origin, *root) for root in roots.items()} or roots[0] != EMPTY_ROOT:
@@ -52,6 +53,8 @@ def is_whole(
         if count == 1 or count > size or WITH_CARE[0] in line or WITH_CARE[1] in raw:
             if not personal.takes(line, count, prev.decode(), head.tenant_id):
                 return None
+            if count > size:
+                times.append(personal.at)
         elif (line[:start] != b'{"seq":%d,"hash":"%b","record":' % (count, shown) or line[-2:] != b"}\n"
               or b'"prev":"' + prev not in raw):
             return None
@@ -59,7 +62,9 @@ def is_whole(
         if count in roots and frontier.root() != roots[count]:
             return None
         prev = shown
-    if not ended or count < max(roots) or not personal.is_accounted_for(count if rows else size):
+    if not ended or count < max(roots) or not personal.is_accounted_for(count if rows else size) or (
+        overrun(size, count, times) is not None
+    ):
         return None
     return good(head.tenant_id, count, size, prev.decode(), len(personal.closed), checked=True)
 
@@ -70,6 +75,8 @@ class _Personal:
     def __init__(self) -> None:
         self.closed: set[int] = set()
         self._redacted: dict[int, set[int]] = {}
+        self.at = ""
+        """When the last of them was written, as it says."""
 
     def takes(self, line: bytes, place: int, prev: str, tenant_id: str) -> bool:
         """Tell whether the line is a whole record that may stand here."""
@@ -77,6 +84,7 @@ class _Personal:
         if read is None:
             return False
         shown, body = read
+        self.at = body.at
         if (leaf_hash(bytes(shown.record)), shown.seq, body.seq, body.id) != (shown.hash, place, place,
                                                                              record_id(place)):
             return False

@@ -26,6 +26,21 @@ class Tampering(StrEnum):
     PERSONAL_MISSING = "personal data missing"
     BAD_SIGNATURE = "bad signature"
     HEAD_MISSING = "checkpoint missing"
+    UNSIGNED = "unsigned tail"
+
+
+def unbroken(records: int, unsigned: int, erased: int, tenants: int | None = None) -> str:
+    """Say that nothing is wrong with so many records, of so many tenants where that is known."""
+    whole = plural(records, "record") + ("" if tenants is None else f" of {plural(tenants, 'tenant')}")
+    # Of one log these are its last records; of several logs, the last of each.
+    open_ = f"; {'the last ' if tenants is None else ''}{unsigned} not yet signed" if unsigned else ""
+    gone = f"; personal data of {plural(erased, 'record')} was erased" if erased else ""
+    return f"{whole}, all in order and unchanged{open_}{gone}."
+
+
+def plural(number: int, noun: str) -> str:
+    """Write "1 record", "3 records"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +53,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     last_hash: str = FIRST_PREV
     """Hash of the last good record."""
     not_yet_signed: int = 0
-    """Good records past the checkpoint; they are no failure."""
+    """Good records past the checkpoint; no failure within the bounds of `audit_tail`."""
     erased: int = 0
     """Records whose personal data was erased, with a record that says so (U-4)."""
     signature_checked: bool = False

@@ -18,7 +18,7 @@ from interlock.command.audit import record_line
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report, Tampering
+from interlock.command.audit_report import Report, Tampering, unbroken
 from interlock.command.note import Checkpoint
 from interlock.gateway.checkpoints import newest
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
@@ -52,9 +52,7 @@ def verify_ledger_file(state: Path, store: str | None = None) -> Report:
     records = sum(report.records for report in reports)
     unsigned = sum(report.not_yet_signed for report in reports)
     erased = sum(report.erased for report in reports)
-    message = f"{records} records of {len(reports)} tenants, all in order and unchanged"
-    message += f"; {unsigned} not yet signed" if unsigned else ""
-    message += f"; personal data of {erased} was erased." if erased else "."
+    message = unbroken(records, unsigned, erased, len(reports))
     return Report(ok=True, tenant_id=reports[0].tenant_id if len(reports) == 1 else None, records=records,
                   not_yet_signed=unsigned, erased=erased, signature_checked=True, message=message)
 

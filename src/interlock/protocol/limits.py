@@ -126,6 +126,11 @@ CHECKPOINT_INTERVAL_MS = 5_000
 """A checkpoint is at most this far behind the log …"""
 CHECKPOINT_RECORDS = 256
 """… and is signed once so many records are not yet covered."""
+UNSIGNED_RECORDS_MAX = 1_024
+"""Records behind the last checkpoint at any instant; one more waits until a checkpoint is signed."""
+UNSIGNED_SPAN_MS_MAX = 120_000
+"""The times of those records lie at most this far apart: CHECKPOINT_INTERVAL_MS and a tolerance for gateways of one
+ledger whose clocks differ."""
 
 # --- single gateway ---
 READY_TIMEOUT_S = 20
