@@ -382,6 +382,7 @@ MEANING = {
     "agent.roots": "directories this agent may work in, in place of the runner's",
     "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",
     "agent.name": "a name for people",
+    "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool",
     "agent.model": "`provider/model` that a `builtin` agent asks; else one of the first provider whose key is there",
     "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
     "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",

@@ -2,126 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
-import msgspec
 import pytest
 
-from interlock.agents.acp.agent import AcpAgent
-from interlock.ports.agent import AgentSpec, Answer, Exit, GivenFile, Opening, Prompt, Question, TurnUsage
+from agents.scripted_acp import content, permission, play, update
 
 pytestmark = pytest.mark.anyio
-SESSION = "s1"
-
-
-class Scripted:
-    """A process that answers each request with lines; a step that is None waits for our answer to a question."""
-
-    def __init__(self, script: dict[str, list[dict[str, Any] | None]]) -> None:
-        self.script = script
-        self.got: list[dict[str, Any]] = []
-        self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._rest: list[dict[str, Any] | None] = []
-        self._over = asyncio.Event()
-        self.exit: Exit | None = None
-
-    async def __call__(self, *_: Any) -> Scripted:
-        return self
-
-    async def write(self, data: bytes) -> None:
-        message = msgspec.json.decode(data)
-        self.got.append(message)
-        if "method" in message and "id" in message:
-            steps = self.script[message["method"]]
-            self._rest = [{**s, "id": message["id"]} if s and "result" in s else s for s in steps]
-        self._play()
-
-    def _play(self) -> None:
-        while self._rest:
-            step = self._rest.pop(0)
-            if step is None:
-                return
-            self._out.put_nowait(msgspec.json.encode({"jsonrpc": "2.0", **step}))
-
-    async def lines(self) -> Any:
-        while (line := await self._out.get()) is not None:
-            yield line
-
-    async def exited(self) -> Exit:
-        await self._over.wait()
-        return Exit(0, None)
-
-    async def terminate(self, grace_s: float = 5) -> Exit:
-        self._out.put_nowait(None)
-        self._over.set()
-        return Exit(0, None)
-
-    def stderr_tail(self) -> str:
-        return ""
-
-
-class Recorder:
-    """A scribe that writes down what it is told, and answers as it was told to."""
-
-    def __init__(self, *, allow: bool) -> None:
-        self.said: list[Any] = []
-        self.allow = allow
-        self.forever = False
-
-    async def text(self, text: str) -> None:
-        if self.said and self.said[-1][0] == "text":
-            self.said[-1] = ("text", self.said[-1][1] + text)
-        else:
-            self.said.append(("text", text))
-
-    async def thinking(self, text: str) -> None:
-        self.said.append(("thinking", text))
-
-    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
-                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
-        self.said.append(("request", tool_name, msgspec.json.decode(input_json)))
-
-    async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
-        self.said.append(("output", channel, text))
-
-    async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
-        self.said.append(("result", status, output_type, output))
-
-    async def ask(self, question: Question) -> Answer:
-        self.said.append(("ask", question.tool_name))
-        if self.forever:
-            await asyncio.get_running_loop().create_future()
-        wanted = "allow_once" if self.allow else "reject_once"
-        return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None))
-
-    async def usage(self, usage: TurnUsage) -> None:
-        self.told = usage
-
-    async def progress(self, percent: float) -> None:
-        self.said.append(("progress", percent))
-
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
-        self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
-
-    async def warn(self, code: str, message: str) -> None:
-        self.said.append(("warn", code))
-
-
-def update(**fields: Any) -> dict[str, Any]:
-    return {"method": "session/update", "params": {"sessionId": SESSION, "update": fields}}
-
-
-def permission(options: list[tuple[str, str]], request_id: Any = "q", **call: Any) -> dict[str, Any]:
-    shown = [{"optionId": o, "name": o, "kind": k} for o, k in options]
-    return {"id": request_id, "method": "session/request_permission",
-            "params": {"sessionId": SESSION, "toolCall": call, "options": shown}}
-
-
-def content(text: str) -> list[dict[str, Any]]:
-    return [{"type": "content", "content": {"type": "text", "text": text}}]
-
-
 COMMAND = {"command": "echo hi > f; cat f"}
 CLAUDE_NAME = {"claudeCode": {"toolName": "Bash"}}
 CLAUDE = [
@@ -162,23 +47,6 @@ GOOSE = [
     update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "done"}),
     {"result": {"stopReason": "end_turn", "usage": {"inputTokens": 100, "outputTokens": 20}}},
 ]
-
-
-async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False
-               ) -> tuple[Recorder, Scripted, Any]:
-    process = Scripted({
-        "initialize": [{"result": {"protocolVersion": 1, "agentInfo": {"name": "x", "version": "1"}}}],
-        "session/new": [{"result": {"sessionId": SESSION}}],
-        "session/prompt": steps,
-    })
-    agent = AcpAgent(process)
-    spec = AgentSpec(adapter="acp", command="x")
-    await agent.open(Opening("s", "x", spec, "/", {}))
-    recorder = Recorder(allow=allow)
-    recorder.forever = forever
-    outcome = await agent.prompt(Prompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
-    await agent.close()
-    return recorder, process, outcome
 
 
 @pytest.mark.req("A-7", "A-9")

@@ -40,6 +40,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     roots: list[str] = []
     trusted_kinds: bool = False
     name: str | None = None
+    modes: list[str] = []
+    """Modes that a prompt may name although they are not known to ask before each tool (A-6)."""
     model: str = ""
     """`provider/model`, for an agent of ours that asks a model itself (B-1)."""
     base_url: str = ""
@@ -314,7 +316,7 @@ class ContextMissing(SettingRefused):
 
 @runtime_checkable
 class SwitchesMode(Protocol):
-    """An agent whose features say `plan_mode`."""
+    """An agent whose features say `plan_mode`, or name `modes`."""
 
     async def switch_mode(self, mode: str) -> None:
         """Work in this mode from now on; `default` is the one that it opened in. Raises SettingRefused."""
@@ -323,7 +325,8 @@ class SwitchesMode(Protocol):
 
 @runtime_checkable
 class TakesSettings(Protocol):
-    """An agent that is set before each prompt: its features say `plan_mode`, `model_switch` or `prompt_options`."""
+    """An agent that is set before each prompt: its features say `plan_mode`, `modes`, `model_switch` or
+    `prompt_options`."""
 
     async def settle(self, settings: Settings) -> None:
         """Be set for the prompt that comes next; what is not named goes back to what the session is set to. Called

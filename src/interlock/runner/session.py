@@ -26,6 +26,7 @@ from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
 from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_prompt
+from interlock.runner.settling import switches
 from interlock.runner.starting import OpenRefused, back_to_mode, capabilities, check_access, not_resumed, prepare
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
@@ -126,7 +127,7 @@ class RunnerSession:
                 await self.close(payload.message)
             case p.SessionCompact() if self._features.context_compaction and isinstance(self._agent, Compacts):
                 await self._compact(frame, payload, self._agent)
-            case p.ModeSwitch() if self._features.plan_mode and isinstance(self._agent, SwitchesMode):
+            case p.ModeSwitch() if switches(self._features) and isinstance(self._agent, SwitchesMode):
                 await self._switch_mode(frame, payload.mode, self._agent)
             case p.SessionError() if self._turn is not None:
                 self._turn.overflow.refused(frame, payload)

@@ -12,10 +12,15 @@ def settings_of(payload: p.PromptRequest) -> Settings:
                     payload.context)
 
 
+def switches(features: p.Features) -> bool:
+    """Whether the agent has modes at all; which of them can be chosen is its adapter's to say (A-6)."""
+    return features.plan_mode or bool(features.modes)
+
+
 def missing(wanted: Settings, features: p.Features) -> str | None:
     """The feature that the prompt needs and the agent does not have."""
     needs = (
-        ("plan_mode", wanted.mode is not None and not features.plan_mode),
+        ("plan_mode", wanted.mode is not None and not switches(features)),
         ("model_switch", wanted.model is not None and not features.model_switch),
         ("prompt_options", bool(wanted.options) and not features.prompt_options),
         ("system_append", wanted.system_append is not None and not features.system_append),

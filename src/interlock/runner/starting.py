@@ -16,6 +16,7 @@ from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
+from interlock.runner.settling import switches
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
 
@@ -88,7 +89,7 @@ def check_access(opening: Opening, started: Started) -> None:
 
 async def back_to_mode(agent: Agent, started: Started, mode: str | None) -> None:
     """Put the agent into the mode that the session was in. Raises OpenRefused."""
-    if mode is None or not started.features.plan_mode or not isinstance(agent, SwitchesMode):
+    if mode is None or not switches(started.features) or not isinstance(agent, SwitchesMode):
         return
     try:
         await agent.switch_mode(mode)

@@ -15,6 +15,7 @@ from interlock.agents.acp.content import block_of
 from interlock.agents.acp.outcome import answered, died, failed
 from interlock.agents.acp.rpc import METHOD_NOT_FOUND, REQUEST_CANCELLED, PeerLost, Request, Rpc, RpcError
 from interlock.agents.acp.updates import Updates
+from interlock.agents.acp.usage import Tokens
 from interlock.ports.agent import (
     AgentStartFailed,
     Exit,
@@ -54,6 +55,7 @@ class AcpAgent:
         self._updates: Updates | None = None
         self._acp_session = ""
         self._choices = Choices(wire.LoadedSession())
+        self._tokens = Tokens("")
         self._features = Features(adapter_type="process")
         self._cancelled = False
         self._prompting = False
@@ -101,10 +103,12 @@ class AcpAgent:
         if not resumed:
             asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": []}
             session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
-            self._acp_session, self._choices = session.session_id, Choices(session)
-        self._updates = Updates(self._acp_session, self._choices)
-        self._features = self._offered(told.agent_capabilities)
+            self._acp_session, self._choices = (
+                session.session_id, Choices(session, opening.spec.modes))
         info = told.agent_info or wire.Implementation()
+        self._tokens = Tokens(info.name)
+        self._updates = Updates(self._acp_session, self._choices, self._tokens)
+        self._features = self._offered(told.agent_capabilities)
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
             self._choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said,
@@ -122,7 +126,7 @@ class AcpAgent:
         except RpcError as error:
             return str(error)
         self._acp_session = opening.agent_session
-        self._choices = Choices(loaded or wire.LoadedSession())
+        self._choices = Choices(loaded or wire.LoadedSession(), opening.spec.modes)
         return None
 
     def _offered(self, told: wire.AgentCapabilities) -> Features:
@@ -131,8 +135,8 @@ class AcpAgent:
             adapter_type="process", permission="asks" if choices.gated else "never", pause="signal", thinking=True,
             images=told.prompt_capabilities.image, audio=told.prompt_capabilities.audio,
             files=told.prompt_capabilities.embedded_context, resume_session=_resuming(told) is not None,
-            plan_mode=choices.plans, model_switch=choices.offers("model"), prompt_options=choices.offers("thinking"),
-            read_only=choices.gated,
+            plan_mode=choices.plans, modes=choices.modes, model_switch=choices.offers("model"),
+            prompt_options=choices.offers("thinking"), read_only=choices.gated,
         )
 
     # --- how it is set ---
@@ -147,16 +151,24 @@ class AcpAgent:
 
     async def _set(self, calls: list[Call]) -> None:
         for call in calls:
-            try:
-                async with asyncio.timeout(SET_TIMEOUT_S):
-                    await self._connected().request(call.method, {"sessionId": self._acp_session, **call.params})
-            except TimeoutError:
-                raise SettingRefused(f"The agent did not answer {call.method} within {SET_TIMEOUT_S:.0f} s.") from None
-            except RpcError as error:
-                raise SettingRefused(f"The agent refused the {call.slot} {call.value!r}: {error}") from None
-            except PeerLost:
-                return  # Its end is told where the prompt meets it.
-            self._choices.made(call)
+            with self._choices.calling(call):
+                answer = await self._set_one(call)
+            if answer is None:
+                return  # Its end is reported by the prompt that meets it.
+            self._choices.confirm(call, answer)
+
+    async def _set_one(self, call: Call) -> list[wire.ConfigOption] | None:
+        """The config options in the agent's answer; None if its process has ended."""
+        try:
+            async with asyncio.timeout(SET_TIMEOUT_S):
+                answer = await self._connected().request(call.method, {"sessionId": self._acp_session, **call.params})
+            return wire.options_in(answer)
+        except TimeoutError:
+            raise SettingRefused(f"The agent did not answer {call.method} within {SET_TIMEOUT_S:.0f} s.") from None
+        except RpcError as error:
+            raise SettingRefused(f"The agent refused the {call.slot} {call.value!r}: {error}") from None
+        except PeerLost:
+            return None
 
     def _why(self, error: BaseException) -> str | None:
         """The sentence for a start that failed; None for what is not the agent's doing."""
@@ -270,7 +282,8 @@ class AcpAgent:
             if rpc.too_long is not None:
                 await self._stop_after_overflow(asking)
                 return TurnOutcome("error", error=(Code.FRAME_TOO_LARGE, str(rpc.too_long)))
-            return answered(wire.PROMPTED.decode(await asking))
+            result = wire.PROMPTED.decode(await asking)
+            return answered(result, self._tokens.result(result))
         except RpcError as error:
             return TurnOutcome("cancelled") if self._cancelled else failed(error)
         except PeerLost:

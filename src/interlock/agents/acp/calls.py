@@ -11,7 +11,7 @@ import msgspec
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.wire import ToolCall
 from interlock.ports.agent import GivenFile
-from interlock.protocol.payloads import Channel, OutputType
+from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
 MAX_CLOSED_CALLS = 1_024
 """Ids of finished calls remembered, so that a late update opens nothing anew; the oldest are forgotten."""
@@ -20,6 +20,8 @@ ENDED = frozenset({"completed", "failed"})
 STARTED = ENDED | {"in_progress"}
 _BY_KIND: dict[str, OutputType] = {"read": "file_content", "fetch": "web_content"}
 _SUBAGENTS = frozenset({"Task", "Agent"})
+_NAMES = (("claudeCode", "toolName"), ("goose", "toolCall", "toolName"), ("interlock", "toolName"), ("toolName",))
+"""Where agents name a tool in `_meta`; the last is qwen's."""
 _EMPTY = (b"", b"null", b"{}", b"[]", b'""')
 
 
@@ -40,6 +42,8 @@ class Call:
         self._shown = ""
         self._content: list[dict[str, Any]] = []
         self._raw_output = b""
+        self._exit: tuple[int | None, Any] | None = None
+        """Exit code and signal of a command that did not end with 0."""
 
     @property
     def name(self) -> str:
@@ -58,7 +62,8 @@ class Call:
         if update.content:
             self._content = update.content
         meta = update.meta or {}
-        self._vendor_name = _name_in(meta) or self._vendor_name
+        self._vendor_name = _name_in(meta) or update.name or self._vendor_name
+        self._exit = _bad_exit(meta) or self._exit
         parent = _at(meta, "claudeCode", "parentToolUseId")
         self.parent = parent if isinstance(parent, str) else self.parent
 
@@ -69,7 +74,7 @@ class Call:
     def live(self, update: ToolCall) -> list[tuple[Channel, str]]:
         """Output in this update that was not streamed yet."""
         meta = update.meta or {}
-        spans = _own_stream(meta) + self._goose_stream(meta)
+        spans = _own_stream(meta) + _terminal_stream(meta) + self._goose_stream(meta)
         if not spans and update.status not in ENDED:
             spans = self._content_stream()
         self.streamed = self.streamed or bool(spans)
@@ -96,6 +101,10 @@ class Call:
         self._shown = text
         return [("stdout", grown)]
 
+    def status(self, said: str | None) -> ToolStatus:
+        """`completed` is ok, unless the command that the agent ran ended with another code than 0."""
+        return "ok" if said == "completed" and self._exit is None else "error"
+
     @property
     def files(self) -> list[GivenFile]:
         """Images and other files in what it shows."""
@@ -114,6 +123,8 @@ class Call:
         text = raw if isinstance(raw, str) else _text_of(self._content)
         if text:
             return kind, text
+        if raw is None and self._exit is not None:
+            return "text", _exit_sentence(*self._exit)
         return ("empty", "") if raw is None else ("structured", raw)
 
 
@@ -156,7 +167,7 @@ def _at(value: Any, *path: str) -> Any:
 
 
 def _name_in(meta: dict[str, Any]) -> str | None:
-    for path in (("claudeCode", "toolName"), ("goose", "toolCall", "toolName"), ("interlock", "toolName")):
+    for path in _NAMES:
         name = _at(meta, *path)
         if isinstance(name, str) and name:
             return name
@@ -169,6 +180,22 @@ def _own_stream(meta: dict[str, Any]) -> list[tuple[Channel, str]]:
     if not isinstance(text, str) or not text:
         return []
     return [("stderr" if channel == "stderr" else "stdout", text)]
+
+
+def _terminal_stream(meta: dict[str, Any]) -> list[tuple[Channel, str]]:
+    """Output of a terminal that the agent itself has (codex-acp, pi-acp); each piece is new."""
+    pieces = (_at(meta, name, "data") for name in ("terminal_output", "terminal_output_delta"))
+    return [("stdout", piece) for piece in pieces if isinstance(piece, str) and piece]
+
+
+def _bad_exit(meta: dict[str, Any]) -> tuple[int | None, Any] | None:
+    code, signal = _at(meta, "terminal_exit", "exit_code"), _at(meta, "terminal_exit", "signal")
+    code = code if isinstance(code, int) else None
+    return (code, signal) if code or (code is None and isinstance(signal, str | int)) else None
+
+
+def _exit_sentence(code: int | None, signal: Any) -> str:
+    return f"The command ended with exit code {code}." if code is not None else f"The command was ended by {signal}."
 
 
 def _text_of(content: list[dict[str, Any]]) -> str:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from interlock.agents.acp import wire
 from interlock.ports.agent import SettingRefused, Settings
 
 UNGATED = frozenset({
-    "acceptedits", "agent-full-access", "auto", "auto-edit", "auto_edit", "autoedit", "bypasspermissions", "dontask",
-    "full-access", "yolo",
+    "accept-edits", "accept_edits", "acceptedits", "agent", "agent-full-access", "auto", "auto-approve", "auto-edit",
+    "auto_edit", "autoedit", "bypasspermissions", "dont_ask", "dontask", "full-access", "smart_approve",
+    "workspace-write", "yolo", "https://agentclientprotocol.com/protocol/session-modes#autopilot",
 })  # fmt: skip
-"""Modes in which agents let tools run unasked, by their id in lower case (A-10)."""
-CHOSEN_BY_US = frozenset({"architect", "ask", "chat", "default", "plan", "read-only"})
-"""Modes that are asked for, beside the one that an agent opened in: none of them lets more tools run unasked."""
+"""Modes in which agents let tools run unasked, by their id in lower case, as each agent spells it (A-10)."""
+ASKING = frozenset({"approve", "architect", "ask", "chat", "default", "plan", "read-only"})
+"""Modes that can be chosen beside the one that an agent opened in and those that its config names: in none of them do
+agents let more tools run unasked."""
+MAX_MODES = 32
+"""Modes of an agent that are reported and listed."""
+MAX_MODE_CHARS = 100
+MAX_LIST_CHARS = 500
+"""What a refusal lists of the values that an agent has."""
 PLAN = "plan"
 DEFAULT = "default"
-_CATEGORIES = {"mode": "mode", "model": "model", "thinking": "thought_level"}
+_SLOTS = {"mode": "mode", "model": "model", "thought_level": "thinking", "thinking": "thinking"}
+"""The categories of config options that are read, and what each of them sets."""
 _THINKING = frozenset({"thinking", "effort", "thought_level"})
 """Words of `options` that mean how long the agent thinks. No other option is touched: one that is not known could be
 the very one that lets tools run unasked."""
@@ -44,7 +53,9 @@ class _Slot(NamedTuple):
 class Choices:
     """What one session of an agent offers, what it opened with, and what is set now."""
 
-    def __init__(self, told: wire.LoadedSession) -> None:
+    def __init__(self, told: wire.LoadedSession, trusted_modes: Iterable[str] = ()) -> None:
+        """`trusted_modes` are those that the agent's config allows beside ASKING, by id or name."""
+        self._trusted = frozenset(mode.lower() for mode in trusted_modes)
         self._slots: dict[str, _Slot] = {}
         self._opened: dict[str, str] = {}
         if told.modes is not None:
@@ -54,7 +65,7 @@ class Choices:
             values = [(model.model_id, model.name) for model in told.models.available_models]
             self._offer("model", values, told.models.current_model_id, "session/set_model", "modelId")
         for option in told.config_options:
-            slot = next((name for name, category in _CATEGORIES.items() if category == option.category), None)
+            slot = _SLOTS.get(option.category or "")
             if slot is not None and slot not in self._slots and option.type == "select":
                 self._offer(slot, _flat(option.options), option.current_value, "session/set_config_option", "value",
                             {"configId": option.id})
@@ -82,19 +93,42 @@ class Choices:
         return mode is not None and PLAN in mode.values
 
     @property
+    def modes(self) -> list[str]:
+        """The ids of its modes, in the agent's order (features.modes); at most MAX_MODES, none longer than
+        MAX_MODE_CHARS."""
+        return [mode for mode in self._ids("mode") if len(mode) <= MAX_MODE_CHARS][:MAX_MODES]
+
+    def _ids(self, slot: str) -> list[str]:
+        return list(dict.fromkeys(self._slots[slot].values.values())) if slot in self._slots else []
+
+    @property
     def gated(self) -> bool:
         """Whether the agent, in the mode that it is in, asks before its tools (A-10)."""
         return not ungated(self._now.get("mode", ""))
+
+    @property
+    def mode(self) -> str | None:
+        """The id of the mode that it is in; None without modes."""
+        return self._now.get("mode")
 
     @property
     def model(self) -> str | None:
         """The model that it opened with."""
         return self._opened.get("model")
 
-    def heard_mode(self, mode_id: str) -> None:
-        """The agent has changed its mode by itself."""
-        if "mode" in self._now:
-            self._now["mode"] = mode_id
+    def reported(self, slot: str, value: str) -> None:
+        """Take the agent's own report of what `mode`, `model` or `thinking` is set to."""
+        if slot in self._now:
+            self._now[slot] = value
+
+    def reported_options(self, options: list[wire.ConfigOption]) -> None:
+        """Take its report of its config options: in the answer to a call, or in an update."""
+        for option in options:
+            slot = _SLOTS.get(option.category or "")
+            value = option.current_value
+            # An agent that also lists `models` may name them otherwise there.
+            if slot is not None and isinstance(value, str) and (slot == "mode" or value in self._ids(slot)):
+                self.reported(slot, value)
 
     def switch(self, mode: str) -> list[Call]:
         """The calls for a mode from now on. Raises SettingRefused."""
@@ -117,9 +151,25 @@ class Choices:
             target["thinking"] = self._value("thinking", str(value))
         return self._calls(target)
 
-    def made(self, call: Call) -> None:
-        """The agent has done as the call asked."""
+    @contextmanager
+    def calling(self, call: Call) -> Generator[None]:
+        """While the call is under way: the agent counts as set so unless it reports otherwise, or refuses."""
+        before = self._now[call.slot]
         self._now[call.slot] = call.value
+        try:
+            yield
+        except BaseException:
+            if self._now[call.slot] == call.value:
+                self._now[call.slot] = before
+            raise
+
+    def confirm(self, call: Call, answer: list[wire.ConfigOption]) -> None:
+        """Read back what the call set, from the answer and what was reported meanwhile. Raises SettingRefused if the
+        agent reports another mode."""
+        self.reported_options(answer)
+        now = self._now.get(call.slot)
+        if call.slot == "mode" and now != call.value:
+            raise SettingRefused(f"The agent accepted the mode {call.value!r}, but reports that it is in {now!r}.")
 
     def _calls(self, target: dict[str, str]) -> list[Call]:
         calls: list[Call] = []
@@ -130,24 +180,37 @@ class Choices:
         return calls
 
     def _mode(self, asked: str) -> str:
-        opened = self._opened.get("mode", "")
-        word = asked.lower()
-        if word in (DEFAULT, "act") and not ungated(opened):
+        opened, word = self._opened.get("mode", ""), asked.lower()
+        slot = self._slots.get("mode")
+        found = slot.values.get(word) if slot is not None else None
+        if slot is not None and word in (DEFAULT, "act") and not ungated(opened):
             return opened
-        found = self._value("mode", asked)
-        known = found == opened or found.lower() in CHOSEN_BY_US or word in CHOSEN_BY_US
-        if not known or ungated(found):
-            raise SettingRefused(f"The agent's mode {asked!r} could let tools run unasked; Interlock never chooses "
-                                 "such a one (plan_mode).")
+        if found is None:
+            # A client that wants plans is to learn that the feature is missing (A-6).
+            feature = " (plan_mode)" if word == PLAN else ""
+            raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
+                                 f"{_listed(self._ids('mode')) or 'none'}.")
+        if found != opened and not self._may_choose(found, word):
+            choosable = [mode for mode in self._ids("mode") if mode == opened or self._may_choose(mode, mode.lower())]
+            raise SettingRefused(f"The agent's mode {asked!r} could let tools run unasked, so it is not chosen; "
+                                 f"these can be: {_listed(choosable)}. The agent's `modes` in the config can allow it.")
         return found
+
+    def _may_choose(self, mode_id: str, word: str) -> bool:
+        if {mode_id.lower(), word} & self._trusted:
+            return True
+        return (mode_id.lower() in ASKING or word in ASKING) and not ungated(mode_id)
 
     def _value(self, name: str, asked: str) -> str:
         slot = self._slots.get(name)
         value = slot.values.get(asked.lower()) if slot is not None else None
         if value is None:
-            known = ", ".join(dict.fromkeys(slot.values.values())) if slot is not None else "none"
-            raise SettingRefused(f"The agent offers no {name} {asked!r}; it has: {known[:500]}.")
+            raise SettingRefused(f"The agent offers no {name} {asked!r}; it has: {_listed(self._ids(name)) or 'none'}.")
         return value
+
+
+def _listed(values: list[str]) -> str:
+    return ", ".join(values)[:MAX_LIST_CHARS]
 
 
 def ungated(mode_id: str) -> bool:

@@ -20,13 +20,13 @@ _STOPS: dict[str, StopReason] = {
 _REFUSED = ("AgentRefused", "The agent refused to go on with this prompt.")
 
 
-def answered(result: Prompted) -> TurnOutcome:
+def answered(result: Prompted, usage: TurnUsage) -> TurnOutcome:
     """The prompt was answered."""
     stop = _STOPS.get(result.stop_reason)
     notice = _REFUSED if result.stop_reason == "refusal" else None
     if stop is None:
         notice = ("UnknownStopReason", f"The agent ended its turn with {result.stop_reason[:100]!r}.")
-    return TurnOutcome(stop or "end_turn", _usage(result), exit_code=_exit_code(result.meta), notice=notice)
+    return TurnOutcome(stop or "end_turn", usage, exit_code=_exit_code(result.meta), notice=notice)
 
 
 def failed(error: RpcError) -> TurnOutcome:
@@ -40,16 +40,6 @@ def died(ended: Exit) -> TurnOutcome:
     """The process ended in mid-turn (A-2)."""
     clean = ended.code == 0
     return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
-
-
-def _usage(result: Prompted) -> TurnUsage:
-    told = result.usage
-    if told is None:
-        return TurnUsage()
-    return TurnUsage(
-        input_tokens=told.input_tokens, output_tokens=told.output_tokens, cache_read_tokens=told.cached_read_tokens,
-        cache_write_tokens=told.cached_write_tokens, thinking_tokens=told.thought_tokens,
-    )
 
 
 def _exit_code(holder: Any) -> int | None:

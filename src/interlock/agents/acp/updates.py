@@ -10,6 +10,7 @@ from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls
 from interlock.agents.acp.choices import Choices, ungated
 from interlock.agents.acp.content import file_of
+from interlock.agents.acp.usage import Tokens
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
@@ -19,9 +20,10 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 class Updates:
     """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
 
-    def __init__(self, session_id: str, choices: Choices) -> None:
+    def __init__(self, session_id: str, choices: Choices, tokens: Tokens) -> None:
         self._session_id = session_id
         self._choices = choices
+        self._tokens = tokens
         self._calls = Calls()
         self._scribe: Scribe | None = None
         self._cost = 0.0
@@ -31,6 +33,7 @@ class Updates:
         """A prompt starts."""
         self._scribe = scribe
         self._cost_before = self._cost
+        self._tokens.begin()
 
     def end(self) -> None:
         """It has been answered: what is said later belongs to no turn."""
@@ -55,13 +58,17 @@ class Updates:
                 await self._usage(wire.USAGE_UPDATE.decode(update.update))
             case "current_mode_update":
                 await self._mode(wire.CURRENT_MODE.decode(update.update).current_mode_id)
+            case "config_option_update":
+                await self._options(wire.CONFIG_OPTIONS.decode(update.update).config_options)
             case _:
                 # The user's own message, plans, commands, and whatever a vendor adds: nothing for a turn.
                 return
 
     async def _chunk(self, raw: msgspec.Raw, kind: Literal["text", "thinking"]) -> None:
-        content = wire.CHUNK.decode(raw).content
-        text = content.get("text")
+        chunk = wire.CHUNK.decode(raw)
+        content, text = chunk.content, chunk.content.get("text")
+        if self._scribe is not None and (taken := self._tokens.chunk(chunk.meta)) is not None:
+            await self._scribe.usage(taken)
         if self._scribe is not None and kind == "text" and (file := file_of(content)) is not None:
             await self._scribe.file(file)
         if self._scribe is None or not isinstance(text, str) or not text:
@@ -85,9 +92,8 @@ class Updates:
             for file in call.files:
                 await self._scribe.file(file, call.invocation_id)
             output_type, output = call.output()
-            status = "ok" if update.status == "completed" else "error"
             self._calls.end(update.tool_call_id)
-            await self._scribe.tool_result(call.invocation_id, status, output_type, output)
+            await self._scribe.tool_result(call.invocation_id, call.status(update.status), output_type, output)
 
     async def _announce(self, call: Call) -> None:
         if not call.announced and self._scribe is not None:
@@ -97,7 +103,16 @@ class Updates:
             )
 
     async def _mode(self, mode_id: str) -> None:
-        self._choices.heard_mode(mode_id)
+        self._choices.reported("mode", mode_id)
+        await self._check_mode(mode_id)
+
+    async def _options(self, options: list[wire.ConfigOption]) -> None:
+        before = self._choices.mode
+        self._choices.reported_options(options)
+        if self._choices.mode is not None and self._choices.mode != before:
+            await self._check_mode(self._choices.mode)
+
+    async def _check_mode(self, mode_id: str) -> None:
         if self._scribe is not None and ungated(mode_id):
             await self._scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent has switched itself to its mode "
                                     f"{mode_id!r}: from now on it may use tools without asking.")

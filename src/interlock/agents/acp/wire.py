@@ -73,6 +73,12 @@ class ConfigOption(msgspec.Struct, rename="camel"):
     options: list[dict[str, Any]] = []
 
 
+class ConfigOptions(msgspec.Struct, rename="camel"):
+    """`config_option_update`, and the answer to `session/set_config_option`: all options as they are now."""
+
+    config_options: list[ConfigOption] = []
+
+
 class LoadedSession(msgspec.Struct, rename="camel"):
     """Result of `session/load` and `session/resume`."""
 
@@ -87,21 +93,11 @@ class NewSession(LoadedSession, rename="camel", kw_only=True):
     session_id: str
 
 
-class Usage(msgspec.Struct, rename="camel"):
-    """`usage` in the result of a prompt."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_read_tokens: int | None = None
-    cached_write_tokens: int | None = None
-    thought_tokens: int | None = None
-
-
 class Prompted(msgspec.Struct, rename={"stop_reason": "stopReason", "meta": "_meta"}):
     """Result of `session/prompt`."""
 
     stop_reason: str = "end_turn"
-    usage: Usage | None = None
+    usage: Any = None
     meta: dict[str, Any] | None = None
 
 
@@ -118,6 +114,7 @@ class ToolCall(msgspec.Struct, rename={
     """`tool_call`, `tool_call_update` and the `toolCall` of a permission: every field but the id may be missing."""
 
     tool_call_id: str
+    name: str | None = None
     title: str | None = None
     kind: str | None = None
     status: str | None = None
@@ -127,10 +124,11 @@ class ToolCall(msgspec.Struct, rename={
     meta: dict[str, Any] | None = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, rename={"meta": "_meta"}):
     """`agent_message_chunk`, `agent_thought_chunk`."""
 
     content: dict[str, Any]
+    meta: dict[str, Any] | None = None
 
 
 class PlanEntry(msgspec.Struct):
@@ -191,6 +189,7 @@ class CancelRequest(msgspec.Struct, rename="camel"):
 INITIALIZED = msgspec.json.Decoder(Initialized)
 NEW_SESSION = msgspec.json.Decoder(NewSession)
 LOADED_SESSION = msgspec.json.Decoder(LoadedSession | None)
+CONFIG_OPTIONS = msgspec.json.Decoder(ConfigOptions)
 CURRENT_MODE = msgspec.json.Decoder(CurrentMode)
 PROMPTED = msgspec.json.Decoder(Prompted)
 UPDATE = msgspec.json.Decoder(Update)
@@ -201,3 +200,11 @@ PLAN = msgspec.json.Decoder(Plan)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
 PERMISSION = msgspec.json.Decoder(Permission)
 CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)
+
+
+def options_in(answer: bytes) -> list[ConfigOption]:
+    """The config options in the answer to a call that sets something; agents answer `null`, `{}` or all of them."""
+    try:
+        return CONFIG_OPTIONS.decode(answer).config_options
+    except msgspec.MsgspecError:
+        return []

@@ -17,6 +17,9 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     context_owner: Literal["agent", "gateway"] = "agent"
     context_compaction: bool = False
     plan_mode: bool = False
+    modes: list[str] = []
+    """The ids of its modes, for a prompt's `mode` and `control.mode.switch`; its adapter refuses those that could let
+    tools run unasked (A-6)."""
     pause: Literal["none", "boundary", "signal"] = "none"
     resume_session: bool = False
     single_turn_process: bool = False

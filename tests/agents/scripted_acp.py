@@ -1,0 +1,176 @@
+"""An ACP agent played from a script, and a scribe that records what the adapter makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.agents.acp.agent import AcpAgent
+from interlock.ports.agent import (
+    AgentSpec,
+    Answer,
+    Exit,
+    GivenFile,
+    Opening,
+    Prompt,
+    Question,
+    Started,
+    TurnOutcome,
+    TurnUsage,
+)
+from interlock.runner.scribe import merge_usage
+
+SESSION = "s1"
+
+
+class Scripted:
+    """A process that answers each request with lines; a step that is None waits for our answer to a question."""
+
+    def __init__(self, script: dict[str, list[dict[str, Any] | None]]) -> None:
+        self.script = script
+        self.got: list[dict[str, Any]] = []
+        self._out: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._rest: list[dict[str, Any] | None] = []
+        self._over = asyncio.Event()
+        self.exit: Exit | None = None
+
+    async def __call__(self, *_: Any) -> Scripted:
+        return self
+
+    async def write(self, data: bytes) -> None:
+        message = msgspec.json.decode(data)
+        self.got.append(message)
+        if "method" in message and "id" in message:
+            steps = self.script[message["method"]]
+            self._rest = [{**s, "id": message["id"]} if s and s.keys() & {"result", "error"} else s for s in steps]
+        self._play()
+
+    def _play(self) -> None:
+        while self._rest:
+            step = self._rest.pop(0)
+            if step is None:
+                return
+            self._out.put_nowait(msgspec.json.encode({"jsonrpc": "2.0", **step}))
+
+    async def lines(self) -> Any:
+        while (line := await self._out.get()) is not None:
+            yield line
+
+    async def exited(self) -> Exit:
+        await self._over.wait()
+        return Exit(0, None)
+
+    async def terminate(self, grace_s: float = 5) -> Exit:
+        self._out.put_nowait(None)
+        self._over.set()
+        return Exit(0, None)
+
+    def stderr_tail(self) -> str:
+        return ""
+
+
+class Recorder:
+    """A scribe that writes down what it is told, and answers as it was told to."""
+
+    def __init__(self, *, allow: bool) -> None:
+        self.said: list[Any] = []
+        self.allow = allow
+        self.forever = False
+        self.told = TurnUsage()
+
+    async def text(self, text: str) -> None:
+        if self.said and self.said[-1][0] == "text":
+            self.said[-1] = ("text", self.said[-1][1] + text)
+        else:
+            self.said.append(("text", text))
+
+    async def thinking(self, text: str) -> None:
+        self.said.append(("thinking", text))
+
+    async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
+                           parent_invocation_id: str | None = None, kind: str | None = None) -> None:
+        self.said.append(("request", tool_name, msgspec.json.decode(input_json)))
+
+    async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
+        self.said.append(("output", channel, text))
+
+    async def tool_result(self, invocation_id: str, status: str, output_type: str, output: Any) -> None:
+        self.said.append(("result", status, output_type, output))
+
+    async def ask(self, question: Question) -> Answer:
+        self.said.append(("ask", question.tool_name))
+        if self.forever:
+            await asyncio.get_running_loop().create_future()
+        wanted = "allow_once" if self.allow else "reject_once"
+        return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None))
+
+    async def usage(self, usage: TurnUsage) -> None:
+        self.told = merge_usage(self.told, usage)
+
+    async def progress(self, percent: float) -> None:
+        self.said.append(("progress", percent))
+
+    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+        self.said.append(("file", file.name, file.media_type, len(file.data), invocation_id))
+
+    async def warn(self, code: str, message: str) -> None:
+        self.said.append(("warn", code))
+
+
+def update(**fields: Any) -> dict[str, Any]:
+    return {"method": "session/update", "params": {"sessionId": SESSION, "update": fields}}
+
+
+def permission(options: list[tuple[str, str]], request_id: Any = "q", **call: Any) -> dict[str, Any]:
+    shown = [{"optionId": o, "name": o, "kind": k} for o, k in options]
+    return {"id": request_id, "method": "session/request_permission",
+            "params": {"sessionId": SESSION, "toolCall": call, "options": shown}}
+
+
+def content(text: str) -> list[dict[str, Any]]:
+    return [{"type": "content", "content": {"type": "text", "text": text}}]
+
+
+HELLO = {"result": {"protocolVersion": 1, "agentInfo": {"name": "x", "version": "1"}}}
+
+
+class Opened(NamedTuple):
+    """An agent whose session is open, its process, and what it said that it offers."""
+
+    agent: AcpAgent
+    process: Scripted
+    started: Started
+
+
+@asynccontextmanager
+async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None = None, hello: dict[str, Any] = HELLO,
+                 **spec: Any) -> AsyncIterator[Opened]:
+    """Open an agent whose answers to each method are `script`; `offers` is what `session/new` answers beside an id."""
+    process = Scripted({
+        "initialize": [hello], "session/new": [{"result": {"sessionId": SESSION, **(offers or {})}}], **script,
+    })
+    agent = AcpAgent(process)
+    started = await agent.open(Opening("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", {}))
+    try:
+        yield Opened(agent, process, started)
+    finally:
+        await agent.close()
+
+
+async def prompted(agent: AcpAgent, recorder: Recorder) -> TurnOutcome:
+    """One turn to its end."""
+    return await agent.prompt(Prompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
+
+
+async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False
+               ) -> tuple[Recorder, Scripted, Any]:
+    """One turn in which the agent says `steps`."""
+    recorder = Recorder(allow=allow)
+    recorder.forever = forever
+    async with opened({"session/prompt": steps}) as (agent, process, _):
+        outcome = await prompted(agent, recorder)
+    return recorder, process, outcome
