@@ -15,7 +15,8 @@ from interlock.command.policy import Group, Policy, Rule
 from interlock.engine import lanes
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane_state import LaneState
-from interlock.engine.bridge.links import attach, detach, tell_loss, vouch
+from interlock.engine.bridge.links import attach, detach, vouch
+from interlock.engine.bridge.losses import reach, report_truncation
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.problems import Problem
@@ -338,13 +339,22 @@ async def test_loss_is_told_once_for_each_frame_however_often_a_history_tells_it
     _, session_id = await running(table)
     shell = await table.lane(session_id)
 
-    def history(*ranges: tuple[int, int]) -> Any:
-        return lambda lane: tell_loss(lane, list(ranges))
+    async def history(count: int, *ranges: tuple[int, int], profile: bool = True) -> None:
+        status = p.BufferStatus(policy_applied="RING", truncated=count > 0, lost_frame_count=count)
+        await shell.call(lambda lane: report_truncation(lane, status, list(ranges), "m", profile=profile))
 
-    await shell.call(history((4, 6), (8, 8)))
-    await shell.call(history((4, 6), (8, 10)))
-    await shell.call(history())
-    await shell.call(history((20, 20)))
+    async def arrive(*seqs: int) -> None:
+        for seq in seqs:
+            await shell.call(lambda lane, seq=seq: reach(lane, seq))
+
+    first = shell.lane.state.last_seq + 1
+    await history(4, (first, first + 2), (first + 4, first + 4))
+    await history(6, (first, first + 2), (first + 4, first + 6))
+    await arrive(first + 3)  # The three that were lost before it are behind the session now.
+    await history(3, (first + 4, first + 6))
+    await history(0)
+    await arrive(first + 7, first + 8)
+    await history(1, (first + 9, first + 9))
     notices = [msgspec.json.decode(event.body) for event in await table.ledger.events(f"s/{session_id}", 0, 100)
                if event.kind == "notice"]
     assert [notice["lost_frame_count"] for notice in notices] == [4, 2, 1]

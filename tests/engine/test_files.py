@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table, remember
-from interlock.engine.bridge.links import tell_loss
+from interlock.engine.bridge.losses import report_truncation
 from interlock.engine.stored_files import whole
 from interlock.ports.ledger import LedgerError
 from interlock.ports.objects import ObjectDamaged, ObjectsError
@@ -227,6 +228,10 @@ async def test_a_file_that_is_not_right_is_told_once_and_not_kept(fault: str, se
     assert await table.state(command.id) == "succeeded"
 
 
+def status(lost: int) -> p.BufferStatus:
+    return p.BufferStatus(policy_applied="RING", truncated=True, lost_frame_count=lost)
+
+
 @pytest.mark.req("D-3", "D-4")
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
 async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lost: list[int]) -> None:
@@ -238,7 +243,9 @@ async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lo
             table.seqs[session_id] += 1
             seq = table.seqs[session_id]
             shell = await table.lane(session_id)
-            await shell.call(lambda lane, seq=seq: tell_loss(lane, [(seq, seq)]))
+            count = seq - shell.lane.state.last_seq
+            await shell.call(partial(report_truncation, status=status(count), ranges=[(seq - count + 1, seq)],
+                                     synced="m", profile=True))
         else:
             await give(table, session_id, part)
     await table.ended(session_id)

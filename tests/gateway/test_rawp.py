@@ -342,6 +342,76 @@ async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(hou
         assert lost == [2]
 
 
+def lossy(session_id: str, seqs: tuple[int, ...], count: int | None, synced: str = "", policy: str = "RING") -> Any:
+    """A `session.history` as 7.1.1 has it: what was lost is in its buffer_status, and nowhere else."""
+    status = {"policy_applied": policy, "truncated": True, **({"lost_frame_count": count} if count is not None else {})}
+    frames = [{"type": "agent.error", "payload": msgspec.to_builtins(warning()), "message_id": f"h{session_id}{seq}",
+               "session_id": session_id, "seq": seq, "timestamp": ""} for seq in seqs]
+    return {"frames": frames, "last_sync_timestamp": "", "last_message_id": synced, "buffer_status": status}
+
+
+async def losses(house: House, session_id: str) -> list[int | None]:
+    """The counts of the notices of loss in the session's stream."""
+    events = await house.ledger.events(f"s/{session_id}", 0, 200)
+    notices = [json.loads(event.body) for event in events if event.kind == "notice"]
+    return [notice.get("lost_frame_count") for notice in notices if notice["code"] == "Truncated"]
+
+
+@pytest.mark.req("D-4")
+@pytest.mark.parametrize("policy", ["RING", "DROP", "NONE"])
+@pytest.mark.parametrize(("count", "sentence"), [(2, "2 frames were lost"), (None, "an unknown number of frames"),
+                                                 (0, "an unknown number of frames")])
+async def test_a_history_that_says_truncated_and_nothing_of_ranges_is_reported_once(
+    house: House, policy: str, count: int | None, sentence: str
+) -> None:
+    async with house.session() as (runner, session_id, command_id):
+        pass
+    known = p.HelloSession(session_id=session_id, last_seq_sent=3, control_seq=3, state="idle")
+    async with house.attached(known) as runner:
+        for _ in range(2):  # The second one is the first, sent again after a link that broke.
+            runner.say("session.history", lossy(session_id, (2, 3), count, "m1", policy), session_id=session_id)
+        runner.say("agent.error", warning(), session_id=session_id, seq=4)
+        await runner.acked(4)
+    record = await house.ledger.command(command_id)
+    notices = [n for n in record.command.notices if n.code == "Truncated"]  # type: ignore[union-attr]
+    assert [notice.lost_frame_count for notice in notices] == [count or None]
+    assert notices[0].message.startswith(sentence)
+    assert await losses(house, session_id) == [count or None]
+
+
+@pytest.mark.req("D-4")
+async def test_a_second_loss_of_the_same_size_is_reported_too(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        for synced, seq in (("m1", 2), ("m2", 3), ("m3", 4)):
+            count = None if synced == "m3" else 2
+            runner.say("session.history", lossy(session_id, (seq,), count, synced), session_id=session_id)
+        await runner.acked(4)
+        assert await losses(house, session_id) == [2, 2, None]
+
+
+@pytest.mark.req("D-3", "D-4", "E-3")
+async def test_gaps_in_a_history_that_says_truncated_are_its_loss_and_later_ones_are_not(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        runner.say("session.history", lossy(session_id, (4, 7), 5), session_id=session_id)
+        runner.say("agent.error", warning(), session_id=session_id, seq=9)
+        await runner.acked(9)
+        assert await losses(house, session_id) == [5]
+        runner.say("agent.error", warning(), session_id=session_id, seq=11)
+        assert (await runner.closed())[0] == 4409
+
+
+@pytest.mark.req("D-2", "D-4")
+async def test_a_history_in_several_parts_is_reported_once_with_its_whole_count(house: House) -> None:
+    async with house.session() as (runner, session_id, _):
+        for _ in range(2):
+            for part, seqs, ranges in ((1, (2,), None), (2, (5,), [[3, 4]]), (3, (7,), [[6, 6], [8, 8]])):
+                metadata = {"part": part, "parts": 3, **({"lost_ranges": ranges} if ranges else {})}
+                runner.say("session.history", lossy(session_id, seqs, 4), session_id=session_id, metadata=metadata)
+        runner.say("agent.error", warning(), session_id=session_id, seq=9)
+        await runner.acked(9)
+        assert await losses(house, session_id) == [4]
+
+
 @pytest.mark.req("D-2")
 async def test_a_history_never_nests(house: House) -> None:
     async with house.session() as (runner, session_id, _):

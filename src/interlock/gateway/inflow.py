@@ -23,6 +23,7 @@ class Inflow:
     def __init__(self, gaps: set[tuple[str, int]] | None = None) -> None:
         self._expected: dict[str, int] = {}
         self._lost: dict[str, list[tuple[int, int]]] = {}
+        self._unplaced: set[str] = set()
         self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
 
     def expect(self, session_id: str, seq: int) -> None:
@@ -48,6 +49,20 @@ class Inflow:
         known += [(first, last) for first, last in ranges if 1 <= first <= last]
         known.sort()
 
+    def lose_unplaced(self, session_id: str) -> None:
+        """Frames are lost, and the runner does not say which: a gap in its history, and before the first live frame
+        that follows the history, is that loss (D-3)."""
+        self._unplaced.add(session_id)
+
+    def went_live(self, session_id: str) -> None:
+        """The history is over, and a live frame has come: from here on a gap is a fault again."""
+        self._unplaced.discard(session_id)
+
+    @property
+    def loses_unplaced(self) -> bool:
+        """Whether gaps are expected in some session."""
+        return bool(self._unplaced)
+
     def follows(self, session_id: str, seq: int) -> bool:
         """Take the frame that simply follows, which nearly all do; else False, with nothing changed: ask `next`."""
         if self._expected.get(session_id) != seq or session_id in self._lost:
@@ -65,7 +80,7 @@ class Inflow:
         for first, last in self._lost.get(session_id, ()):
             if first <= expected <= last:
                 expected = last + 1
-        if seq > expected:
+        if seq > expected and session_id not in self._unplaced:
             again = (session_id, expected) in self._gaps
             if len(self._gaps) >= GAPS_KEPT:
                 self._gaps.clear()

@@ -12,7 +12,8 @@ import structlog
 
 from interlock.engine.bridge.frames import refuse, refuse_wire, take_frame
 from interlock.engine.bridge.lane import Lane
-from interlock.engine.bridge.links import close_for_gap, confirm, tell_loss, vouch
+from interlock.engine.bridge.links import close_for_gap, confirm, vouch
+from interlock.engine.bridge.losses import reach, report_truncation
 from interlock.engine.bridge.progress import take_transient
 from interlock.engine.engine import Engine
 from interlock.engine.inbox import Entry, Run
@@ -81,6 +82,8 @@ class Intake:
                 await self._past_gaps(lambda frame=frame, raw=raw: self._one(frame, raw))
             else:
                 self._join(shell, frame, raw, self._inflow.reached(session_id or "") - (frame.seq is not None))
+            if self._inflow.loses_unplaced and not nested and frame.seq is not None:
+                self._inflow.went_live(session_id or "")
 
     async def _past_gaps(self, taking: Callable[[], Any]) -> None:
         """Take a frame; where a gap is given up before it, once more (E-3)."""
@@ -151,11 +154,11 @@ class Intake:
         place = (frame.session_id or "", seq)
         if self._poison and place in self._poison:
             refuse(lane, raw, frame.message_id, Code.INTERNAL, "the gateway failed at this frame")
-            lane.state.last_seq = seq
+            reach(lane, seq)
             return
         try:
             if shell.recent.seen(frame.message_id):
-                lane.state.last_seq = seq
+                reach(lane, seq)
                 # Its number is used up, and acknowledged only once that is durable.
                 lane.out.writes.append(lane.snapshot())
             else:
@@ -181,7 +184,8 @@ class Intake:
                 pass
 
     async def _history(self, frame: Frame, history: p.History) -> None:
-        """A history's frames are applied as if they had come live; loss is told (D-2, D-4)."""
+        """Apply a history's frames as if they had come live, and report what was lost (D-2, D-4): once a history, from
+        its first part, so that the report is in the result of a command that ends within the history."""
         session_id = frame.session_id or ""
         try:
             ranges = msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]])
@@ -189,10 +193,17 @@ class Intake:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
         if any(last > LARGEST_SEQ for _, last in ranges):
             raise Closing(1003, "metadata.lost_ranges: a number is too large")
+        ranges = [(first, last) for first, last in ranges if 1 <= first <= last]
         await self._reached(session_id)
-        self._inflow.lose(session_id, ranges)
-        why = why_lost(frame)
-        await self._push(session_id, lambda lane: tell_loss(lane, ranges, why))
+        split = frame.metadata.get("parts", 1) != 1
+        if ranges:
+            self._inflow.lose(session_id, ranges)
+        elif history.buffer_status.truncated and not split:
+            self._inflow.lose_unplaced(session_id)
+        if frame.metadata.get("part", 1) == 1:
+            profile, why = bool(ranges) or split, why_lost(frame)
+            await self._push(session_id, lambda lane: report_truncation(
+                lane, history.buffer_status, ranges, history.last_message_id, profile=profile, why=why))
         await self.take(map(bytes, history.frames), nested=True)
 
     async def _invalid(self, wire: Wire, raw: bytes, error: InvalidFrame) -> None:

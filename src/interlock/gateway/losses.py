@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge.links import FULL
+from interlock.engine.bridge.losses import FULL
 from interlock.protocol.envelope import Frame
 
 LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}

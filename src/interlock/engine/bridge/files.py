@@ -109,7 +109,7 @@ def _take(lane: Lane, frame: Frame, raw: bytes, known: Incoming | None) -> tuple
     if index < known.chunks:
         raise TransferRefused(f"chunk {index} came twice")
     if index > known.chunks:
-        if lane.state.lost_told > known.seq:
+        if lane.state.lost_above > known.seq:
             raise _Lost
         raise TransferRefused(f"chunk {known.chunks} is missing")
     data = bytes_of(transfer)

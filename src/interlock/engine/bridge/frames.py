@@ -16,6 +16,7 @@ from interlock.engine.bridge.files import PassedOver, passed_over, take_file
 from interlock.engine.bridge.judging import quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
+from interlock.engine.bridge.losses import reach
 from interlock.engine.bridge.observing import control_changed, follow
 from interlock.engine.bridge.pausing import agent_state, pause_refused
 from interlock.engine.bridge.raising import review
@@ -38,7 +39,7 @@ MAX_SENTENCE_CHARS = 1_000
 def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     """Apply the next durable frame; one that does not fit is recorded, told, and changes nothing (T-4, E-1)."""
     assert frame.seq is not None
-    lane.state.last_seq = frame.seq
+    reach(lane, frame.seq)
     try:
         lane.state.machine.apply(frame)
     except Refusal as refusal:
@@ -70,7 +71,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
 def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -> None:
     """Record a frame that could not be understood; its number is used up all the same (E-1)."""
     if wire.seq is not None:
-        lane.state.last_seq = wire.seq
+        reach(lane, wire.seq)
     refuse(lane, raw, wire.message_id, code, sentence)
 
 

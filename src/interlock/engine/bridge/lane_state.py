@@ -136,7 +136,16 @@ class LaneState(msgspec.Struct, kw_only=True):
     held_answers: list[InteractionResponse] = []
     """What was allowed while a budget was used up: told to the agent when it may go on (P-7, C-6)."""
     lost_frames: int = 0
-    lost_told: int = 0  # The highest seq that was told lost (D-4).
+    lost_ahead: int = 0
+    """Frames that were reported as lost, and that no frame behind them has passed yet (D-4)."""
+    lost_above: int = 0
+    """The highest seq up to which frames may have been lost."""
+    lost_synced: str = ""
+    """Where the last history that reported a loss began: its last_message_id."""
+    lost_count: int = 0
+    """How many frames that history said were lost."""
+    lost_uncounted: bool = False
+    """A loss of an unknown number was reported since then."""
     transcript_leaf: str | None = None
     """The last entry of the transcript, in the file or on its way there (X-3)."""
     model: str = ""  # As the agent's capabilities name it.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from interlock.engine.bridge import compacting
@@ -11,6 +9,7 @@ from interlock.engine.bridge.approving import void_interactions
 from interlock.engine.bridge.dispatch import start_detach_clock
 from interlock.engine.bridge.ending import end_canceled, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.losses import report_loss
 from interlock.ports.ledger import DropControls
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
@@ -19,10 +18,6 @@ from interlock.protocol.resources import Notice
 
 SILENT_HEARTBEATS = 2
 """Heartbeats in a row that must leave an agent out before its command is lost (C-7): one may cross its last frames."""
-
-
-FULL = "the runner's buffer was full"
-"""Why frames are lost, where nothing else is known."""
 
 
 def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: bool) -> None:
@@ -123,25 +118,11 @@ def lose_agent(lane: Lane, sentence: str) -> None:
         fail(lane, record, "AgentLost", sentence)
 
 
-def tell_loss(lane: Lane, ranges: Iterable[tuple[int, int]], why: str = FULL) -> None:
-    """What a buffer lost is said on every surface (D-4). `ranges` are seqs, from and to; a history that comes again
-    after a broken link names them again, and only those above the highest that was told are news."""
-    fresh, told = 0, lane.state.lost_told
-    for first, last in sorted(ranges):
-        fresh += max(0, last - max(first, told + 1) + 1)
-        told = max(told, last)
-    if fresh == 0:
-        return
-    lane.state.lost_told = told
-    lane.state.lost_frames += fresh
-    lane.notice(Notice(code="Truncated", lost_frame_count=fresh,
-                       message=f"{fresh} frames were lost while the link was down: {why}"))
-
-
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:
     """The same gap came twice: the session is ended from this side (E-3, T-5), and its command fails."""
     sentence = "frames of this session are missing for good"
-    tell_loss(lane, [missing])
+    report_loss(lane, missing[1] - missing[0] + 1)
+    lane.state.lost_above = missing[1]
     lane.state.last_seq = max(lane.state.last_seq, missing[1])
     lane.control("session.error", SessionError(error_code=Code.INTERNAL, fatal=True, message=sentence))
     if lane.state.opening in ("opening", "open"):
