@@ -239,11 +239,13 @@ class Intake:
     def _heartbeat(self, heartbeat: p.Heartbeat) -> None:
         self._engine.presence.vouch(self._runner_id, heartbeat, self._engine.clock.now_ms())
         self.vouched(self._present, heartbeat)
-        vouched = {agent.session_id for agent in heartbeat.agents}
+        vouched = {agent.session_id: agent for agent in heartbeat.agents}
         for shell in self._engine.lanes.of_runners(self._runner_id):
             state = shell.lane.state
-            if state.active is not None:
-                shell.push(Job(partial(vouch, vouched=state.session_id in vouched)))
+            live = vouched.get(state.session_id)
+            if state.active is not None or (live is not None and (state.lost_turn or state.orphan is not None)):
+                turn_id = live.turn_id if live is not None else None
+                shell.push(Job(partial(vouch, vouched=live is not None, turn_id=turn_id)))
 
 
 def _continues(shell: LaneShell, after: int) -> bool:

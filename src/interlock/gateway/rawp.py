@@ -18,6 +18,7 @@ import structlog
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.links import attach, detach
 from interlock.engine.bridge.observing import control_refused, joined
+from interlock.engine.bridge.orphans import returned
 from interlock.engine.engine import Engine
 from interlock.engine.jobs import Job
 from interlock.engine.neighbours import Neighbours
@@ -284,6 +285,7 @@ class RawpEndpoint:
             attach(lane, control_seq, offer, known=session is not None)
             if session is not None:
                 joined(lane, session)
+                returned(lane, session.turn_id)
 
         await shell.attach(outflow, decide)
         if session is not None and session.refused:

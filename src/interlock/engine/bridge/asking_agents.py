@@ -52,7 +52,7 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
         raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
     if state.active is not None or compacting.at_work(lane) or state.machine.phase in ("turn", "usage"):
         raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
-    if not state.attached or state.opening == "closing":
+    if not state.attached or state.opening == "closing" or state.orphan is not None:
         raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
                       hint="See `interlock status` for its runner.")
     if state.turn_start_n == 0:

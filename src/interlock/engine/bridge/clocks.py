@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge import compacting, progress, raising
+from interlock.engine.bridge import compacting, orphans, progress, raising, termination
 from interlock.engine.bridge.approving import expire
 from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
@@ -10,6 +10,7 @@ from interlock.engine.bridge.ending import end_canceled, end_command, fail
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.verbs import lapse
 from interlock.protocol import payloads as p
+from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.records import CommandRecord
 
 
@@ -22,6 +23,8 @@ def tick(lane: Lane) -> None:
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
             _tick_command(lane, record)
+    orphans.tick(lane)
+    termination.tick(lane)
     progress.tell(lane)
     compacting.tick(lane)
     raising.review(lane)
@@ -35,6 +38,7 @@ def _tick_command(lane: Lane, record: CommandRecord) -> None:
         if lane.state.opening in ("opening", "open"):
             lane.control("control.session.close", p.SessionClose(reason="the cancel was not obeyed"))
             lane.state.opening = "closing"
+            lane.state.close_deadline_ms = now + CANCEL_FORCE_MS
         end_canceled(lane, record)
     elif record.detach_deadline_ms is not None and record.detach_deadline_ms <= now:
         _give_up(lane, record)

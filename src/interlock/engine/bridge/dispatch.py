@@ -30,7 +30,7 @@ def queued(lane: Lane) -> list[CommandRecord]:
 def dispatch_next(lane: Lane) -> None:
     """Send the next prompt if the session is free and its runner is there (T-1, C-8)."""
     state = lane.state
-    if state.controller or lane.draining or state.opening == "closing":
+    if state.controller or lane.draining or state.opening == "closing" or state.orphan is not None:
         return
     if state.active is not None or not state.attached:
         return
@@ -79,7 +79,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     command = record.command
     prompt_id = lane.new_uuid()
     lane.state.active = command.id
-    lane.state.last_error = lane.state.open_error = None
+    lane.state.last_error = None
     lane.state.ended = None
     lane.state.silent_heartbeats = 0
     payload = msgspec.structs.replace(

@@ -7,7 +7,7 @@ import hashlib
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import compacting, progress
+from interlock.engine.bridge import compacting, orphans, progress, termination
 from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
 from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
@@ -44,6 +44,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
         lane.state.machine.apply(frame)
     except Refusal as refusal:
         if not lane.state.controller:
+            orphans.observe(lane, frame, refused=True)
             refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
             return
         if not follow(lane, frame):
@@ -62,6 +63,7 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
             return
     lane.append("C", raw, frame.message_id, shown)
     lane.hear(shown)
+    orphans.observe(lane, frame, refused=False)
     in_turn = lane.state.machine.phase in ("turn", "usage")
     if in_turn or lane.state.ended is not None:
         lane.fold.feed(frame)
@@ -137,7 +139,6 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
     state.agent_session = named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else ""
     if state.opening != "closing":
         state.opening = "open"
-    state.open_error = None
     state.features = payload.features
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
@@ -249,9 +250,10 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
     record = lane.active
     answered = frame.metadata.get("in_reply_to")
     if payload.fatal:
-        lane.state.last_error = (payload.error_code, payload.message)
-        if payload.error_code != Code.RUNNER_RESTARTED:
-            lane.state.open_error = lane.state.last_error
+        if payload.error_code == Code.RUNNER_RESTARTED and answered is not None:  # Its prompt is sent again (C-8).
+            lane.state.last_error = (payload.error_code, payload.message)
+        else:
+            termination.begin(lane, payload.error_code, payload.message)
         return
     if lane.state.compacting is not None and answered == lane.state.compacting:
         compacting.failed(lane, payload.message)
@@ -265,6 +267,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
     given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_wishes(lane, record, payload.message)
     if payload.error_code == Code.SESSION_NOT_FOUND:
         lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
+    if payload.error_code == Code.PROMPT_IN_PROGRESS and lane.state.machine.phase == "idle":
+        orphans.adopt(lane)
     if given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
     else:
@@ -304,6 +308,8 @@ def finish_turn(lane: Lane) -> None:
         return
     if record.command.started_at is None:
         return
+    if termination.fail_fatally(lane):
+        return
     if ended.stop_reason == "tool_use":
         return
     if ended.stop_reason == "error":
@@ -336,11 +342,11 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     if state.ended is not None:
         finish_turn(lane)
     void_interactions(lane)
+    termination.fail_fatally(lane)
+    termination.over(lane)
     record = lane.active
     if record is None:
         return
     if record.command.started_at is not None:
         fail(lane, record, *(state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")))
-    elif state.open_error is not None:
-        fail(lane, record, *state.open_error)
     # Else the prompt met a closed session: its own refusal is on the way, and says what becomes of it (C-8).

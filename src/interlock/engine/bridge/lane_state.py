@@ -55,6 +55,15 @@ class Incoming(msgspec.Struct):
     """It was refused or lost: what else comes of it is passed over."""
 
 
+class Orphan(msgspec.Struct):
+    """A turn that runs at the runner and is not open here. `turn_id` is None if it is not known."""
+
+    turn_id: str | None
+    cancel_id: str
+    """message_id of the `control.turn.cancel` that asked for its end."""
+    deadline_ms: int
+
+
 class LaneState(msgspec.Struct, kw_only=True):
     """What a lane must remember over a restart; kept as `SessionRecord.machine`."""
 
@@ -100,7 +109,14 @@ class LaneState(msgspec.Struct, kw_only=True):
     """The command that occupies the session."""
     ended: Ended | None = None
     last_error: tuple[str, str] | None = None
-    open_error: tuple[str, str] | None = None  # Why the last opening failed: its prompt will never start.
+    fatal: tuple[str, str] | None = None
+    """The fatal `session.error` that ends the opening, until it is closed (T-5)."""
+    close_deadline_ms: int | None = None
+    """By when the runner must have closed the session after a fatal error."""
+    lost_turn: str = ""
+    """The turn that was open when its agent was given up as lost (C-7)."""
+    orphan: Orphan | None = None
+    """A turn whose end is waited for before the next prompt (T-1)."""
     cancels: dict[str, list[str]] = {}
     """command id → the cancel commands that wait for its end."""
     holds: dict[str, list[str]] = {}

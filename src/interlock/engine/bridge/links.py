@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.engine.bridge import compacting
+from interlock.engine.bridge import compacting, orphans
 from interlock.engine.bridge.approving import void_interactions
 from interlock.engine.bridge.dispatch import start_detach_clock
 from interlock.engine.bridge.ending import end_canceled, fail
@@ -91,9 +91,11 @@ def confirm(lane: Lane, seq: int) -> None:
             end_canceled(lane, record)
 
 
-def vouch(lane: Lane, *, vouched: bool) -> None:
+def vouch(lane: Lane, *, vouched: bool, turn_id: str | None = None) -> None:
     """A heartbeat came that names the session's agent, or does not (C-7)."""
     state = lane.state
+    if vouched:
+        orphans.returned(lane, turn_id)
     record = lane.active
     started = record is not None and record.command.started_at is not None
     if vouched or record is None or not started or state.machine.phase != "turn":
@@ -108,14 +110,18 @@ def lose_agent(lane: Lane, sentence: str) -> None:
     """The agent is gone and nothing more will be told of it: what it left open ends here (C-7, P-6, T-3)."""
     state, record = lane.state, lane.active
     state.opening, state.ended = "closed", None
+    lane.out.writes.append(lane.snapshot())  # Also if nothing else is to be written.
     compacting.dropped(lane)
+    turn = state.machine.turn if state.machine.phase == "turn" else None
+    state.lost_turn, state.orphan = turn.turn_id if turn is not None else "", None
     state.machine.phase, state.machine.turn = "closed", None
     if lane.transcriber is not None:
         lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))
     void_interactions(lane)
     if record is not None:
         lane.audit("lease_lost", SYSTEM, {"runner": state.runner_id}, command_id=record.command.id)
-        fail(lane, record, "AgentLost", sentence)
+        fail(lane, record, *(state.fatal or ("AgentLost", sentence)))
+    state.fatal, state.close_deadline_ms = None, None
 
 
 def close_for_gap(lane: Lane, missing: tuple[int, int]) -> None:

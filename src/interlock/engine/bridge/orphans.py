@@ -1,0 +1,89 @@
+"""Turns that run at the runner and are not open here: canceled, and waited for before the next prompt (T-1, C-7).
+
+A turn becomes an orphan if its agent was given up as lost and then returns with the turn still running, or if the
+runner refuses a prompt because of a turn that this gateway does not know.
+"""
+
+from __future__ import annotations
+
+from interlock.engine.bridge.ending import close_agent
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.engine.bridge.lane_state import Orphan
+from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import CANCEL_FORCE_MS
+from interlock.session.turn import TURN_FRAMES
+
+RESTING = ("idle", "terminated")
+"""States of an agent in which no turn runs."""
+
+
+def adopt(lane: Lane, turn_id: str | None = None) -> None:
+    """Cancel a turn that runs at the runner, and let no prompt out before its end. Without `turn_id` it is whatever the
+    session works on."""
+    if lane.state.controller or lane.state.orphan is not None:
+        return
+    cancel = lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=turn_id))
+    lane.state.lost_turn = ""
+    lane.state.orphan = Orphan(turn_id, cancel.message_id, lane.now + CANCEL_FORCE_MS)
+    lane.audit("late_event", SYSTEM, {"orphan": turn_id or ""})
+
+
+def returned(lane: Lane, turn_id: str | None) -> None:
+    """The runner's hello or heartbeat names the session: a turn that was given up may still run in it."""
+    state = lane.state
+    if state.lost_turn:
+        if turn_id == state.lost_turn:
+            adopt(lane, turn_id)
+        else:
+            _forget(lane)
+    elif state.orphan is not None and turn_id is None:
+        _forget(lane)
+
+
+def _forget(lane: Lane) -> None:
+    lane.state.lost_turn, lane.state.orphan = "", None
+    lane.out.writes.append(lane.snapshot())
+
+
+def observe(lane: Lane, frame: Frame, *, refused: bool) -> None:
+    """Look at a frame of the runner, applied or refused, for a turn that was given up, and for an orphan's end."""
+    state, payload = lane.state, frame.payload
+    named = getattr(payload, "turn_id", None)
+    if refused and state.lost_turn and named == state.lost_turn:
+        if frame.type in TURN_FRAMES and not isinstance(payload, p.TurnEnd):
+            adopt(lane, named)
+        else:
+            state.lost_turn = ""
+    orphan = state.orphan
+    if orphan is None:
+        return
+    match payload:
+        case p.TurnEnd():
+            over = orphan.turn_id in (None, named)
+        case p.SessionClosed() | p.Compacted():
+            over = True
+        case p.StateChanged():
+            over = payload.state in RESTING
+        case p.SessionError():
+            over = frame.metadata.get("in_reply_to") == orphan.cancel_id
+        case _:
+            over = False
+    if over:
+        state.orphan = None
+
+
+def tick(lane: Lane) -> None:
+    """An orphan whose cancel is not obeyed in time costs the session its agent (A-4). While the link is down nobody can
+    obey, and the time begins again."""
+    orphan = lane.state.orphan
+    if orphan is None or orphan.deadline_ms > lane.now:
+        return
+    if not lane.state.attached:
+        orphan.deadline_ms = lane.now + CANCEL_FORCE_MS
+        return
+    lane.state.orphan = None
+    if lane.state.opening == "closed":
+        lane.state.opening = "open"  # Its agent runs, whatever was believed of it.
+    close_agent(lane, SYSTEM, "the cancel was not obeyed")
+    lane.state.close_deadline_ms = lane.now + CANCEL_FORCE_MS

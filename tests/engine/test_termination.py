@@ -1,0 +1,246 @@
+"""A fatal error of the runner ends its session (T-5), and a turn that comes back is canceled and waited for (C-7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.conversation import Table
+from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.links import SILENT_HEARTBEATS, attach, detach, lose_agent, vouch
+from interlock.engine.bridge.orphans import returned
+from interlock.protocol import payloads as p
+from interlock.protocol.limits import CANCEL_FORCE_MS
+from interlock.protocol.resources import Target
+
+pytestmark = pytest.mark.anyio
+
+TURN = "t1"
+
+
+async def running(table: Table) -> tuple[str, str]:
+    """A command whose turn is open: the ids of command and session."""
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    return command.id, session_id
+
+
+async def fatal(table: Table, session_id: str, code: str = "UPSTREAM_ERROR") -> None:
+    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="it broke", fatal=True))
+
+
+async def failure(table: Table, command_id: str) -> tuple[str, str, str]:
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    assert record.command.error is not None
+    return record.command.state, record.command.error.code, record.command.error.message
+
+
+def count(table: Table, frame_type: str) -> int:
+    return table.wire.types().count(frame_type)
+
+
+async def due(table: Table, session_id: str) -> None:
+    table.clock.advance(CANCEL_FORCE_MS)
+    await (await table.lane(session_id)).call(tick)
+
+
+# --- a fatal error (T-5) ---
+@pytest.mark.req("T-5", "T-3")
+@pytest.mark.parametrize("stop_reason", ["cancelled", "error", "end_turn", "tool_use"])
+async def test_a_fatal_error_closes_the_session_and_its_command_fails_with_all_that_was_said(stop_reason: Any) -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await fatal(table, session_id)
+    assert table.wire.types()[-1] == "control.session.close"
+    await table.say(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="half"))
+    await table.ended(session_id, stop_reason)
+    assert await failure(table, command_id) == ("failed", "UPSTREAM_ERROR", "it broke")
+    record = await table.ledger.command(command_id)
+    assert record.command.result.output.output[0]["content"][0]["value"] == "half"  # type: ignore[union-attr]
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="fatal"))
+    assert (await table.lane(session_id)).lane.session_state() == "closed"
+    assert count(table, "control.session.close") == 1
+
+
+@pytest.mark.req("T-5")
+async def test_a_fatal_error_of_a_runner_that_does_nothing_more_ends_the_command_all_the_same() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.asked(session_id)
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    await fatal(table, session_id)
+    await due(table, session_id)
+    assert (await failure(table, command_id))[:2] == ("failed", "UPSTREAM_ERROR")
+    approval = await table.ledger.approval(approval_id)
+    assert approval.approval.state == "void"  # type: ignore[union-attr]
+    again = await table.execute("again", target=Target(session_id=session_id))
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+    assert await table.state(again.id) == "dispatched"
+
+
+@pytest.mark.req("T-5", "C-7")
+async def test_the_time_to_close_does_not_run_while_the_link_is_down() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await fatal(table, session_id)
+    await (await table.lane(session_id)).call(detach)
+    await due(table, session_id)
+    assert await table.state(command_id) == "running"
+    await table.reattach(session_id, 0)
+    await due(table, session_id)
+    assert (await failure(table, command_id))[:2] == ("failed", "UPSTREAM_ERROR")
+
+
+@pytest.mark.req("T-5")
+@pytest.mark.parametrize("opened", [True, False])
+async def test_a_fatal_error_before_the_turn_fails_the_command_at_once(opened: bool) -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    if opened:
+        await table.opened(session_id)
+    await fatal(table, session_id, "AGENT_START_FAILED")
+    assert (await failure(table, command.id))[:2] == ("failed", "AGENT_START_FAILED")
+    second = await table.execute("two", target=Target(session_id=session_id))
+    assert await table.state(second.id) == "queued"
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="start failed"))
+    assert await table.state(second.id) == "dispatched"
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id)
+    assert await table.state(second.id) == "succeeded"
+
+
+@pytest.mark.req("T-5")
+async def test_a_command_that_is_being_canceled_ends_canceled() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.cancel(command_id)
+    await fatal(table, session_id)
+    await table.ended(session_id, "cancelled")
+    assert await table.state(command_id) == "canceled"
+
+
+@pytest.mark.req("T-5")
+async def test_an_error_that_is_not_fatal_ends_nothing() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.say(session_id, "session.error", p.SessionError(error_code="X", message="careful", fatal=False))
+    await table.ended(session_id)
+    assert await table.state(command_id) == "succeeded"
+    assert count(table, "control.session.close") == 0
+
+
+# --- a turn that comes back (C-7) ---
+async def lost(table: Table) -> tuple[str, str]:
+    """A command whose agent was given up as lost in mid-turn."""
+    command_id, session_id = await running(table)
+    for _ in range(SILENT_HEARTBEATS):
+        await (await table.lane(session_id)).call(lambda lane: vouch(lane, vouched=False))
+    assert (await failure(table, command_id))[:2] == ("failed", "AgentLost")
+    return command_id, session_id
+
+
+async def by_hello(table: Table, session_id: str) -> None:
+    shell = await table.lane(session_id)
+    await shell.call(detach)
+    await shell.attach(table.wire, lambda lane: attach(lane, 0, table.hello.agents[0], known=True))
+    await shell.call(lambda lane: returned(lane, TURN))
+
+
+async def by_heartbeat(table: Table, session_id: str) -> None:
+    await (await table.lane(session_id)).call(lambda lane: vouch(lane, vouched=True, turn_id=TURN))
+
+
+async def by_frame(table: Table, session_id: str) -> None:
+    await table.say(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="still here"))
+
+
+@pytest.mark.req("C-7", "T-1")
+@pytest.mark.parametrize("return_by", [by_hello, by_heartbeat, by_frame])
+async def test_a_lost_turn_that_comes_back_is_canceled_and_waited_for(return_by: Any) -> None:
+    table = Table()
+    _, session_id = await lost(table)
+    await return_by(table, session_id)
+    assert table.wire.last("control.turn.cancel").payload.turn_id == TURN
+    second = await table.execute("two", target=Target(session_id=session_id))
+    assert await table.state(second.id) == "queued"
+    await return_by(table, session_id)
+    assert len({frame.message_id for frame in table.wire.sent if frame.type == "control.turn.cancel"}) == 1
+    await table.ended(session_id, "cancelled")  # Refused, since the turn is over here; its end counts all the same.
+    assert await table.state(second.id) == "dispatched"
+    assert [kind for kind in table.wire.types() if kind.startswith("control.")][-2:] == [
+        "control.session.open", "control.prompt.request"]
+    record = await table.ledger.command(second.id)
+    assert record.command.attempt == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.req("C-7", "T-1", "C-8")
+async def test_a_prompt_that_meets_a_lost_turn_is_sent_once_more_at_that_turns_end() -> None:
+    table = Table()
+    _, session_id = await lost(table)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    await table.opened(session_id)  # The agent is there after all, and at work.
+    prompt = table.wire.last("control.prompt.request")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code="PROMPT_IN_PROGRESS", message="busy", fatal=False), in_reply_to=prompt.message_id)
+    assert table.wire.types()[-1] == "control.turn.cancel"
+    assert await table.state(second.id) == "queued"
+    await table.ended(session_id, "cancelled")
+    assert await table.state(second.id) == "dispatched"
+    record = await table.ledger.command(second.id)
+    assert record.command.attempt == 2  # type: ignore[union-attr]
+    assert count(table, "control.prompt.request") == 3
+
+
+@pytest.mark.req("T-1", "A-4")
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_turn_that_does_not_obey_its_cancel_costs_the_session_its_agent(closes: bool) -> None:
+    table = Table()
+    _, session_id = await lost(table)
+    await by_heartbeat(table, session_id)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    await due(table, session_id)
+    assert table.wire.types()[-1] == "control.session.close"
+    assert await table.state(second.id) == "queued"
+    if closes:
+        await table.say(session_id, "session.closed", p.SessionClosed(reason="asked"))
+    else:
+        await due(table, session_id)
+    assert await table.state(second.id) == "dispatched"
+
+
+@pytest.mark.req("C-7")
+@pytest.mark.parametrize("sign", ["idle", "closed", "refused", "hello"])
+async def test_any_sign_that_no_turn_runs_lets_the_next_command_out(sign: str) -> None:
+    table = Table()
+    _, session_id = await lost(table)
+    await by_heartbeat(table, session_id)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    if sign == "idle":
+        await table.told_state(session_id, "idle")
+    elif sign == "closed":
+        await table.say(session_id, "session.closed", p.SessionClosed(reason="gone"))
+    elif sign == "refused":
+        cancel = table.wire.last("control.turn.cancel")
+        await table.say(session_id, "session.error", p.SessionError(
+            error_code="UNKNOWN_TURN", message="not open", fatal=False), in_reply_to=cancel.message_id)
+    else:
+        await (await table.lane(session_id)).call(lambda lane: returned(lane, None))
+    assert await table.state(second.id) == "dispatched"
+
+
+@pytest.mark.req("C-7")
+async def test_a_session_lost_between_turns_has_no_turn_to_cancel() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.ended(session_id)
+    await (await table.lane(session_id)).call(lambda lane: lose_agent(lane, "gone"))
+    await (await table.lane(session_id)).call(lambda lane: returned(lane, None))
+    await table.execute("two", target=Target(session_id=session_id))
+    assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
+    assert count(table, "control.turn.cancel") == 0
