@@ -72,6 +72,20 @@ async def test_turns_have_text_usage_and_a_memory(model_server: ModelServer, for
         assert "chunk 3 of 5" in asked
 
 
+@pytest.mark.req("X-8", "T-2")
+async def test_each_request_reports_its_own_usage_before_the_results_of_its_calls(
+    model_server: ModelServer, tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "[[call:list {}]] [[call:list {}]] [[call:list {}]]") == "end_turn", errors(scene)
+        shown = scene.all("session.usage", "tool.invoke.result")
+        assert [frame.type.split(".")[1] for frame in shown] == ["usage", "invoke"] * 3 + ["usage"]
+        usages = [frame.payload for frame in shown if frame.type == "session.usage"]
+        assert [one.token_usage.input_tokens for one in usages] == [100, 200, 300, 400]
+        assert {(one.request_usage.input_tokens, one.request_usage.output_tokens) for one in usages} == {(100, 20)}
+
+
 @pytest.mark.req("A-5")
 @pytest.mark.parametrize(("decision", "status"), [("allow", "ok"), ("deny", "denied")])
 async def test_a_tool_runs_only_after_a_yes(model_server: ModelServer, form: str, decision: Any, status: str,

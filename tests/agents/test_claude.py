@@ -64,6 +64,7 @@ async def test_turns_have_text_once_context_usage_and_leave_no_process(claude: T
         assert second.token_usage.input_tokens == 100
         assert second.cost_usage.used == pytest.approx(2 * first.cost_usage.used)
         assert first.context_window.capacity > first.context_window.used == 100
+        assert (first.request_usage.input_tokens, first.request_usage.output_tokens) == (100, 20)
         asked = json.dumps(claude.model.recording.turns()[-1].body)
         assert "hello [[chunks:5]]" in asked
         await scene.send("control.session.close", p.SessionClose(reason="enough"))

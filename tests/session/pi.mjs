@@ -1,5 +1,6 @@
 // Opens transcripts with the program whose format they have, and writes one with it.
 // node pi.mjs PACKAGE-DIRECTORY context FILE…      prints one JSON line a file: what it would put before a model
+// node pi.mjs PACKAGE-DIRECTORY size FILE…         prints one JSON line a file: how large it takes the context to be
 // node pi.mjs PACKAGE-DIRECTORY write DIRECTORY    writes a transcript there, prints {file, context}
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -18,6 +19,15 @@ if (verb === "context") {
       console.log(JSON.stringify({ open_s: (opened - began) / 1e3, context_s: (built - opened) / 1e3,
         messages: context.messages.length, memory: process.memoryUsage().rss }));
     } else console.log(JSON.stringify(context));
+  }
+} else if (verb === "size") {
+  const sizes = await import(pathToFileURL(join(directory, "dist/core/compaction/compaction.js")));
+  for (const file of rest) {
+    const session = SessionManager.open(file);
+    const usage = sizes.getLastAssistantUsage(session.getBranch());
+    const context = session.buildSessionContext();
+    console.log(JSON.stringify({ last: usage ? sizes.calculateContextTokens(usage) : 0,
+      estimate: sizes.estimateContextTokens(context.messages).tokens }));
   }
 } else {
   const session = SessionManager.create(rest[0], rest[0]);

@@ -22,6 +22,7 @@ from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.session.context import Context, context
 from interlock.session.tree import read_tree
+from session.test_transcript import long_turn
 from session.trees import AT, file_of, random_entries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
@@ -132,3 +133,19 @@ async def test_a_compaction_that_was_made_here_means_the_same_there(tmp_path: Pa
     same(theirs, ours)
     assert ours.messages[0]["summary"] == "the second, 두 번째"
     assert 4 <= len(ours.messages) < 12
+
+
+@pytest.mark.req("X-8")
+@pytest.mark.parametrize("last", [{"used": 20_025}, {}])
+@pytest.mark.parametrize("running", [False, True])
+def test_pi_takes_a_conversation_for_as_large_as_it_is(tmp_path: Path, last: dict[str, int], running: bool) -> None:
+    """pi reads the context's size from the last assistant message: a turn's total would make it compact at once."""
+    header = {"type": "session", "version": 3, "id": "S", "timestamp": AT, "cwd": "/w"}
+    entries = long_turn(25, running=running, **last).entries
+    parents = [None, *(entry["id"] for entry in entries)]
+    file = tmp_path / "S.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in [
+        header, *({**entry, "parentId": parent} for entry, parent in zip(entries, parents, strict=False))]))
+    (size,) = pi("size", file)
+    assert 19_000 <= size["last"] <= 21_000
+    assert 19_000 <= size["estimate"] <= 21_000

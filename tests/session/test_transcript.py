@@ -71,11 +71,11 @@ class Talk:
     def end(self, stop_reason: Any = "end_turn") -> Talk:
         return self.say("session.turn.end", p.TurnEnd(turn_id="t", stop_reason=stop_reason))
 
-    def usage(self, **tokens: int) -> Talk:
+    def usage(self, used: int | None = None, request: p.TokenUsage | None = None, **tokens: int) -> Talk:
         quota = p.Quota(limit=-1, used=0, unit="USD")
         return self.say("session.usage", p.Usage(
             token_usage=p.TokenUsage(**({"input_tokens": 3, "output_tokens": 5} | tokens)), cost_usage=quota,
-            message_usage=quota, context_window=p.ContextWindow(), time_to_reset=""))
+            message_usage=quota, context_window=p.ContextWindow(used=used), time_to_reset="", request_usage=request))
 
     def messages(self) -> list[dict[str, Any]]:
         return [entry["message"] for entry in self.entries if entry["type"] == "message"]
@@ -111,14 +111,56 @@ def test_a_turn_of_text_is_one_assistant_message_at_its_usage() -> None:
 @pytest.mark.req("X-8")
 def test_a_result_closes_the_message_that_asked_for_it() -> None:
     talk = Talk().start().text("look").call().result("a.txt").text("seen", "b2").end().usage()
-    assert talk.roles() == ["assistant", "toolResult", "assistant"]
+    assert talk.roles() == ["assistant", "toolResult", "assistant", "interlock.usage"]
     asked, result, said = talk.messages()
     assert asked["content"] == [text("look"), tool_call()]
     assert (asked["stopReason"], asked["usage"]) == ("toolUse", ZERO_USAGE)
     assert result == {"role": "toolResult", "toolCallId": "i1", "toolName": "shell", "content": [text("a.txt")],
                       "isError": False, "timestamp": NOW + 4_000,
                       "details": {"status": "ok", "outputType": "text", "durationMs": 7}}
-    assert (said["content"], said["stopReason"], said["usage"]["totalTokens"]) == ([text("seen")], "stop", 8)
+    assert (said["content"], said["stopReason"]) == ([text("seen")], "stop")
+
+
+def long_turn(requests: int, *, running: bool, **last: Any) -> Talk:
+    """A turn of many requests, each of which reads the whole context of some 20,000 tokens again."""
+    talk = Talk().start()
+    for number in range(1, requests):
+        talk.call(f"i{number}")
+        if running:
+            talk.usage(used=20_000 + number, input_tokens=19_900 * number, output_tokens=100 * number)
+        talk.result(invocation=f"i{number}")
+    return talk.text("done").end().usage(input_tokens=19_900 * requests, output_tokens=100 * requests, **last)
+
+
+@pytest.mark.req("X-8")
+@pytest.mark.parametrize("last", [
+    {"used": 20_025}, {"request": p.TokenUsage(input_tokens=925, output_tokens=100, cache_read_tokens=19_000)}, {},
+])  # fmt: skip
+@pytest.mark.parametrize("running", [False, True])
+def test_a_message_has_the_usage_of_its_own_request(last: dict[str, Any], running: bool) -> None:
+    talk = long_turn(25, running=running, **last)
+    usage = talk.messages()[-1]["usage"]
+    assert 19_900 <= usage["totalTokens"] <= 20_100, "readers take it for the size of the context"
+    assert usage["input"] + usage["output"] + usage["cacheRead"] + usage["cacheWrite"] <= usage["totalTokens"]
+    assert usage["output"] == 100 or not (running or "request" in last)
+    if running:
+        sizes = [one["usage"]["totalTokens"] for one in talk.messages() if one["role"] == "assistant"]
+        assert sizes[:3] == [20_001, 20_002, 20_003]
+
+
+@pytest.mark.req("X-8")
+def test_what_the_whole_turn_took_is_kept_beside_its_messages() -> None:
+    kept = long_turn(25, running=True, used=20_025).entries[-1]
+    assert kept["customType"] == "interlock.usage"
+    assert kept["data"]["usage"]["totalTokens"] == 500_000
+    assert kept["data"]["stopReason"] == "stop"
+
+
+@pytest.mark.req("X-8")
+def test_the_messages_of_a_turn_whose_usage_is_known_at_its_end_alone_share_it_evenly() -> None:
+    talk = Talk().start().text("look").call().result("a.txt").text("seen", "b2").end()
+    shared = talk.usage(input_tokens=8, output_tokens=4).messages()[-1]["usage"]
+    assert (shared["input"], shared["output"], shared["totalTokens"]) == (4, 2, 6)
 
 
 @pytest.mark.req("X-8")

@@ -145,6 +145,15 @@ class Answer(NamedTuple):
     """What the tool is to run with instead, where the question said `takes_input` (P-2)."""
 
 
+class RequestTokens(NamedTuple):
+    """Tokens of one model request. `input_tokens` excludes what was read from or written to the provider's cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
 class TurnUsage(NamedTuple):
     """What the agent says the turn took; None where it says nothing."""
 
@@ -156,6 +165,8 @@ class TurnUsage(NamedTuple):
     cost_usd: float | None = None
     context_capacity: int | None = None
     context_used: int | None = None
+    request: RequestTokens | None = None
+    """The turn's last model request alone."""
 
 
 Spent = Callable[[TurnUsage], None]

@@ -100,6 +100,7 @@ def _usage(journal: Journal, turn_id: str | None, told: TurnUsage, metadata: dic
         message_usage=p.Quota(limit=-1, used=state.messages, unit="COUNT"),
         context_window=_window(told),
         time_to_reset=month_end(journal.now_ms),
+        request_usage=p.TokenUsage(**told.request._asdict()) if told.request is not None else None,
     )
     return journal.frame("session.usage", payload, metadata)
 

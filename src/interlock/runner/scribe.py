@@ -117,7 +117,8 @@ class TurnScribe:
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
-            await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata))
+            # Usage precedes the call's result, which closes the message that the usage belongs to (X-8).
+            await self._journal.write(self._journal.frame("tool.invoke.request", payload, metadata), *self._running())
 
     def _chain(self, parent: str | None) -> list[dict[str, str]]:
         """Through which subagents a call came: each with the invocation that started it, the outermost first."""
@@ -153,7 +154,7 @@ class TurnScribe:
                 await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
                                 f"session that may only read its workspace ({call.kind}).")
             await self._tell(self._blocks.close())
-            await self._journal.write(*self._result(call, status, output_type, clean(output)), *self._running())
+            await self._journal.write(*self._running(), *self._result(call, status, output_type, clean(output)))
 
     def _result(self, call: ToolCall, status: p.ToolStatus, output_type: p.OutputType, output: Any
                 ) -> list[Frame | CloseBlock]:

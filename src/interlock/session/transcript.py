@@ -24,11 +24,11 @@ from interlock.session.entries import (
     Part,
     TextPart,
     ThinkingPart,
-    TokenFigures,
     ToolCallPart,
     ToolResultMessage,
     UserMessage,
 )
+from interlock.session.request_usage import RequestUsage, turn_figures
 
 API = "rawp"
 """`api` of every assistant message that came over RAWP (X-8)."""
@@ -87,6 +87,7 @@ class TranscriptFold:
         self._refusals: dict[str, _No] = {}
         self._error: str | None = None
         self._ended: p.StopReason | None = None
+        self._usage = RequestUsage()
 
     def feed(self, frame: Frame, now_ms: int) -> list[Draft]:
         """Take one durable frame of either direction; give the entries that it finishes, in order.
@@ -109,15 +110,17 @@ class TranscriptFold:
                 return self._call(frame, payload, now_ms)
             case p.ToolResult():
                 at_ms = _moment(frame, now_ms)
-                return [*self._flush("toolUse", None, at_ms), self._result(payload, at_ms)]
+                return [*self._flush("toolUse", at_ms), self._result(payload, at_ms)]
             case p.InteractionRequest() | p.InteractionResponse() | p.InteractionTimeout() | p.InteractionResolved():
                 self._interaction(payload)
             case p.AgentError() | p.SessionError():
                 self._trouble(payload)
             case p.TurnEnd():
                 self._ended = payload.stop_reason
-            case p.Usage() if self._ended is not None:
-                return self._finish(self._ended, payload, _moment(frame, now_ms))
+            case p.Usage():
+                self._usage.note(payload)
+                if self._ended is not None:
+                    return self._finish(self._ended, payload, _moment(frame, now_ms))
             case p.SessionClosed():
                 return self.abandon(f"the session was closed: {payload.reason}", _moment(frame, now_ms))
             case _:
@@ -161,7 +164,7 @@ class TranscriptFold:
     def _room(self, chars: int, frame: Frame, now_ms: int) -> list[Draft]:
         drafts: list[Draft] = []
         if self._chars + chars > MAX_OPEN_CHARS:
-            drafts = self._flush("length", None, _moment(frame, now_ms))
+            drafts += self._flush("length", _moment(frame, now_ms))
         self._chars += chars
         return drafts
 
@@ -200,9 +203,7 @@ class TranscriptFold:
             self._refusals.setdefault(self._last_tool, _No("the runner", payload.message))
 
     # --- what is finished ---
-    def _flush(
-        self, stop: FileStop, usage: p.Usage | None, at_ms: int, error: str | None = None
-    ) -> list[Draft]:
+    def _flush(self, stop: FileStop, at_ms: int, error: str | None = None) -> list[AssistantMessage]:
         if not self._parts:
             return []
         content = [part.part() if isinstance(part, _Block) else part for part in self._parts]
@@ -211,7 +212,7 @@ class TranscriptFold:
         return [
             AssistantMessage(
                 content=content, api=API, provider=self._agent_id, model=self.model or UNKNOWN_MODEL,
-                usage=_figures(usage), stop_reason=stop, error_message=error, timestamp=self._began_ms or at_ms,
+                usage=self._usage.take(), stop_reason=stop, error_message=error, timestamp=self._began_ms or at_ms,
             )
         ]
 
@@ -220,10 +221,12 @@ class TranscriptFold:
         if stop == "stop" and self._tools:
             stop = "toolUse"
         error = (self._error or "the agent reported an error") if stop == "error" else None
-        drafts = self._flush(stop, usage, at_ms, error)
-        if not drafts and usage is not None:
-            data: dict[str, Any] = {"usage": msgspec.to_builtins(_figures(usage)), "stopReason": stop}
-            if error is not None:
+        drafts: list[Draft] = [*self._flush(stop, at_ms, error)]
+        last = drafts[0].usage if drafts and isinstance(drafts[0], AssistantMessage) else None
+        # The turn's total is kept for accounting where the last message alone does not show it.
+        if usage is not None and last != turn_figures(usage):
+            data: dict[str, Any] = {"usage": msgspec.to_builtins(turn_figures(usage)), "stopReason": stop}
+            if error is not None and not drafts:
                 data["errorMessage"] = error
             drafts.append(Custom("interlock.usage", data))
         self._reset()
@@ -329,15 +332,6 @@ def _output_text(payload: p.ToolResult) -> str:
     if output is None:
         return ""
     return output if isinstance(output, str) else _encoded(output).decode()
-
-
-def _figures(usage: p.Usage | None) -> TokenFigures:
-    if usage is None:
-        return TokenFigures()
-    tokens = usage.token_usage
-    read, write = tokens.cache_read_tokens or 0, tokens.cache_write_tokens or 0
-    return TokenFigures(tokens.input_tokens, tokens.output_tokens, read, write,
-                        tokens.input_tokens + tokens.output_tokens + read + write)
 
 
 def _moment(frame: Frame, now_ms: int) -> int:

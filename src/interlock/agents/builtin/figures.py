@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic_ai.messages import ModelResponse
 
-from interlock.ports.agent import TurnUsage
+from interlock.ports.agent import RequestTokens, TurnUsage
 
 
 class Figures:
@@ -15,12 +15,16 @@ class Figures:
         self._input = self._output = self._read = self._written = self._thinking = 0
         self._cost: float | None = None
         self._used: int | None = None
+        self._request: RequestTokens | None = None
 
     def took(self, response: ModelResponse) -> TurnUsage:
         """Count an answer; returns the turn's figures so far."""
         usage = response.usage
         if usage.input_tokens:
             self._used = usage.input_tokens + usage.output_tokens
+            read, written = usage.cache_read_tokens, usage.cache_write_tokens
+            self._request = RequestTokens(max(usage.input_tokens - read - written, 0), usage.output_tokens, read,
+                                          written)
         return self.spent(response)
 
     def spent(self, response: ModelResponse) -> TurnUsage:
@@ -42,7 +46,7 @@ class Figures:
     def usage(self) -> TurnUsage:
         """The figures so far."""
         return TurnUsage(self._input, self._output, self._read, self._written, self._thinking or None, self._cost,
-                         self._window, self._used)
+                         self._window, self._used, self._request)
 
 
 def _cost(response: ModelResponse) -> float | None:

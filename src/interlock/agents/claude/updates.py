@@ -20,9 +20,11 @@ from claude_agent_sdk import (
 
 from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
-from interlock.ports.agent import Relay, Scribe, TurnUsage
+from interlock.ports.agent import Relay, RequestTokens, Scribe, TurnUsage
 from interlock.protocol.payloads import Compacted
 
+_FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""A request's figures in the provider's words, in the order of RequestTokens."""
 _STDOUT = "<local-command-stdout>"
 
 
@@ -43,8 +45,10 @@ class Updates:
         self._told: dict[str, asyncio.Event] = {}
         self._current: dict[str | None, str] = {}
         self._streamed: set[str] = set()
-        self._tokens: dict[str, tuple[int, int]] = {}
-        """message → its tokens in and out, of this turn."""
+        self._tokens: dict[str, RequestTokens] = {}
+        """message → what its request took, of this turn."""
+        self.request: RequestTokens | None = None
+        """What the turn's last request of the main agent took."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
@@ -61,6 +65,7 @@ class Updates:
             told.set()
         for kept in (self._told, self._calls, self._current, self._streamed, self._tokens):
             kept.clear()
+        self.request = None
 
     async def announced(self, tool_use_id: str, within_s: float) -> str:
         """Wait until the call has been told of, so that its question comes after it; returns its invocation id."""
@@ -95,7 +100,7 @@ class Updates:
             case "message_start":
                 self._begin_message(event.get("message") or {}, parent)
             case "message_delta":
-                await self._count(self._current.get(parent, ""), event.get("usage"))
+                await self._count(parent, event.get("usage"))
             case "content_block_delta":
                 delta: dict[str, Any] = event.get("delta") or {}
                 text, thought = delta.get("text"), delta.get("thinking")
@@ -108,22 +113,28 @@ class Updates:
     def _begin_message(self, message: dict[str, Any], parent: str | None) -> None:
         self._current[parent] = str(message.get("id", ""))
         usage: dict[str, Any] = message.get("usage") or {}
-        self._tokens[self._current[parent]] = (usage.get("input_tokens") or 0, usage.get("output_tokens") or 0)
+        began = RequestTokens(*(usage.get(name) or 0 for name in _FIGURES))
+        self._tokens[self._current[parent]] = began
         if parent is None:
-            names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-            self.context_used = sum(usage.get(name) or 0 for name in names)
+            self.request = began
+            self.context_used = sum(began) - began.output_tokens
             self.model = message.get("model") or self.model
 
-    async def _count(self, message_id: str, usage: object) -> None:
+    async def _count(self, parent: str | None, usage: object) -> None:
         """Add a message's own figures to the turn's running totals; the turn's result says the last ones."""
+        message_id = self._current.get(parent, "")
         told: dict[str, Any] = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
-        before = self._tokens.get(message_id, (0, 0))
-        given = (told.get("input_tokens"), told.get("output_tokens"))
-        now = [new if type(new) is int and new >= 0 else old for new, old in zip(given, before, strict=True)]
-        self._tokens[message_id] = (now[0], now[1])
+        before = self._tokens.get(message_id, RequestTokens())
+        given = [told.get(name) for name in _FIGURES]
+        now = RequestTokens(*(new if type(new) is int and new >= 0 else old
+                              for new, old in zip(given, before, strict=True)))
+        self._tokens[message_id] = now
+        if parent is None:
+            self.request = now
         if self.scribe is not None:
-            await self.scribe.usage(TurnUsage(input_tokens=sum(one for one, _ in self._tokens.values()),
-                                              output_tokens=sum(one for _, one in self._tokens.values())))
+            await self.scribe.usage(TurnUsage(input_tokens=sum(one.input_tokens for one in self._tokens.values()),
+                                              output_tokens=sum(one.output_tokens for one in self._tokens.values()),
+                                              request=self.request))
 
     async def _say(self, parent: str | None, text: str | None, thought: str | None) -> None:
         if self.scribe is None:

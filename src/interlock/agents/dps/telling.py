@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.dps.spans import Span
-from interlock.ports.agent import Exit, Option, Prompt, Question, Scribe, TurnOutcome, TurnUsage
+from interlock.ports.agent import Exit, Option, Prompt, Question, RequestTokens, Scribe, TurnOutcome, TurnUsage
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
@@ -154,7 +154,7 @@ class Telling:
             input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens,
             cache_read_tokens=tokens.cache_read_tokens, cache_write_tokens=tokens.cache_write_tokens,
             thinking_tokens=tokens.thinking_tokens, cost_usd=spent, context_capacity=window.capacity,
-            context_used=window.used,
+            context_used=window.used, request=_request(told.request_usage),
         )
         if not self.ended.is_set():
             # A figure in mid-turn: it counts where the agent dies before it owes the last one (T-2).
@@ -226,3 +226,9 @@ def _read(raw: bytes) -> Any:
     """As JSON with fractions kept as text: two inputs are the same only where their figures are written alike."""
     return json.loads(raw, parse_float=str)
 
+
+def _request(tokens: p.TokenUsage | None) -> RequestTokens | None:
+    if tokens is None:
+        return None
+    return RequestTokens(tokens.input_tokens, tokens.output_tokens, tokens.cache_read_tokens or 0,
+                         tokens.cache_write_tokens or 0)

@@ -95,7 +95,7 @@ class Compacted(Payload, frozen=True, kw_only=True):
 
 
 class TokenUsage(Payload, frozen=True, kw_only=True):
-    """Tokens of one turn; unknown ones after a crash are 0 with `metadata.estimated`."""
+    """Tokens of one turn, or of one model request; unknown ones after a crash are 0 with `metadata.estimated`."""
 
     input_tokens: int
     output_tokens: int
@@ -121,7 +121,8 @@ class ContextWindow(Payload, frozen=True, kw_only=True):
 
 
 class Usage(Payload, frozen=True, kw_only=True):
-    """`session.usage` (T-2): `token_usage` counts this turn, the quotas are running totals."""
+    """`session.usage` (T-2): `token_usage` counts this turn, the quotas are running totals. `request_usage` counts the
+    turn's last model request alone; it is absent if the agent does not report it."""
 
     token_usage: TokenUsage
     cost_usage: Quota
@@ -129,6 +130,7 @@ class Usage(Payload, frozen=True, kw_only=True):
     context_window: ContextWindow
     time_to_reset: str
     turn_id: str | None = None
+    request_usage: TokenUsage | None = None
 
 
 class SessionError(Payload, frozen=True, kw_only=True):
