@@ -85,7 +85,7 @@ async def pending(table: Table) -> list[bytes]:
     return [line.line for line in await table.ledger.transcript_pending()]
 
 
-WHOLE = ["user", *["interlock.approval"] * 3, "assistant", "toolResult", "assistant"]
+WHOLE = ["user", *["interlock.approval"] * 3, "assistant", "toolResult", "assistant", "interlock.usage"]
 
 
 @pytest.mark.req("X-3", "X-5", "X-8")
