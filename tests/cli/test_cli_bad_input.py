@@ -218,20 +218,23 @@ def test_doctor_names_each_problem_with_its_remedy(nowhere: Path, capsys: pytest
     assert "chmod 600" in capsys.readouterr().out
 
 
-def started(words: str, where: str) -> subprocess.CompletedProcess[str]:
-    """Run a verb with its standard streams led somewhere by a shell."""
+def started(words: str, where: str, unbuffered: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a verb with its standard streams led somewhere by a shell; `unbuffered` is PYTHONUNBUFFERED."""
     return subprocess.run(["/bin/sh", "-c", f"exec '{sys.executable}' -m interlock {words} {where}"],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
 
 
 @pytest.mark.req("G-7")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["--version", "commands --help"])
-def test_output_that_has_nowhere_to_go_is_one_sentence(words: str) -> None:
-    full = started(words, ">/dev/full")
+def test_output_that_has_nowhere_to_go_is_one_sentence(words: str, unbuffered: str) -> None:
+    full = started(words, ">/dev/full", unbuffered)
     assert full.returncode == 1
     assert full.stderr.startswith("error[NoRoom]: ")
     assert full.stderr.count("\n") == 1
-    assert started(words, ">/dev/full 2>/dev/full").returncode == 1
+    assert started(words, ">/dev/full 2>/dev/full", unbuffered).returncode == 1
+    assert started("status --bogus", "2>/dev/full", unbuffered).returncode == 2
 
 
 @pytest.mark.req("G-7")

@@ -23,16 +23,15 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(words: list[str]) -> int:
-    from interlock.cli.dispatch import dispatch, unwritten
+    from interlock.cli.dispatch import discard, dispatch, unwritten
 
     status = dispatch(words)
     try:
         sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)  # The reader has gone.
     except OSError as error:
-        # Whoever read has gone, or the disk is full; the interpreter's own flush at exit must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            status = unwritten(error)
+        status = unwritten(error)
     return status
 
 

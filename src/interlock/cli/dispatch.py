@@ -9,6 +9,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from interlock.cli.exit_status import Exit
 from interlock.cli.trouble import Trouble, usage
@@ -43,9 +44,19 @@ def dispatch(words: list[str]) -> int:
 
 
 def unwritten(error: OSError) -> int:
-    """What was to be shown or kept has nowhere to go."""
+    """Report that standard output cannot be written; returns the exit status."""
+    discard(sys.stdout)
     return _failed(Trouble("NoRoom", f"What this verb writes could not be written: {error.strerror}.",
                            "Make room, or send standard output elsewhere; what the gateway took stays as it is."))
+
+
+def discard(stream: TextIO) -> None:
+    """Lead a stream that cannot be written to nowhere. What it still buffers would fail once more when the interpreter
+    flushes it at exit, which replaces the exit status by 120."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def _run(words: list[str]) -> int:
@@ -109,8 +120,10 @@ def _failed(trouble: Trouble) -> int:
 
     if os.environ.get("INTERLOCK_DEBUG"):
         traceback.print_exc()
-    with suppress(OSError):  # Standard error may be full, too: the exit status says it.
+    try:
         say(trouble.line(), "red")
+    except OSError:  # Standard error may be full, too: then only the exit status reports the failure.
+        discard(sys.stderr)
     return trouble.status
 
 
