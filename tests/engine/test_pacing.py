@@ -22,7 +22,24 @@ async def crowd(lane: Lane, stack: AsyncExitStack, count: int = CROWD) -> list[V
     return viewers
 
 
-async def test_the_first_thing_after_quiet_comes_at_once_and_the_next_ones_in_one_burst() -> None:
+class StillTime:
+    """The loop's time stands still until `go`: no window closes before then, however busy the machine is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self._monkeypatch, self._loop, now = monkeypatch, loop, loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now)
+
+    def go(self) -> None:
+        self._monkeypatch.delattr(self._loop, "time")
+
+
+@pytest.fixture
+async def still(monkeypatch: pytest.MonkeyPatch) -> StillTime:
+    return StillTime(monkeypatch)
+
+
+async def test_the_first_thing_after_quiet_comes_at_once_and_the_next_ones_in_one_burst(still: StillTime) -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         viewers = await crowd(lane, stack)
@@ -33,6 +50,7 @@ async def test_the_first_thing_after_quiet_comes_at_once_and_the_next_ones_in_on
         lane.delta(3, "lo")
         lane.event(done(1, "Hello"))
         assert [await viewer.next(0) for viewer in viewers] == [[]] * CROWD
+        still.go()
         bursts = [await viewer.next() for viewer in viewers]
         assert numbers(bursts[0]) == [2, 3]
         assert texts(bursts[0]) == [(0, "Hello")]
@@ -49,7 +67,9 @@ async def test_few_viewers_wait_for_nothing() -> None:
 
 
 @pytest.mark.req("S-3")
-async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody_else_twice() -> None:
+async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody_else_twice(
+    still: StillTime
+) -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         first, *_ = await crowd(lane, stack)
@@ -62,6 +82,7 @@ async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody
         assert numbers(await late.next(0)) == [1, 2]
         assert texts(await late.next(0)) == [(0, "tw")]
         lane.delta(2, "o", "b")
+        still.go()
         burst = await first.next()
         while texts(burst)[-1] != (2, "o"):
             burst = [*burst, *await first.next()]
