@@ -7,7 +7,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["agents.third_party", "servers.fixtures"]
+pytest_plugins = ["installed", "agents.third_party", "servers.fixtures"]
 
 # How long an example takes says something of the machine and its neighbours, nothing of what is shown.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

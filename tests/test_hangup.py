@@ -14,8 +14,8 @@ import asyncio, fcntl, os, signal, sys, termios
 from interlock.config.hangup import on_hangup
 if sys.argv[1] != "detached":
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-if sys.argv[1] == "nohup":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+# The tests may themselves have been started with SIGHUP ignored, which a child inherits.
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "nohup" else signal.SIG_DFL)
 async def main():
     ended = asyncio.Event()
     def reload():

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from agents.builtin_stage import builtin
+from installed import needs
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -56,7 +57,8 @@ def driven(name: str, home: Path, server: ModelServer | None = None) -> Driven:
             raise KeyError(name)
 
 
-NAMES = ("acp", "acp-grouped", "acp-plain", "builtin", "claude", "dps", "exec")
+CLAUDE = needs("claude-sdk", "claude")
+NAMES = ("acp", "acp-grouped", "acp-plain", "builtin", CLAUDE, "dps", "exec")
 
 
 @pytest.fixture(params=NAMES)
@@ -152,7 +154,7 @@ async def test_a_mode_stays_until_it_is_switched_and_over_an_opening(name: str, 
 
 
 @pytest.mark.req("A-6", "A-9")
-@pytest.mark.parametrize("name", ["acp", "acp-grouped", "builtin", "claude"])
+@pytest.mark.parametrize("name", ["acp", "acp-grouped", "builtin", CLAUDE])
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions", "acceptEdits"])
 async def test_no_mode_is_chosen_that_lets_tools_run_unasked(name: str, mode: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
@@ -222,7 +224,7 @@ async def test_what_an_agent_calls_its_conversation_outlives_the_runner(tmp_path
 
 
 @pytest.mark.req("A-5", "A-7")
-@pytest.mark.parametrize("name", ["claude", "dps"])
+@pytest.mark.parametrize("name", [CLAUDE, "dps"])
 async def test_a_question_is_answered_in_words_or_not_at_all(name: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path) as (scene, _, _):
         await scene.prompt("question:which")
@@ -256,6 +258,7 @@ async def test_a_question_is_answered_in_words_or_not_at_all(name: str, tmp_path
 
 
 @pytest.mark.req("P-2", "A-5")
+@pytest.mark.needs("claude-sdk")
 async def test_a_changed_input_is_what_the_tool_runs_with(tmp_path: Path) -> None:
     async with opened("claude", tmp_path) as (scene, _, _):
         await scene.prompt("write:asked.txt")
@@ -276,7 +279,8 @@ async def test_a_changed_input_that_an_agent_cannot_take_is_a_no(tmp_path: Path)
 
 
 @pytest.mark.req("A-1", "A-5")
-@pytest.mark.parametrize(("name", "words"), [("acp", "ask"), ("claude", "write:a.txt"), ("dps", "tool:a.txt")])
+@pytest.mark.parametrize(("name", "words"), [
+    ("acp", "ask"), needs("claude-sdk", "claude", "write:a.txt"), ("dps", "tool:a.txt")])
 async def test_held_to_reading_it_writes_nothing_and_nobody_is_asked(name: str, words: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path, workspace_access="ro") as (scene, _, told):
         assert told.type == "session.capabilities"
@@ -287,8 +291,8 @@ async def test_held_to_reading_it_writes_nothing_and_nobody_is_asked(name: str, 
 
 
 @pytest.mark.req("A-1")
-@pytest.mark.parametrize(("name", "access"), [("exec", "ro"), ("exec", "none"), ("acp", "none"), ("claude", "none"),
-                                              ("dps", "none")])
+@pytest.mark.parametrize(("name", "access"), [
+    ("exec", "ro"), ("exec", "none"), ("acp", "none"), needs("claude-sdk", "claude", "none"), ("dps", "none")])
 async def test_an_access_that_nobody_can_hold_it_to_is_refused(name: str, access: str, tmp_path: Path) -> None:
     async with opened(name, tmp_path, workspace_access=access) as (scene, _, told):
         assert (told.payload.error_code, told.payload.fatal) == ("WORKSPACE_REFUSED", True)

@@ -9,6 +9,7 @@ import pytest
 
 from agents.builtin_stage import builtin
 from agents.misbehaving import flood_chunk
+from installed import needs
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
@@ -41,12 +42,12 @@ PROCESSES: dict[str, AgentSpec] = {
 }
 
 
-@pytest.fixture(params=sorted([*PROCESSES, "builtin"]))
+@pytest.fixture(params=["acp", "builtin", needs("claude-sdk", "claude"), "dps", "exec"])
 def adapter(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=sorted(PROCESSES))
+@pytest.fixture(params=["acp", needs("claude-sdk", "claude"), "dps", "exec"])
 def process(request: pytest.FixtureRequest) -> str:
     """An adapter whose agent is a process that can fail."""
     return request.param

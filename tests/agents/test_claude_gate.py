@@ -15,7 +15,7 @@ from lazily import lazily
 sdk, types = lazily("claude_agent_sdk"), lazily("claude_agent_sdk.types")
 gates, hearing = lazily("interlock.agents.claude.gate"), lazily("interlock.agents.claude.updates")
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 LS = {"command": "ls"}
 RM = {"command": "rm -rf ."}
 

@@ -9,7 +9,7 @@ import pytest
 from interlock.ports.agent import AgentSpec
 from runner.stage import Graces, Stage, stage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 PROGRAM = Path(__file__).with_name("odd_claude.py")
 
 

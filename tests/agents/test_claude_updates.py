@@ -13,7 +13,7 @@ from lazily import lazily
 sdk = lazily("claude_agent_sdk")
 results, hearing = lazily("interlock.agents.claude.results"), lazily("interlock.agents.claude.updates")
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("claude-sdk")]
 
 
 class Ear:

@@ -18,8 +18,8 @@ from starlette.routing import Route
 TOKEN = "12345:stand-in-token-of-the-test"
 ME = {"id": 12345, "is_bot": True, "first_name": "Interlock", "username": "interlock_bot"}
 DATE = 1_800_000_000
-PATIENCE_S = 90
-"""For what comes by way of a gateway, a runner and an agent that are processes: a busy machine is no mistake."""
+PATIENCE_S = 30
+"""For what passes through a gateway, a runner and an agent, which are processes of their own."""
 _numbers = itertools.count(1)
 """Of messages, updates and presses: a number stands for one thing, also where a test's gateway outlives its bot."""
 
@@ -37,6 +37,7 @@ class BotApi:
         self.files: dict[str, bytes] = {}
         self.confirmed = 0
         self.closing = False
+        self.fault: Exception | None = None
         self._updates: list[dict[str, Any]] = []
         self._changed = asyncio.Condition()
 
@@ -99,9 +100,11 @@ class BotApi:
         return message
 
     async def until(self, reached: Any) -> None:
-        """Wait until something is so."""
+        """Wait until something is so; a call that this API could not answer fails the test at once."""
         async with self._changed, asyncio.timeout(PATIENCE_S):
-            await self._changed.wait_for(reached)
+            await self._changed.wait_for(lambda: self.fault is not None or reached())
+        if self.fault is not None:
+            raise AssertionError("the Bot API of the tests failed") from self.fault
 
     async def close(self) -> None:
         """Let go of whoever waits for updates."""
@@ -112,6 +115,15 @@ class BotApi:
     # --- what the bot asks ---
     async def answer(self, request: Request) -> Response:
         """One call of the API."""
+        try:
+            return await self._answer(request)
+        except Exception as fault:
+            self.fault = self.fault or fault
+            async with self._changed:
+                self._changed.notify_all()
+            raise
+
+    async def _answer(self, request: Request) -> Response:
         if request.path_params["token"] != TOKEN:
             return _refused(401, "Unauthorized")
         method = request.path_params["method"]

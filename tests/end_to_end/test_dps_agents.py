@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from proof.house import House
 
-from agents.example_agent import EXAMPLE, node
 from end_to_end.errands import submit, watching
+from installed import require
 
 DPS = Path(__file__).resolve().parents[1] / "agents" / "dps_words.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "dps-agent" / "agent.mjs"
 
 
 def agent(name: str, command: str, *args: str) -> str:
@@ -40,7 +41,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", node(), str(EXAMPLE)))
+    yield from lived_in(tmp_path_factory.mktemp("example"), agent("notes", str(require("node")), str(EXAMPLE)))
 
 
 @pytest.mark.req("C-8", "T-1", "T-2", "A-7")
@@ -96,6 +97,7 @@ def test_compactions_and_strangers_are_kept_in_the_session(house: House) -> None
 @pytest.mark.parametrize(("decision", "said"), [
     ("grant", "It is in note.txt."), ("deny", "I leave note.txt as it is."),
 ])
+@pytest.mark.needs("node")
 def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said: str, example: House) -> None:
     place = example.workspace / decision
     place.mkdir()
@@ -115,6 +117,7 @@ def test_the_documented_example_writes_its_note_after_a_yes(decision: str, said:
 
 
 @pytest.mark.req("A-4", "A-7", "C-8")
+@pytest.mark.needs("node")
 def test_the_documented_example_stops_when_it_is_told_to(example: House) -> None:
     errand = submit(example, "notes", "word " * 500, workspace=example.workspace)
     with watching(errand) as viewer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from engine.messages import ACCEPTED, BYTES
+from installed import require
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import CommandBody, Target
 from interlock.session.transfers import File, chunks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-0")]
-REPOSITORY = Path(__file__).resolve().parents[2]
-VARIABLE = "INTERLOCK_TEST_NODE_MODULES"
-"""A directory of npm packages that holds llm-bridge-spec, typescript and @types/node; none other is looked at then."""
 COMPILER = "typescript/bin/tsc"
 SPECIFICATION = "llm-bridge-spec/dist/index.d.ts"
 
@@ -60,15 +57,8 @@ export const bare: ToolCall = { toolCallId: "i1", name: "shell", arguments: "ls"
 
 @pytest.fixture
 def packages() -> Path:
-    """The directory that the packages of npm are in."""
-    named = os.environ.get(VARIABLE)
-    directory = Path(named) if named else REPOSITORY / ".ci/node_modules"
-    if not (directory / SPECIFICATION).is_file() or not (directory / COMPILER).is_file():
-        reason = f"llm-bridge-spec or typescript is not installed: run .ci/install-agents, or name theirs in {VARIABLE}"
-        if os.environ.get("INTERLOCK_CI") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return directory
+    """The directory that holds llm-bridge-spec, typescript and @types/node."""
+    return require("llm-bridge")
 
 
 def constant(number: int, name: str, type_name: str, value: Any) -> str:
@@ -146,12 +136,3 @@ async def test_a_result_holds_what_was_said_used_and_given_in_the_words_of_the_t
         {"command": "ls"}, {"input": "ls"}, {"input": ["ls"]}, {}]
     assert output["usage"] == {"promptTokens": 3, "completionTokens": 5, "totalTokens": 8}
     assert (output["awaiting_input"], output["exit_code"]) == (True, 0)
-
-
-def test_absent_types_fail_where_they_must_be_there(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setenv("INTERLOCK_CI", "1")
-    with pytest.raises(pytest.fail.Exception, match="llm-bridge-spec or typescript is not installed"):
-        request.getfixturevalue("packages")

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from installed import require
 from interlock.protocol import schema
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-VARIABLE = "INTERLOCK_TEST_ASYNCAPI"
-"""A directory that holds the schemas of the npm package `@asyncapi/specs`; it is not looked for elsewhere then."""
-
-
-def find_schema(version: str) -> Path | None:
-    """The official schema of a version of AsyncAPI."""
-    named = os.environ.get(VARIABLE)
-    directory = Path(named) if named else REPOSITORY / ".ci/node_modules/@asyncapi/specs/schemas"
-    path = directory / f"{version}.json"
-    return path if path.is_file() else None
 
 
 @pytest.fixture
 def official() -> jsonschema.Draft7Validator:
     """AsyncAPI's schema of the version that the document names, in the dialect that it is written in."""
-    path = find_schema(schema.asyncapi()["asyncapi"])
-    if path is None:
-        reason = f"AsyncAPI's schema is not installed: run .ci/install-agents, or name its directory in {VARIABLE}"
-        if os.environ.get("INTERLOCK_CI") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    path = require("asyncapi") / f"{schema.asyncapi()['asyncapi']}.json"
     return jsonschema.Draft7Validator(json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -62,13 +44,3 @@ def test_a_word_that_asyncapi_does_not_have_is_noticed(official: jsonschema.Draf
     document["operations"]["toRunner"]["action"] = "shout"
     found = faults(official, document)
     assert [fault.partition(":")[0] for fault in found] == ["$.info.license", "$.operations.toRunner.action"]
-
-
-@pytest.mark.req("W-1")
-def test_an_absent_schema_fails_where_it_must_be_there(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setenv("INTERLOCK_CI", "1")
-    with pytest.raises(pytest.fail.Exception, match="AsyncAPI's schema is not installed"):
-        request.getfixturevalue("official")

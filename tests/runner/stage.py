@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
 from interlock.ports.outbox import StoreControl, Stored
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
@@ -74,6 +76,8 @@ class Stage:
         self._changed = asyncio.Condition()
         self._control_seq = 0
         self._taken = 0
+        self._openings = 0
+        self._sent = ""
         self.session_id = f"00000000-0000-4000-8000-{os.getpid():06d}{next(_numbers):06d}"
         self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes,
                                outbox_bytes=outbox_bytes)
@@ -120,7 +124,19 @@ class Stage:
                     self._taken += 1
                     if frame.type in kinds:
                         return frame
+                if self._over():
+                    pytest.fail(f"the session is over and sent no {' or '.join(kinds)}: {self.heard[-1].payload}")
                 await self._changed.wait()
+
+    def _over(self) -> bool:
+        """True when no frame can follow: what was sent last was an opening that has ended, or found no open session."""
+        if not self.heard:
+            return False
+        last = self.heard[-1]
+        if last.type == "session.closed":
+            return self._sent == "control.session.open" and self._openings == len(self.all("session.closed"))
+        return (last.type == "session.error" and last.payload.error_code == Code.SESSION_NOT_FOUND
+                and last.metadata.get("in_reply_to") == f"m-{self._control_seq}")
 
     def all(self, *kinds: str) -> list[Frame]:
         return [frame for frame in self.heard if frame.type in kinds]
@@ -135,6 +151,8 @@ class Stage:
     # --- the gateway's hand ---
     async def store(self, kind: str, payload: p.Payload, metadata: dict[str, Any] | None = None) -> Frame:
         """Store a control frame as the link does, without acting on it."""
+        self._openings += kind == "control.session.open"
+        self._sent = kind
         self._control_seq += 1
         frame = Frame(type=kind, payload=payload, message_id=f"m-{self._control_seq}", session_id=self.session_id,
                       seq=self._control_seq, timestamp="2026-11-21T00:00:00.000Z", metadata=metadata or {})

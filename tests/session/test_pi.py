@@ -1,14 +1,12 @@
 """Files of ours open in pi, whose format they have, with the same context, and files of pi open here (X-6).
 
-pi is installed by `.ci/install-agents`; where it is not there these tests say so, and under INTERLOCK_CI they fail.
+pi is installed by `.ci/install-agents`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 from engine.conversation import ManualClock, Table
 from engine.gateway_context import Room
 from engine.test_transcript_writer import talk
+from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.session.context import Context, context
@@ -25,22 +24,14 @@ from interlock.session.tree import read_tree
 from session.test_transcript import long_turn
 from session.trees import AT, file_of, random_entries
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
-INSTALLED = Path(__file__).resolve().parents[2] / ".ci/node_modules/@mariozechner/pi-coding-agent"
-PACKAGE = Path(os.environ.get("INTERLOCK_TEST_PI", INSTALLED))
+pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6"), pytest.mark.needs("pi")]
 PROGRAM = Path(__file__).with_name("pi.mjs")
 PATIENCE_S = 120
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _present() -> None:
-    if shutil.which("node") is None or not (PACKAGE / "dist/index.js").exists():
-        missing = f"node or {PACKAGE} is not there; .ci/install-agents installs it"
-        pytest.fail(missing) if os.environ.get("INTERLOCK_CI") else pytest.skip(missing)
-
-
 def pi(*words: str | Path) -> list[Any]:
-    done = subprocess.run(["node", PROGRAM, PACKAGE, *words], capture_output=True, check=False, timeout=PATIENCE_S)
+    command = ["node", PROGRAM, require("pi"), *words]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr.decode()
     return [json.loads(line) for line in done.stdout.splitlines()]
 

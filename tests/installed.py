@@ -1,0 +1,141 @@
+"""What a test needs beyond the Python packages of the `test` extra: `@pytest.mark.needs("node")`.
+
+| name         | present if                                                          | installed by              |
+|--------------|---------------------------------------------------------------------|---------------------------|
+| `claude-sdk` | the package `claude-agent-sdk` can be imported                      | `pip install '.[agents]'` |
+| `claude`     | that package carries its command-line program                       | `pip install '.[agents]'` |
+| `goose`      | `INTERLOCK_TEST_GOOSE`, else `.ci/node_modules`, else PATH has it   | `.ci/install-agents`      |
+| `node`       | PATH has `node`                                                     | the machine               |
+| `pi`         | PATH has `node`; `INTERLOCK_TEST_PI`, else `.ci/node_modules` has pi| `.ci/install-agents`      |
+| `asyncapi`   | `INTERLOCK_TEST_ASYNCAPI`, else `.ci/node_modules` has the schemas  | `.ci/install-agents`      |
+| `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
+
+A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
+so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
+without them has left out. The fixtures of `FIXTURES` bring their need with them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CI_VARIABLE = "INTERLOCK_CI"
+PACKAGES = Path(__file__).resolve().parents[1] / ".ci/node_modules"
+CI_REMEDY, EXTRA_REMEDY = "run .ci/install-agents", "pip install '.[agents]'"
+FIXTURES = {"goose": "goose", "claude": "claude", "official": "asyncapi", "packages": "llm-bridge"}
+"""A fixture that cannot be made without an installation, and the name of that installation."""
+
+
+def find_claude_sdk() -> Path | None:
+    """The package `claude-agent-sdk`; it is not imported."""
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def find_claude() -> Path | None:
+    """The command-line program that the package `claude-agent-sdk` carries."""
+    package = find_claude_sdk()
+    return _executable(package / "_bundled" / "claude") if package else None
+
+
+def find_goose() -> Path | None:
+    """The goose binary; a path named by INTERLOCK_TEST_GOOSE must be one, and no other is tried then.
+
+    The copy that CI installed comes before PATH: its version is pinned, and other programs are named goose, too.
+    """
+    named = os.environ.get("INTERLOCK_TEST_GOOSE")
+    if named:
+        return _executable(Path(named))
+    on_path = shutil.which("goose")
+    candidates = [*sorted((PACKAGES / "@aaif").glob("goose-binary-*/bin/goose")), *([Path(on_path)] if on_path else [])]
+    return next((path for path in map(_executable, candidates) if path), None)
+
+
+def find_node() -> Path | None:
+    """Node.js, 18 or newer."""
+    found = shutil.which("node")
+    return Path(found) if found else None
+
+
+def find_pi() -> Path | None:
+    """The directory of the npm package `@mariozechner/pi-coding-agent`, if node can run it."""
+    directory = _named("INTERLOCK_TEST_PI", "@mariozechner/pi-coding-agent")
+    return directory if find_node() and (directory / "dist/index.js").is_file() else None
+
+
+def find_asyncapi() -> Path | None:
+    """The directory of the JSON Schemas that the npm package `@asyncapi/specs` carries, a file for each version."""
+    directory = _named("INTERLOCK_TEST_ASYNCAPI", "@asyncapi/specs/schemas")
+    return directory if any(directory.glob("3.*.json")) else None
+
+
+def find_llm_bridge() -> Path | None:
+    """A directory of npm packages with llm-bridge-spec, typescript and @types/node, if node can run the compiler."""
+    directory = _named("INTERLOCK_TEST_NODE_MODULES", "")
+    wanted = ("llm-bridge-spec/dist/index.d.ts", "typescript/bin/tsc")
+    return directory if find_node() and all((directory / name).is_file() for name in wanted) else None
+
+
+FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
+    "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
+    "claude": (find_claude, EXTRA_REMEDY),
+    "goose": (find_goose, f"{CI_REMEDY}, or name the binary in INTERLOCK_TEST_GOOSE"),
+    "node": (find_node, "install Node.js 18 or newer"),
+    "pi": (find_pi, f"install Node.js and {CI_REMEDY}"),
+    "asyncapi": (find_asyncapi, CI_REMEDY),
+    "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
+}
+
+
+def require(name: str) -> Path:
+    """The path of an installation; if it is absent the running test is skipped, or fails under INTERLOCK_CI=1."""
+    find, remedy = FINDERS[name]
+    found = find()
+    if found is not None:
+        return found
+    reason = f"{name} is not installed: {remedy}"
+    if os.environ.get(CI_VARIABLE) == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what its fixtures need, before `-m` selects."""
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            if fixture in FIXTURES and not _selects(item, FIXTURES[fixture]):
+                item.add_marker(pytest.mark.needs(FIXTURES[fixture]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or fail, before any fixture has started a process or a server."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            require(name)
+
+
+def needs(name: str, *values: Any) -> Any:
+    """A parameter of a test that needs an installation."""
+    return pytest.param(*values, marks=pytest.mark.needs(name))
+
+
+def _selects(item: pytest.Item, name: str) -> bool:
+    return any(name in mark.args for mark in item.iter_markers("needs"))
+
+
+def _named(variable: str, package: str) -> Path:
+    named = os.environ.get(variable)
+    return Path(named) if named else PACKAGES / package
+
+
+def _executable(path: Path) -> Path | None:
+    return path if path.is_file() and os.access(path, os.X_OK) else None
