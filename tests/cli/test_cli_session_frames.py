@@ -89,3 +89,12 @@ def test_what_an_agent_does_in_a_silent_turn_is_not_shown() -> None:
     part = Part(None)
     assert part.take(frame("tool.invoke.request", asked, silent=True, suppressed=True)) is None
     assert isinstance(part.take(frame("tool.invoke.request", asked)), Shown)
+
+
+@pytest.mark.req("Z-5")
+def test_the_prompt_of_a_memory_flush_is_not_shown_and_still_begins_its_part() -> None:
+    asked = {"prompt_id": "p", "input_type": "text", "origin": "flush", "text": "", "command_id": "cmd_1"}
+    part = Part("cmd_1")
+    assert part.take(frame("control.prompt.request", {**asked, "silent": True}, suppressed=True)) is None
+    assert part.phase == "inside"
+    assert isinstance(Part("cmd_1").take(frame("control.prompt.request", asked)), Shown)

@@ -10,7 +10,7 @@ from interlock.cli.cursors import Phase
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import FRAMES
 from interlock.protocol.resources import Notice
-from interlock.session.silence import SILENT
+from interlock.session.silence import is_silent
 
 
 class Shown(NamedTuple):
@@ -52,7 +52,7 @@ class Part:
         was_inside = self.phase == "inside"
         metadata = members.get("metadata")
         self._move(payload, metadata)
-        if isinstance(metadata, dict) and cast("dict[str, Any]", metadata).get(SILENT) is True:
+        if is_silent(row.name, members.get("payload"), metadata):
             return None  # What the agent does for itself is nobody's to read (Z-5).
         return Shown(row.name, payload) if was_inside or self.phase == "inside" else None
 

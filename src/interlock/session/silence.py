@@ -6,9 +6,10 @@ the token; at the first difference all of it goes out. Frames, ledger and transc
 
 from __future__ import annotations
 
+import unicodedata
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -24,6 +25,10 @@ SILENT = "silent"
 MARK = b'"silent"'
 """Stands in the bytes of every frame that says so of itself, and in hardly any other: most need not be understood."""
 
+_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+"""What makes the token a part of a longer word. ASCII alone: Korean and Chinese put no space behind a foreign word, so
+`NO_REPLY\uc785\ub2c8\ub2e4` still begins with the exact token."""
+
 _NO_FILE = {"name": "", "media_type": "application/octet-stream", "size": 0, "content": "",
             "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}
 """A file without a byte, and its sum: what is seen of each chunk of a file that is not delivered."""
@@ -33,20 +38,29 @@ Verdict = Literal["hold", "speak", "silent"]
 
 def judge(text: str, ended: bool) -> Verdict:
     """Say what becomes of a reply whose text so far is `text` (Q-1)."""
-    said = text.lstrip()
+    said = _visible(text)
     if said.startswith(TOKEN):
         after = said[len(TOKEN):len(TOKEN) + 1]
         if not after:
             return "silent" if ended else "hold"
-        return "speak" if after.isalnum() or after == "_" else "silent"
+        return "speak" if after in _WORD else "silent"
     if not ended and TOKEN.startswith(said):
         return "hold"
     return "speak"
 
 
+def _visible(text: str) -> str:
+    """Return `text` from its first visible character on: a byte order mark or a zero-width character before the token
+    is as invisible as white space, and models write both."""
+    text = text.lstrip()
+    while text and not text[0].isascii() and unicodedata.category(text[0]) == "Cf":
+        text = text[1:].lstrip()
+    return text
+
+
 def plain_speech(text: str, metadata: dict[str, Any]) -> bool:
     """Whether a closed block is delivered whatever was said before it: it continues nothing, and breaks no silence."""
-    return "continues" not in metadata and metadata.get(SILENT) is not True and bool(text) and not text.isspace() \
+    return "continues" not in metadata and metadata.get(SILENT) is not True and _visible(text) != "" \
         and judge(text, ended=True) == "speak"
 
 
@@ -54,6 +68,9 @@ def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
     """What is left of a durable frame of a silent turn, so that it keeps its place and says nothing (Z-5); None for one
     that is seen as it is. Texts are judged apart, since what continues one shares its verdict."""
     match kind:
+        case "control.prompt.request":
+            return {**_without(payload, "content", "system_append", "context", "options"), "input_type": "text",
+                    "text": ""}
         case "agent.thinking.done":
             return {**payload, "text": ""}
         case "tool.invoke.request":
@@ -68,8 +85,15 @@ def emptied(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
             return None
 
 
-def _without(members: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in members.items() if key != name}
+def is_silent(kind: str, payload: Any, metadata: Any) -> bool:
+    """Whether a frame belongs to a silent turn: its metadata says so, or it is the prompt that asks for one (Z-5)."""
+    if kind == "control.prompt.request":
+        return isinstance(payload, dict) and cast("dict[str, Any]", payload).get("silent") is True
+    return isinstance(metadata, dict) and cast("dict[str, Any]", metadata).get(SILENT) is True
+
+
+def _without(members: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key not in names}
 
 
 class _Reply:
@@ -114,7 +138,7 @@ class Delivered:
         parent: Verdict = self._verdict(str(metadata["continues"])) if "continues" in metadata else "hold"
         parent = "silent" if metadata.get(SILENT) is True else parent
         verdict: Verdict = parent if parent != "hold" else judge(text, ended=True)
-        self._closed[block_id] = verdict if text and not text.isspace() else parent
+        self._closed[block_id] = verdict if _visible(text) else parent
         if len(self._closed) > MAX_REMEMBERED:
             del self._closed[next(iter(self._closed))]
         return verdict == "silent"

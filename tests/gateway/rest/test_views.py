@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from interlock.protocol.payloads import (
     InteractionContext,
     InteractionRequest,
     Payload,
+    PromptRequest,
     TextDelta,
     TextDone,
     ToolRequest,
@@ -103,3 +106,21 @@ def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(s
     assert live.count(b"id: ") == len(DURABLE), "every number is there"
     raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared(items)))
     assert raw.count(SECRET.encode()) >= len(items)
+
+
+@pytest.mark.req("S-6", "Z-5")
+@pytest.mark.parametrize("origin", ["flush", "user"])
+def test_the_prompt_of_a_memory_flush_is_left_out_of_the_delivered_view(origin: Literal["flush", "user"]) -> None:
+    """The prompt carries no metadata of its own: its payload says that its turn is silent."""
+    texts = PromptRequest(prompt_id="p", input_type="text", origin=origin, text=SECRET, system_append=SECRET,
+                          context={"entries": [SECRET]}, command_id="cmd_1", silent=origin == "flush")
+    blocks = msgspec.structs.replace(texts, input_type="blocks", text=None, content=[{"type": "text", "text": SECRET}])
+    for payload in (texts, blocks):
+        item = framed("control.prompt.request", payload, silent=False, n=1)
+        (event,) = frames_rendering(STREAM, deliver("delivered", STREAM))(Shared([item]))
+        frame = msgspec.json.decode(event.partition(b"data: ")[2])["frame"]
+        assert (SECRET in str(frame)) is (origin == "user")
+        assert (frame.get("metadata", {}).get("suppressed") is True) is (origin == "flush")
+        assert (frame["payload"]["prompt_id"], frame["payload"]["command_id"]) == ("p", "cmd_1")
+        raw = b"".join(frames_rendering(STREAM, deliver("raw", STREAM))(Shared([item])))
+        assert SECRET.encode() in raw

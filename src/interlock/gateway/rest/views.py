@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 
 from interlock.engine.items import Durable, Item, Shared, Transient
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
-from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, plain_speech
+from interlock.session.silence import MARK, MAX_REMEMBERED, SILENT, Delivered, emptied, is_silent, plain_speech
 
 
 class View(Protocol):
@@ -94,10 +94,10 @@ class _SilencedFrames:
 def _emptied(item: Durable) -> Durable:
     """What is seen of a frame that may be of a silent turn (Z-5)."""
     whole: dict[str, Any] = msgspec.json.decode(item.body)
-    metadata: Any = whole.get("metadata")
-    if not isinstance(metadata, dict) or cast("dict[str, Any]", metadata).get(SILENT) is not True:
+    kind, metadata = whole.get("type", ""), whole.get("metadata") or {}
+    if not is_silent(kind, whole.get("payload"), metadata):
         return item
-    payload = emptied(whole.get("type", ""), whole.get("payload", {}))
+    payload = emptied(kind, whole.get("payload", {}))
     if payload is None:
         return item
     whole["payload"] = payload
