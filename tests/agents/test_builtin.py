@@ -318,6 +318,39 @@ async def test_a_server_that_hangs_or_cuts_ends_the_turn_with_one_sentence(
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
 
 
+@pytest.mark.usefixtures("quick")
+async def test_a_stream_that_ends_without_a_reason_is_an_error(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "go [[say:Half an ]] [[ends]]") == "error"
+        assert scene.text() == "Half an "
+        code, sentence = errors(scene)[-1][1:]
+        assert (code, "without saying that it was complete" in sentence) == ("UPSTREAM_ERROR", True), sentence
+        # Half of a call is not done, and what said nothing yet is asked again.
+        assert await allowed(scene, '\n\nthen [[ends]] [[call:write {"path":"half.txt","content":"x"}]]') == "error"
+        assert "asked 5 times" in errors(scene)[-1][2]
+        assert not (tmp_path / "half.txt").exists()
+        assert results(scene) == []
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
+async def test_an_answer_that_is_cut_at_its_length_ends_the_turn_so(
+    model_server: ModelServer, form: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        assert await allowed(scene, "go [[say:Half an ]] [[length]]") == "max_tokens"
+        # The calls of such an answer may be half of what was to be: none of them is done.
+        words = '[[length]] [[say:Now ]] [[call:write {"path":"half.txt","content":"x"}]]'
+        assert await allowed(scene, f"\n\nthen {words}") == "max_tokens"
+        assert await allowed(scene, '\n\nthen [[length]] [[call:write {"path":"half.txt","content":"x"}]]') == "max_tokens"
+        assert (scene.all("tool.invoke.request"), results(scene)) == ([], [])
+        assert scene.text() == "Half an Now "
+        assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)
+
+
 async def test_a_model_that_errs_is_told_so_and_goes_on(model_server: ModelServer, form: str, tmp_path: Path) -> None:
     async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
         await opened(scene)

@@ -233,6 +233,25 @@ async def test_the_head_of_a_split_turn_is_summed_up_for_itself_and_files_are_ca
 
 
 @pytest.mark.req("Z-4")
+@pytest.mark.parametrize("form", ["anthropic", "chat", "responses", "gemini"])
+@pytest.mark.parametrize(("word", "why"), [("length", "cut at"), ("ends", "without saying that it was complete")])
+async def test_half_a_summary_is_none(
+    model_server: ModelServer, form: str, word: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.agents.builtin.asking.MAX_TRIES", 1)
+    async with stage(tmp_path, {"own": builtin(model_server, form)}) as scene:
+        await opened(scene)
+        kept = Transcribed(scene)
+        long_conversation(kept)
+        given_plan, _ = planned(kept)
+        await scene.send("control.session.compact", p.SessionCompact(
+            request_id="r-1", instructions=f"[[summary:{word}]]", plan=given_plan))
+        refused = await scene.next("session.compacted", "session.error")
+        assert refused.type == "session.error", refused.payload
+        assert why in refused.payload.message
+
+
+@pytest.mark.req("Z-4")
 @pytest.mark.parametrize("wrong", [{"first_kept": "nowhere0"}, {"entries": 99}, {"entry_ids": 7}])
 async def test_a_plan_that_does_not_fit_what_is_here_is_refused(
     model_server: ModelServer, wrong: dict[str, Any], tmp_path: Path

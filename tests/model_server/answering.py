@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from .conversation import Asked
 from .pieces import compact
 from .shell_tool import shell_call
-from .steering import AFTER_TOOL, FLUSH, GREETING, NO_TOOL, SILENT, Script, chunk_texts, read_script, words_as_chunks
+from .steering import AFTER_TOOL, FLUSH, GREETING, NO_TOOL, SILENT, SUMMARY, Script, chunk_texts, read_script, words_as_chunks
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 20
@@ -32,6 +32,10 @@ class Answer:
     thinking: str | None = None
     hangs: bool = False
     cut: bool = False
+    ends: bool = False
+    """The stream ends in good order before its last event, which says why the model stopped."""
+    length: bool = False
+    """The answer says that it was cut at the limit of its length."""
     tokens: int = INPUT_TOKENS
     """Of input, as the answer reports them."""
 
@@ -66,7 +70,9 @@ def answer(asked: Asked, before: int = 0) -> Answer | Failure:
 def _answer(asked: Asked, before: int) -> Answer | Failure:
     if asked.side:
         # A title or a summary repeats the person's words; they steer the turn only, never a request on the side.
-        return Answer((SIDE_ANSWER,))
+        how = SUMMARY.search(asked.prompt)
+        return Answer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
+                      length=how is not None and how[1] == "length")
     if (flush := FLUSH.search(asked.prompt)) is not None:
         return _flushing(asked, flush[1])
     script = read_script(asked.prompt)
@@ -91,7 +97,8 @@ def _answer(asked: Asked, before: int) -> Answer | Failure:
     if script.calls or script.delegated is not None or script.question is not None:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
-                  delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut)
+                  delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
+                  ends=script.ends, length=script.length)
 
 
 def _flushing(asked: Asked, path: str) -> Answer:
@@ -117,7 +124,8 @@ def _calling(asked: Asked, script: Script) -> Answer:
         name, given = found[0], compact(found[1])
     before = _texts(script) if asked.results == 0 else ()
     thinking = script.thinks if asked.results == 0 else None
-    return Answer(before, (ToolCall(name, given),) * script.many, script.delay_seconds, thinking)
+    return Answer(before, (ToolCall(name, given),) * script.many, script.delay_seconds, thinking,
+                  ends=script.ends, length=script.length)
 
 
 def _delegating(asked: Asked, command: str) -> Answer:

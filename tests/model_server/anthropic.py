@@ -85,7 +85,8 @@ def _message(model: str) -> dict[str, Any]:
 
 
 def _stop(given: Answer) -> dict[str, Any]:
-    return {"stop_reason": "tool_use" if given.calls else "end_turn", "stop_sequence": None}
+    reason = "max_tokens" if given.length else "tool_use" if given.calls else "end_turn"
+    return {"stop_reason": reason, "stop_sequence": None}
 
 
 def _usage(given: Answer, output: int) -> dict[str, int]:

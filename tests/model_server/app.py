@@ -89,7 +89,7 @@ async def _respond(form: _Form, asked: Asked, before: int, closing: asyncio.Even
 async def _spaced(pieces: Iterator[Piece], given: Answer, closing: asyncio.Event) -> AsyncIterator[bytes]:
     whole = list(pieces)
     # The last piece is the end of the answer, which one that hangs or is cut never comes to.
-    for piece in whole[: -1] if given.hangs or given.cut else whole:
+    for piece in whole[: -1] if given.hangs or given.cut or given.ends else whole:
         if piece.after_delay:
             await _pause(given.delay_seconds, closing)
         if closing.is_set():

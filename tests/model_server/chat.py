@@ -62,6 +62,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _finish(given: Answer) -> str:
+    if given.length:
+        return "length"
     return "stop" if not given.calls else "tool_calls"
 
 

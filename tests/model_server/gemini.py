@@ -16,7 +16,7 @@ _STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
 def whole(given: Answer, model: str) -> dict[str, Any]:
     """The answer as one JSON object."""
     parts = [{"text": given.text}] if given.chunks else []
-    return _response(given, model, [*parts, *map(_call, given.calls)], "STOP")
+    return _response(given, model, [*parts, *map(_call, given.calls)], _finish(given))
 
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
@@ -30,7 +30,7 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
     for number, call in enumerate(given.calls):
         piece = sse(_response(given, model, [_call(call)], name=name))
         yield Piece(piece, after_delay=bool(given.chunks) and number == 0)
-    yield Piece(sse(_response(given, model, [], "STOP", name)))
+    yield Piece(sse(_response(given, model, [], _finish(given), name)))
 
 
 def failure(given: Failure) -> dict[str, Any]:
@@ -40,6 +40,10 @@ def failure(given: Failure) -> dict[str, Any]:
         text = "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576)."
     status = _STATUSES.get(given.status, "INVALID_ARGUMENT")
     return {"error": {"code": given.status, "message": text, "status": status}}
+
+
+def _finish(given: Answer) -> str:
+    return "MAX_TOKENS" if given.length else "STOP"
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

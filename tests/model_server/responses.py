@@ -28,7 +28,9 @@ def stream(given: Answer, model: str) -> Iterator[Piece]:
         yield Piece(_call_events(events, call, at), after_delay=message is not None and at == first)
     items = [item for item in (message, *calls) if item is not None]
     done = {**response, "status": "completed", "output": items, "usage": _usage(given)}
-    yield Piece(events("response.completed", response=done))
+    if given.length:
+        done |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    yield Piece(events(f"response.{done['status']}", response=done))
 
 
 def _usage(given: Answer) -> dict[str, Any]:

@@ -17,6 +17,9 @@
 | `[[empty]]`       | answers nothing                                                                             |
 | `[[hang]]`        | says what it has to say, and then neither goes on nor ends                                  |
 | `[[cut]]`         | says what it has to say, and then the connection is closed in the middle                    |
+| `[[ends]]`        | says what it has to say, and then the stream ends in good order, without saying why         |
+| `[[length]]`      | says what it has to say, and that it was cut at the limit of its length                     |
+| `[[summary:WORD]]`| a summary of a conversation with this word is answered as `[[ends]]` or `[[length]]`        |
 | `[[flaky:STATUS:N]]`| fails with that status N times, and may be asked again                                    |
 | `[[room:CHARS]]`  | does not fit the context while the request has more characters than that                    |
 | `[[tokens:N]]`    | reports N tokens of input instead of a hundred, as long as the word is in the conversation  |
@@ -57,6 +60,7 @@ _SAY = re.compile(r"\[\[say:(.*?)\]\]", re.DOTALL)
 _THINK = re.compile(r"\[\[think:(.*?)\]\]", re.DOTALL)
 _FLOOD = re.compile(r"\[\[flood:(\d+)\]\]")
 _FLAKY = re.compile(r"\[\[flaky:([45]\d\d):(\d+)\]\]")
+SUMMARY = re.compile(r"\[\[summary:(ends|length)\]\]")
 _ROOM = re.compile(r"\[\[room:(\d+)\]\]")
 FLOOD_CHUNK = 8_192
 _OVERFLOW = "[[overflow]]"
@@ -78,6 +82,8 @@ class Script:
     empty: bool = False
     hangs: bool = False
     cut: bool = False
+    ends: bool = False
+    length: bool = False
     flaky: tuple[int, int] | None = None
     room_chars: int | None = None
     state: bool = False
@@ -105,6 +111,8 @@ def read_script(prompt: str) -> Script:
         empty="[[empty]]" in prompt,
         hangs="[[hang]]" in prompt,
         cut="[[cut]]" in prompt,
+        ends="[[ends]]" in prompt,
+        length="[[length]]" in prompt,
         flaky=(int(flaky[1]), int(flaky[2])) if flaky else None,
         room_chars=int(room[1]) if room else None,
         state="[[state]]" in prompt or prompt.strip() == "state",

@@ -23,7 +23,7 @@ from pydantic_ai.settings import ThinkingLevel
 from pydantic_ai.tools import ToolDefinition
 
 from interlock.agents.builtin.choice import Choice
-from interlock.agents.builtin.failures import Failure, failure_of
+from interlock.agents.builtin.failures import Failure, Unfinished, failure_of
 from interlock.agents.builtin.models import settings_of
 from interlock.agents.builtin.tools import Tool
 
@@ -125,7 +125,19 @@ async def _once(model: Model, wanted: Wanted, heard: _Heard, patience: Patience)
         async with aclosing(_pieces(stream, patience)) as pieces:
             async for thought, piece in pieces:
                 await heard.tell(thought, piece)
-        return stream.get()
+        response = stream.get()
+    _check_finished(response)
+    return response
+
+
+def _check_finished(response: ModelResponse) -> None:
+    """Raises Unfinished for an answer without a finish reason of the provider's own: where none was sent, pydantic-ai
+    puts `stop` for one of OpenAI's forms, and nothing for the others."""
+    reason = (response.provider_details or {}).get("finish_reason")
+    if response.finish_reason == "error":
+        raise Unfinished(f"the model ended it with {reason}")
+    if reason is None and response.finish_reason != "content_filter":
+        raise Unfinished("the stream ended without saying that it was complete")
 
 
 async def _pieces(stream: StreamedResponse, patience: Patience) -> AsyncGenerator[tuple[bool, str], None]:

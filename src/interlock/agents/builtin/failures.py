@@ -27,6 +27,11 @@ MAX_SAID_CHARS = 500
 PASSING = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError, ModelRequestTimeout)
 
 
+class Unfinished(Exception):
+    """An answer came to an end that may be half of what was to be: the stream did not say why it ended, or says that
+    the model failed."""
+
+
 class Failure(NamedTuple):
     """A request that brought no answer. `again_s` is how long the server wants to be left alone."""
 
@@ -38,7 +43,7 @@ class Failure(NamedTuple):
 
 def failure_of(error: Exception, choice: Choice) -> Failure:
     """Read what pydantic-ai, or what is below it, raised."""
-    passing = isinstance(error, PASSING) and not _final(error)
+    passing = isinstance(error, (*PASSING, Unfinished)) and not _final(error)
     sentence = f"{choice.name} {_what(error, choice)}"
     if choice.key not in ("", NO_KEY):
         sentence = sentence.replace(choice.key, "…")

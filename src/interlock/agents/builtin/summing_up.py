@@ -217,6 +217,11 @@ async def _asked(asker: Asker, conversation: str, task: str, previous: str, inst
     wanted = Wanted([ModelRequest(parts=[UserPromptPart("\n\n".join(parts))])], SYSTEM, max_tokens=most)
     response = await ask(asker.model, asker.choice, wanted, DEAF, asker.patience)
     asker.spent(response)
+    if response.finish_reason != "stop":
+        # Half a summary would take the place of the conversation for good (Z-4).
+        why = "was cut at the limit of its length" if response.finish_reason == "length" \
+            else f"ended with {(response.provider_details or {}).get('finish_reason') or response.finish_reason}"
+        raise CompactionFailed(f"The summary by {asker.choice.name} {why}, so it is not complete.")
     return _text(response)
 
 

@@ -90,6 +90,10 @@ class AgentTurn:
                         continue
                 return TurnOutcome("error", self.figures.usage, error=(failure.code, failure.sentence))
             await self.scribe.usage(self.figures.took(response))
+            if response.finish_reason == "length":
+                # A call of it may be half of what the model meant, and sound all the same: none of them is done.
+                parts = [part for part in response.parts if not isinstance(part, ToolCallPart)]
+                return self._end(dataclasses.replace(response, parts=parts), empty=not parts)
             calls = await self._announce(response)
             if calls:
                 await self._call(calls)
@@ -97,7 +101,7 @@ class AgentTurn:
             if any(isinstance(part, TextPart) and part.content.strip() for part in response.parts):
                 return self._end(response)
             empty += 1
-            if empty >= MAX_EMPTY or response.finish_reason in ("length", "content_filter"):
+            if empty >= MAX_EMPTY or response.finish_reason == "content_filter":
                 return self._end(response, empty=True)
         notice = ("ToolLimit", f"The model was asked {MAX_REQUESTS} times in this turn and still calls tools; the turn "
                   "was ended. Say \"go on\" if it is on the right way.")
