@@ -116,12 +116,14 @@ class Agent:
             self.send("session.error", said, metadata={"in_reply_to": frame["message_id"]})
         elif frame["payload"].get("instructions") == "exit":
             os._exit(3)
+        elif frame["payload"].get("instructions") == "long":
+            self.compacted("requested", "so far so good " * 60_000)
         elif frame["payload"].get("instructions") != "hang":
             self.compacted("requested")
 
-    def compacted(self, trigger: str) -> None:
+    def compacted(self, trigger: str, summary: str = "so far so good") -> None:
         self.send("session.compacted", {
-            "summary": "so far so good", "previous_token_count": 900, "current_token_count": 90,
+            "summary": summary, "previous_token_count": 900, "current_token_count": 90,
             "preserved_elements": {"files_modified": ["a.txt"]}, "trigger": trigger})
 
 

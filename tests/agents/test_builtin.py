@@ -345,7 +345,7 @@ async def test_an_answer_that_is_cut_at_its_length_ends_the_turn_so(
         # The calls of such an answer may be half of what was to be: none of them is done.
         words = '[[length]] [[say:Now ]] [[call:write {"path":"half.txt","content":"x"}]]'
         assert await allowed(scene, f"\n\nthen {words}") == "max_tokens"
-        assert await allowed(scene, '\n\nthen [[length]] [[call:write {"path":"half.txt","content":"x"}]]') == "max_tokens"
+        assert await allowed(scene, f"\n\nthen {words.replace('[[say:Now ]] ', '')}") == "max_tokens"
         assert (scene.all("tool.invoke.request"), results(scene)) == ([], [])
         assert scene.text() == "Half an Now "
         assert await allowed(scene, "\n\nstill [[chunks:1]]") == "end_turn", errors(scene)

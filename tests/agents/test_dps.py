@@ -321,12 +321,16 @@ async def test_a_compaction_that_was_asked_for_is_answered(tmp_path: Path) -> No
         states = [frame.payload.state for frame in scene.all("agent.state.changed")]
         assert "compacting" in states
         await scene.next("agent.state.changed")
-        for instructions in ("fail", "exit"):
+        for instructions in ("fail", "long", "exit"):
             request = p.SessionCompact(request_id="r", instructions=instructions)
             asked = await scene.send("control.session.compact", request)
             error = await scene.next("session.error")
             assert (error.payload.error_code, error.metadata["in_reply_to"]) == ("COMPACTION_FAILED", asked.message_id)
             assert error.payload.fatal is False
+            # The gateway learns at once that no frame carries the summary, and does not wait until its time is up.
+            assert ("the limit is 786432" in error.payload.message) is (instructions == "long")
+            if instructions != "exit":
+                await scene.next("agent.state.changed")
         await scene.next("session.closed")
 
 

@@ -100,6 +100,20 @@ async def test_in_mid_turn_the_agent_that_waits_is_given_it() -> None:
     assert compaction["details"]["by"] == "hook"
 
 
+async def test_a_hooks_summary_that_no_frame_carries_leaves_the_context_of_the_turn_as_it_is() -> None:
+    table, _ = room(Supply("가나다 " * 90_000), window=100_000)
+    await table.talk(6)
+    await table.ask("and this")
+    await table.begin_turn()
+    await table.say(table.session_id, "agent.error", p.AgentError(
+        severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{table.turns}"))
+    await table.settled()
+    refused = table.wire.last("session.error").payload
+    assert "the hook's answer was not taken: the summary takes" in refused.message
+    assert table.requests() == 0
+    assert await table.entries("compaction") == []
+
+
 class Slow(CompactionHook):
     """Answers when it is told to."""
 

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from .conversation import Asked
 from .pieces import compact
 from .shell_tool import shell_call
-from .steering import AFTER_TOOL, FLUSH, GREETING, NO_TOOL, SILENT, SUMMARY, Script, chunk_texts, read_script, words_as_chunks
+from .steering import (
+    AFTER_TOOL,
+    FLUSH,
+    GREETING,
+    NO_TOOL,
+    SILENT,
+    SUMMARY,
+    Script,
+    chunk_texts,
+    read_script,
+    words_as_chunks,
+)
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 20

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.session.compaction_plan import (
     CompactionSettings,
     Flush,
@@ -18,6 +19,7 @@ from interlock.session.compaction_plan import (
     Plan,
     plan,
     reserve_tokens,
+    size_fault,
     thresholds,
 )
 from interlock.session.context import context
@@ -267,3 +269,14 @@ def test_a_first_kept_that_is_not_on_the_path_begins_behind_the_compaction() -> 
     kept = talk.user("two " * 700)
     talk.answer("three " * 700)
     assert planned(talk.entries).entry_ids == [kept]
+
+
+@pytest.mark.req("Z-4")
+@pytest.mark.parametrize(("summary", "fault"), [
+    ("x" * MAX_SUMMARY_CHARS, None), ("\uac00" * 170_000, None), ("x" * (MAX_SUMMARY_CHARS + 1), "400001 characters"),
+    ("\uac00" * 200_000, "600000 bytes as JSON"), ("\x01" * 100_000, "600000 bytes as JSON"),
+])
+def test_a_summary_that_no_frame_carries_is_too_large(summary: str, fault: str | None) -> None:
+    found = size_fault(summary)
+    assert (found is None) is (fault is None)
+    assert fault is None or fault in str(found)

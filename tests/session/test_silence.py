@@ -27,7 +27,8 @@ def done(text: str, block: str = "b", kind: str = "agent.text.done", **metadata:
     [
         ("NO_REPLY", True), ("  \n NO_REPLY", True), ("NO_REPLY.", True), ("NO_REPLY\nmore", True),
         ("NO_REPLY-x", True), ("NO_REPLYx", False), ("NO_REPLY_", False), ("NO_REPLY1", False), ("NO_REPLY가", True),
-        ("NO_REPLY입니다", True), ("NO_REPLY漢字", True), ("NO_REPLYé", True), ("NO_REPLY²", True), ("NO_REPLYａ", True),
+        ("NO_REPLY입니다", True), ("NO_REPLY漢字", True), ("NO_REPLYé", True), ("NO_REPLY²", True),
+        ("NO_REPLYａ", True),
         ("\ufeffNO_REPLY", True), ("\u200bNO_REPLY", True), (" \ufeff\n\u2060 NO_REPLY", True),
         ("N\u200bO_REPLY", False), ("\ufeff", False), ("\ufeffNO_REPLYx", False), ("NO_REPLYa가", False),
         ("NO_REPL", False), ("no_reply", False), ("say NO_REPLY", False), ("", False), ("  ", False),
@@ -41,7 +42,8 @@ def test_what_is_silent(text: str, silent: bool) -> None:
 
 
 @pytest.mark.req("Q-2")
-@given(st.sampled_from(["NO_REPLY", " NO_REPLY", "\ufeffNO_REPLY", "\u200b \u2060NO_REPLY", "NO_REPLY가", "NO_", "", "NO_REPLYING", "NO_REPLY ", "Hi NO_REPLY"]),
+@given(st.sampled_from(["NO_REPLY", " NO_REPLY", "\ufeffNO_REPLY", "\u200b \u2060NO_REPLY", "NO_REPLY가",
+                        "NO_", "", "NO_REPLYING", "NO_REPLY ", "Hi NO_REPLY"]),
        st.text(alphabet="NO_REPLY x.가é\ufeff", max_size=12), st.lists(st.integers(0, 24), max_size=8))
 def test_every_split_gives_the_same_delivered_text(start: str, rest: str, cuts: list[int]) -> None:
     text = start + rest

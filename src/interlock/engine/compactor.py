@@ -177,6 +177,11 @@ class Compactor:
                     compacting.supplied(lane, request, answer.summary)
                 else:  # In mid-turn the agent waits for it, whoever wrote the summary.
                     summary = answer.summary if isinstance(answer, Supply) else None
+                    fault = compacting.summary_fault(lane, summary, made.tokens_summarised) if summary is not None \
+                        else None
+                    if fault is not None:
+                        compacting.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
+                        return
                     compacting.request(lane, request, read.prepared, summary)
             except compacting.Moved:
                 return  # It is planned again, since it is still due.

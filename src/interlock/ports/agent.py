@@ -242,7 +242,8 @@ class Scribe(Protocol):
         ...
 
     async def compacted(self, made: Compacted | CompactionFailed) -> None:
-        """Answer the plan: with the summary, or with why there is none."""
+        """Answer the plan: with the summary, or with why there is none. Raises CompactionFailed for a summary that no
+        frame carries (L-2)."""
         ...
 
 

@@ -18,6 +18,10 @@ MAX_TOOL_INPUT_BYTES = 256 * KIB
 """A tool's input above this is denied where the agent asks, else kept as digest, size and head (E-5)."""
 TOOL_INPUT_HEAD_BYTES = 64 * KIB
 """What is kept of a tool input above MAX_TOOL_INPUT_BYTES (E-5)."""
+MAX_SUMMARY_CHARS = 400_000
+"""A compaction's summary that is longer is none: it would have to be summed up itself (Z-4)."""
+MAX_SUMMARY_BYTES = 512 * KIB
+"""The same, as JSON: a frame carries it beside the rest of its report (L-2)."""
 MAX_PROMPT_BYTES = 256 * KIB
 """A prompt's content above this, as encoded JSON, travels before it as file transfers (E-5)."""
 MAX_CONTENT_PARTS = 256

@@ -7,13 +7,26 @@ import structlog
 from interlock.ports.agent import CompactionFailed, Compacts, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
-from interlock.protocol.payloads import SessionCompact
+from interlock.protocol.frames import InvalidFrame, encode
+from interlock.protocol.payloads import Compacted, SessionCompact
 from interlock.runner.endings import compaction_usage
 from interlock.runner.journal import Journal
 
+TOO_LONG = "The agent's summary cannot be sent: {}."
 BROKEN_OFF = "The session was closed before the agent had compacted its context."
 
 log = structlog.get_logger()
+
+
+def reported(journal: Journal, report: Compacted, reply_to: str) -> Frame:
+    """Make the frame that answers a plan. Raises CompactionFailed for a summary that no frame carries (L-2): the
+    gateway would wait for it until its own time was up, and the session with it."""
+    frame = journal.frame("session.compacted", report, {"in_reply_to": reply_to})
+    try:
+        encode(frame)
+    except (InvalidFrame, UnicodeEncodeError, RecursionError) as error:
+        raise CompactionFailed(TOO_LONG.format(str(error).removeprefix("$: ").rstrip("."))) from None
+    return frame
 
 
 async def compact(agent: Compacts, journal: Journal, asked: Frame, request: SessionCompact) -> None:
@@ -25,7 +38,7 @@ async def compact(agent: Compacts, journal: Journal, asked: Frame, request: Sess
     await journal.write(*journal.state_changed("compacting"))
     try:
         report = await agent.compact(request, told.append)
-        answer = journal.frame("session.compacted", report, {"in_reply_to": asked.message_id})
+        answer = reported(journal, report, asked.message_id)
     except CompactionFailed as error:
         answer = journal.session_error(Code.COMPACTION_FAILED, str(error), False, asked.message_id)
     except Exception as error:

@@ -11,6 +11,7 @@ from interlock.ports.agent import CompactionFailed
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import Compacted, SessionCompact, SessionError
+from interlock.runner.compacting import reported
 from interlock.runner.journal import Journal
 
 PLAN_WAIT_S = 600.0
@@ -46,12 +47,19 @@ class Overflow:
         return request
 
     async def report(self, made: Compacted | CompactionFailed) -> None:
-        """Answer the plan: with the summary, or with why there is none. The turn goes on."""
+        """Answer the plan: with the summary, or with why there is none. The turn goes on. Raises CompactionFailed for a
+        summary that cannot be sent, once the reason is on its way to the gateway."""
         reply_to = self._request_message_id
-        frame = (self._journal.frame("session.compacted", made, {"in_reply_to": reply_to})
-                 if isinstance(made, Compacted)
-                 else self._journal.session_error(Code.COMPACTION_FAILED, str(made), False, reply_to))
+        unsent: CompactionFailed | None = None
+        try:
+            frame = reported(self._journal, made, reply_to) if isinstance(made, Compacted) else \
+                self._journal.session_error(Code.COMPACTION_FAILED, str(made), False, reply_to)
+        except CompactionFailed as failed:
+            unsent = failed
+            frame = self._journal.session_error(Code.COMPACTION_FAILED, str(failed), False, reply_to)
         await self._journal.write(frame, *self._journal.state_changed("running"))
+        if unsent is not None:
+            raise unsent
 
     # --- what the gateway says ---
     def take(self, asked: Frame, request: SessionCompact) -> bool:

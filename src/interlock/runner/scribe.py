@@ -257,7 +257,7 @@ class TurnScribe:
         return await self._overflow.tell(message)
 
     async def compacted(self, made: p.Compacted | CompactionFailed) -> None:
-        """Answer the plan."""
+        """Answer the plan. Raises CompactionFailed for a summary that no frame carries."""
         await self._overflow.report(made)
 
     async def void(self, reason: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from interlock.protocol.limits import MAX_SUMMARY_BYTES, MAX_SUMMARY_CHARS
+from interlock.protocol.sizes import json_size
 from interlock.session.file_operations import Files, files_of
 from interlock.session.tokens import Calibration, context_tokens, entry_tokens
 from interlock.session.tree import Tree
@@ -60,6 +62,15 @@ class Thresholds(NamedTuple):
 def reserve_tokens(settings: CompactionSettings, window: int) -> int:
     """Room for the next prompt and answer: raised to the floor, and capped at a quarter of the window (Z-2)."""
     return min(max(settings.reserve_tokens, settings.reserve_tokens_floor), max(window, 0) // WINDOW_SHARE)
+
+
+def size_fault(summary: str) -> str | None:
+    """Return why a summary is too large to be one, as a sentence without its full stop; None where it is not (Z-4)."""
+    if len(summary) > MAX_SUMMARY_CHARS:
+        return f"the summary has {len(summary)} characters, at most {MAX_SUMMARY_CHARS} are taken"
+    if len(summary) * 6 > MAX_SUMMARY_BYTES and (size := json_size(summary)) > MAX_SUMMARY_BYTES:
+        return f"the summary takes {size} bytes as JSON, at most {MAX_SUMMARY_BYTES} are taken"
+    return None
 
 
 def thresholds(settings: CompactionSettings, window: int) -> Thresholds:

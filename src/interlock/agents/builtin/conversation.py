@@ -183,7 +183,10 @@ class Conversation:
             return False
         finally:
             await turn.scribe.usage(turn.figures.usage)
-        await turn.scribe.compacted(made.report)
+        try:
+            await turn.scribe.compacted(made.report)
+        except CompactionFailed:
+            return False  # The gateway has the reason, and the conversation stays as it was.
         turn.said, turn.live = [entry.message for entry in made.entries], []
         return True
 

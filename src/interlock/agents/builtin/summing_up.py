@@ -16,7 +16,7 @@ from interlock.agents.builtin.choice import Choice
 from interlock.agents.builtin.messages import parts_of, text_of
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, SessionCompact
-from interlock.session.compaction_plan import Plan
+from interlock.session.compaction_plan import Plan, size_fault
 from interlock.session.tokens import text_tokens
 
 TIMEOUT_S = 300.0
@@ -80,6 +80,9 @@ async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedU
     given = (request.plan or {}).get("summary")
     # A hook's summary is taken as it is: no model is asked (Z-6).
     summary = given if isinstance(given, str) else await _made(asker, plan, parts, request.instructions)
+    fault = size_fault(summary)
+    if fault is not None:
+        raise CompactionFailed(f"{fault[0].upper()}{fault[1:]}.")
     preserved: dict[str, Any] = {"files_modified": plan.modified_files} if plan.modified_files else {}
     report = Compacted(
         summary=summary, previous_token_count=plan.tokens_before,

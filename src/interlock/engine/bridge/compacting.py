@@ -18,8 +18,9 @@ from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.protocol.resources import Notice
-from interlock.session.compaction_plan import Plan, Thresholds, thresholds
+from interlock.session.compaction_plan import Plan, Thresholds, size_fault, thresholds
 from interlock.session.entries import Compaction
 from interlock.session.file_operations import Files
 from interlock.session.tokens import text_tokens
@@ -29,8 +30,6 @@ COMPACT_TIMEOUT_MS = 330_000
 """From the request to the report: an agent's own limit is 300 s. Then it has failed."""
 MAX_FAILURES = 3
 """So many in a row, and a person is asked (Z-4)."""
-MAX_SUMMARY_CHARS = 400_000
-"""No summary is longer: it must fit a frame, and each request from here on."""
 MAX_PLAN_IDS = 20_000
 """Entries that a plan names one by one; beyond, it says how many there are."""
 GOOD_ENDS = ("end_turn", "max_tokens", "awaiting_input")
@@ -260,8 +259,8 @@ def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
     """Why a summary is none, or is too long to be one: `summarised` is what it stands instead of, in tokens."""
     if not any(char.isalnum() for char in summary):
         return "the summary is empty"
-    if len(summary) > MAX_SUMMARY_CHARS:
-        return f"the summary has {len(summary)} characters, at most {MAX_SUMMARY_CHARS} are taken"
+    if (oversize := size_fault(summary)) is not None:
+        return oversize
     tokens = lane.state.context.calibration.tokens(text_tokens(summary))
     if tokens >= summarised:
         return f"the summary has about {tokens} tokens, and what it sums up {summarised}: nothing would be won"

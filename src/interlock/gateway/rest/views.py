@@ -94,7 +94,8 @@ class _SilencedFrames:
 def _emptied(item: Durable) -> Durable:
     """What is seen of a frame that may be of a silent turn (Z-5)."""
     whole: dict[str, Any] = msgspec.json.decode(item.body)
-    kind, metadata = whole.get("type", ""), whole.get("metadata") or {}
+    kind: str = whole.get("type", "")
+    metadata: dict[str, Any] = whole.get("metadata") or {}
     if not is_silent(kind, whole.get("payload"), metadata):
         return item
     payload = emptied(kind, whole.get("payload", {}))
