@@ -19,8 +19,10 @@ from engine.conversation import OWNER, ManualClock, Table
 from interlock.app.session_views import SessionViews
 from interlock.backends.jsonl.view_files import ViewFile
 from interlock.command.policy import Policy, Rule
+from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.chats import ChatSettings, Message
+from interlock.protocol import payloads as p
 from interlock.protocol.records import IdempotencyRecord
 from interlock.session.routing import Chat, Naming
 
@@ -67,6 +69,19 @@ class Desk(Table):
     def view(self) -> dict[str, dict[str, Any]]:
         return json.loads(self.file.read_text())
 
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The view without its marks, which change at each writing."""
+        return {key: {name: value for name, value in entry.items() if name != "interlock"}
+                for key, entry in self.view().items()}
+
+    async def label(self, label: str, key: str = KEY, **fields: str) -> None:
+        """Set fields by the API."""
+        record = await self.ledger.session_by_key("default", key)
+        assert record is not None
+        self.said += 1
+        told = IdempotencyRecord(scope=f"l-{self.said}", fingerprint="", status=200, headers={}, body=b"", created_ms=0)
+        await self.engine.sessions.patch(OWNER, record.session_id, {"label": label, **fields}, lambda _record: told)
+
     def edit(self, key: str = KEY, **fields: Any) -> None:
         view = self.view()
         view[key].update(fields)
@@ -106,7 +121,8 @@ async def test_rows_are_shown_whole_and_for_their_owner_alone(desk: Desk) -> Non
     view = desk.view()
     assert list(view) == [KEY, "agent:shell:dm:bob"]
     assert (view[KEY]["chatType"], view[KEY]["provider"]) == ("direct", "irc")
-    assert view[KEY]["sessionFile"] == f"{view[KEY]['sessionId']}.jsonl"
+    # OpenClaw 2026.2.6 opens the name as it stands, from wherever it was started: only a whole path is the same file.
+    assert view[KEY]["sessionFile"] == str(desk.file.parent.resolve() / f"{view[KEY]['sessionId']}.jsonl")
     assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
     assert {path.name for path in desk.file.parent.iterdir()} == {"sessions.json", ".sessions.json.written"}
     # What changes is there at the next look; what does not is not written again.
@@ -172,6 +188,113 @@ async def test_an_old_text_takes_nothing_back_that_changed_since(desk: Desk) -> 
     assert await desk.look() == []
     entry = await desk.entry()
     assert (entry["label"], entry["subject"], entry["thinkingLevel"]) == ("theirs", "s", "high")
+
+
+@pytest.mark.req("N-1")
+async def test_a_text_that_was_loaded_long_ago_changes_what_was_edited_in_it_alone(desk: Desk) -> None:
+    loaded = desk.view()
+    desk.clock.advance(60_000)
+    await desk.label("theirs", subject="s")
+    begun = await desk.hear("cid", "/new")
+    for _ in range(3):
+        await desk.hear("bob", "more")
+        await desk.look()
+    # Saved as it was loaded: nothing was edited.
+    desk.put(json.dumps(loaded))
+    assert await desk.look(3) == []
+    assert (await desk.entry())["label"] == "theirs"
+    assert desk.view()["agent:shell:dm:cid"]["sessionId"] == begun, "what began meanwhile was not deleted"
+    # Saved with one field changed.
+    loaded[KEY]["thinkingLevel"] = "high"
+    desk.put(json.dumps(loaded))
+    assert await desk.look(3) == []
+    entry = await desk.entry()
+    assert (entry["label"], entry["subject"], entry["thinkingLevel"]) == ("theirs", "s", "high")
+    assert desk.view()["agent:shell:dm:cid"]["sessionId"] == begun
+
+
+@pytest.mark.req("N-1")
+async def test_a_field_that_was_cleared_in_an_old_text_is_cleared(desk: Desk) -> None:
+    await desk.label("mine")
+    await desk.look()
+    loaded = desk.view()
+    await desk.label("mine", subject="s")
+    await desk.look()
+    del loaded[KEY]["label"]
+    desk.put(json.dumps(loaded))
+    assert await desk.look(3) == []
+    entry = await desk.entry()
+    assert ("label" in entry, entry["subject"]) == (False, "s")
+
+
+@pytest.mark.req("N-1")
+async def test_a_deletion_in_an_old_text_puts_away_only_what_has_not_gone_on_since(desk: Desk) -> None:
+    for peer in ("cid", "dan"):
+        await desk.hear(peer, "/new")
+    desk.clock.advance(60_000)
+    await desk.hear("eve", "/new")
+    await desk.look()
+    loaded = desk.view()
+    desk.clock.advance(60_000)
+    await desk.label("busy", "agent:shell:dm:dan")
+    await desk.look()
+    for peer in ("cid", "dan"):
+        del loaded[f"agent:shell:dm:{peer}"]
+    desk.put(json.dumps(loaded))
+    told = await desk.look(3)
+    assert told[1:] == ["agent:shell:dm:dan: it went on after the text was loaded, so it stays"]
+    assert (await desk.entry("agent:shell:dm:cid"))["archivedAt"]
+    assert "agent:shell:dm:dan" in desk.view()
+
+
+@pytest.mark.req("N-1")
+async def test_a_text_without_its_marks_is_set_aside(desk: Desk) -> None:
+    desk.put(json.dumps(desk.rows()))
+    (told,) = await desk.look(3)
+    assert "does not say what it was written from" in told
+    assert len(desk.kept_aside()) == 1
+    # One entry that lost its mark stays, and the others are taken.
+    view = desk.view()
+    del view[KEY]["interlock"]
+    view["agent:shell:dm:bob"]["label"] = "bob's"
+    desk.put(json.dumps(view))
+    assert "what it was written from" in (await desk.look(3))[1]
+    assert (await desk.entry("agent:shell:dm:bob"))["label"] == "bob's"
+
+
+@pytest.mark.req("N-1")
+async def test_a_file_of_an_older_gateway_is_read_as_it_was_written(desk: Desk) -> None:
+    bare = {key: {**entry, "sessionFile": f"{entry['sessionId']}.jsonl"} for key, entry in desk.rows().items()}
+    desk.file.with_name(".sessions.json.written").write_text(json.dumps(bare))
+    bare[KEY]["label"] = "offline"
+    desk.put(json.dumps(bare))
+    desk.begin_views()
+    await desk.views.find()
+    assert await desk.look(3) == []
+    assert (await desk.entry())["label"] == "offline"
+    assert desk.view()[KEY]["interlock"]["revision"]
+
+
+@pytest.mark.req("N-1", "I-2")
+async def test_a_restart_leaves_the_time_of_the_last_change_alone(desk: Desk) -> None:
+    session_id = await desk.hear("cid", "/new")
+    before = await desk.ledger.session(session_id)
+    desk.clock.advance(3_600_000)
+    shell = await desk.engine.lanes.lane(session_id)
+    assert shell is not None
+
+    def closes_and_confirms(lane: Lane) -> None:
+        lane.control("session.error", p.SessionError(error_code="X", message="m", fatal=False))
+
+    await shell.call(closes_and_confirms)
+    after = await desk.ledger.session(session_id)
+    assert before is not None
+    assert after is not None
+    assert after.updated_ms == before.updated_ms
+    await desk.label("mine", "agent:shell:dm:cid")
+    changed = await desk.ledger.session(session_id)
+    assert changed is not None
+    assert changed.updated_ms == desk.clock.now_ms()
 
 
 @pytest.mark.req("N-1")
@@ -248,17 +371,17 @@ async def test_a_deleted_entry_is_put_away_but_none_that_works(desk: Desk) -> No
 
 @pytest.mark.req("N-1")
 async def test_deleting_the_file_or_all_that_is_in_it_loses_nothing(desk: Desk) -> None:
-    before = desk.view()
+    before = desk.rows()
     desk.file.unlink()
     assert await desk.look() == []
-    assert desk.view() == before
+    assert desk.rows() == before
     desk.put("{}")
     assert "nothing was deleted" in (await desk.look(3))[1]
-    assert desk.view() == before
+    assert desk.rows() == before
     desk.file.unlink()
     (desk.file.parent / ".sessions.json.written").unlink()
     await desk.look()
-    assert desk.view() == before
+    assert desk.rows() == before
 
 
 @pytest.mark.req("N-1")
@@ -267,13 +390,13 @@ async def test_deleting_the_file_or_all_that_is_in_it_loses_nothing(desk: Desk) 
     b"\0" * 4096,
 ])
 async def test_a_text_that_cannot_be_read_is_set_aside_and_changes_no_row(desk: Desk, bad: bytes) -> None:
-    before = desk.view()
+    before = desk.rows()
     desk.put(bad)
     told = await desk.look(3)
     assert len(told) == 1
     assert told[0].startswith("sessions.json cannot be read: ")
     assert [path.read_bytes() for path in desk.kept_aside()] == [bad]
-    assert desk.view() == before
+    assert desk.rows() == before
     assert await desk.audits() == []
 
 
@@ -292,7 +415,7 @@ async def test_links_and_what_is_no_file_are_never_followed(desk: Desk, tmp_path
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text(json.dumps({KEY: {**desk.view()[KEY], "label": "hostile"}}))
     written = elsewhere.read_bytes()
-    before = desk.view()
+    before = desk.rows()
     desk.file.unlink()
     desk.file.symlink_to(elsewhere)
     assert "a link" in (await desk.look(3))[0]
@@ -304,7 +427,7 @@ async def test_links_and_what_is_no_file_are_never_followed(desk: Desk, tmp_path
     assert "no plain file" in (await desk.look(3))[0]
     assert len(desk.kept_aside()) == 3
     assert elsewhere.read_bytes() == written
-    assert desk.view() == before
+    assert desk.rows() == before
     assert desk.file.is_file()
     assert not desk.file.is_symlink()
 

@@ -19,6 +19,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.place import Where
 from interlock.cli.trouble import Trouble
+from interlock.cli.working import _SoFar
 from interlock.session.routing import Naming
 from small_gateway.running import running
 
@@ -117,3 +118,19 @@ async def test_an_agent_without_sessions_and_an_editor_that_is_not_there_are_sai
         session_editing._editor()
     monkeypatch.setenv("VISUAL", shlex.join([sys.executable, "-S", "-c", "pass # "]))
     assert session_editing._editor()[:2] == [sys.executable, "-S"]
+
+
+@pytest.mark.req("N-1", "G-7")
+async def test_nothing_is_printed_while_the_editor_has_the_terminal(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    run = session_editing.subprocess.run
+
+    def watched(*words: Any, **more: Any) -> Any:
+        seen.append(_SoFar.suspended)
+        return run(*words, **more)
+
+    monkeypatch.setattr(session_editing.subprocess, "run", watched)
+    assert await person.edit("v") == Exit.DONE
+    assert (seen, _SoFar.suspended) == ([True], False)

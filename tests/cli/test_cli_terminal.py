@@ -11,7 +11,7 @@ import pytest
 from interlock.cli.terminal import has_colour, one_line, printable, result, say, styled, table, write
 from interlock.cli.values import between, count, milliseconds, span
 from interlock.cli.verbs import below, names
-from interlock.cli.working import LASTING, so_far, working
+from interlock.cli.working import LASTING, so_far, suspended, working
 
 
 class Terminal(io.StringIO):
@@ -108,6 +108,23 @@ def test_long_work_says_so_on_a_terminal_and_leaves_nothing_behind(monkeypatch: 
     assert "\r\x1b[Ka hint\n" in shown, "what is printed stands on a line of its own"
     assert shown.endswith(("\r\x1b[K", "a hint\n"))
     assert out.getvalue() == "done\n"
+
+
+@pytest.mark.req("G-7")
+def test_an_editor_that_has_the_terminal_has_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Watched("0 s")
+    monkeypatch.setattr(sys, "stderr", screen)
+    with working(["sessions", "edit"], first_s=0.0, every_s=0.001):
+        assert screen.seen.wait(20)
+        with suspended():
+            handed_over = screen.getvalue()
+            for thread in threading.enumerate():
+                if thread.name == "working":
+                    thread.join(0.05)
+            assert screen.getvalue() == handed_over
+        assert handed_over.endswith("\r\x1b[K"), "the line of progress is gone before the editor draws"
 
 
 @pytest.mark.req("G-7")

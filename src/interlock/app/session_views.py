@@ -30,6 +30,7 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
 from interlock.session.store_view import BadView, Differences, differences, read_view, written
+from interlock.session.view_marks import marked, marked_differences, revision_of
 
 TICK_S = 1.0
 """Files are looked at this often, and written this often at most."""
@@ -72,7 +73,7 @@ class SessionViews:
     def __init__(self, state: Path, engine: Engine, clock: Clock,
                  stopwatch: Callable[[], float] = time.monotonic) -> None:
         """`stopwatch` gives seconds: it measures what writing takes."""
-        self._root = state / "agents"
+        self._root = state.absolute() / "agents"
         self._engine = engine
         self._clock = clock
         self._stopwatch = stopwatch
@@ -81,6 +82,7 @@ class SessionViews:
         self._stopping = asyncio.Event()
         self._hurry = threading.Event()
         self._rest_until_ms = 0.0
+        self._revision = 0
         self._spent_s = 0.0
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
@@ -145,7 +147,10 @@ class SessionViews:
                       if AGENT_ID.fullmatch(path.name) and (path / "sessions").is_dir())
 
     def _agent(self, agent_id: str) -> _Agent:
-        return _Agent(ViewFile(self._root / agent_id / "sessions"))
+        return _Agent(ViewFile(self._directory(agent_id)))
+
+    def _directory(self, agent_id: str) -> Path:
+        return self._root / agent_id / "sessions"
 
     # --- reading back ---
     async def _look(self, agent_id: str, agent: _Agent) -> None:
@@ -220,8 +225,9 @@ class SessionViews:
             self._rest_until_ms = self._clock.monotonic_ms() + max(TICK_S, REST * spent_s) * 1000
 
     async def _write_one(self, agent_id: str, agent: _Agent) -> float:
-        pages = _Pages(self._engine, agent_id, asyncio.get_running_loop(), self._hurry,
-                       self._stopwatch)
+        self._revision = max(self._engine.lanes.clock.now_ms(), self._revision + 1)
+        pages = _Pages(self._engine, agent_id, self._directory(agent_id), self._revision,
+                       asyncio.get_running_loop(), self._hurry, self._stopwatch)
         began = self._stopwatch()
         seen = await asyncio.to_thread(agent.file.write, written(pages), agent.known)
         if seen is None:
@@ -234,10 +240,12 @@ class SessionViews:
 class _Pages:
     """The entries of one agent, page by page, for a thread that writes them."""
 
-    def __init__(self, engine: Engine, agent_id: str, loop: asyncio.AbstractEventLoop, hurry: threading.Event,
-                 stopwatch: Callable[[], float]) -> None:
+    def __init__(self, engine: Engine, agent_id: str, directory: Path, revision: int, loop: asyncio.AbstractEventLoop,
+                 hurry: threading.Event, stopwatch: Callable[[], float]) -> None:
         self._engine = engine
         self._agent_id = agent_id
+        self._directory = str(directory)
+        self._revision = revision
         self._loop = loop
         self._hurry = hurry
         self._stopwatch = stopwatch
@@ -251,7 +259,10 @@ class _Pages:
                 self._engine.ledger.current_sessions(OWNER_TENANT, self._agent_id, after, PAGE_ROWS), self._loop)
             records = asked.result()
             read = self._stopwatch()
-            yield from filter(None, map(view_row, records))
+            for record in records:
+                row = view_row(record, self._directory)
+                if row is not None:
+                    yield row[0], marked(*row, self._revision)
             if len(records) < PAGE_ROWS:
                 return
             after = records[-1].session_key
@@ -267,8 +278,13 @@ def _compared(file: ViewFile) -> _Taken:
     if text in last:
         return _Taken(text, None)
     after = read_view(text)
-    if not last:
-        raise BadView("nobody knows what was written here before, so that nothing can be called an edit")
-    # Where a crash left two, the nearer one is what the person had before them.
-    return _Taken(text, min((differences(read_view(one), after) for one in last),
+    before = [read_view(one) for one in last]
+    if revision_of(after) is not None or (before and not after):
+        return _Taken(text, marked_differences(before, after))
+    unmarked = [one for one in before if revision_of(one) is None]
+    if not unmarked:
+        raise BadView("it does not say what it was written from, so its changes cannot be found; edit the fields of "
+                      "the file that is there now, and leave `interlock` in each entry")
+    # An older gateway wrote no marks. If a crash left two texts, the nearer one is what the person had loaded.
+    return _Taken(text, min((differences(one, after) for one in unmarked),
                             key=lambda found: len(found.edits) + len(found.refused)))

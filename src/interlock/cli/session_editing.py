@@ -20,6 +20,7 @@ from interlock.cli.gateway_link import LIST_MAX, GatewayLink
 from interlock.cli.place import NOWHERE, Here
 from interlock.cli.terminal import is_terminal, one_line, print_json, result, say
 from interlock.cli.trouble import Trouble, usage
+from interlock.cli.working import suspended
 from interlock.protocol.resources import Session
 from interlock.session.entry import is_known
 from interlock.session.store_view import BadView, Differences, Edit, View, differences, read_view, view_of, written
@@ -61,7 +62,8 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
         draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are nobody else's.
         text = b"".join(written(before.items()))
         draft.write_bytes(text)
-        done = await asyncio.to_thread(subprocess.run, [*editor, str(draft)], check=False)
+        with suspended():
+            done = await asyncio.to_thread(subprocess.run, [*editor, str(draft)], check=False)
         if done.returncode:
             raise Trouble("Failed", f"{editor[0]} ended with status {done.returncode}, so nothing was changed.",
                           f"Your text is in {draft}.")

@@ -22,11 +22,26 @@ LASTING = frozenset({
 
 class _SoFar:
     text = ""
+    suspended = False
+    lock = threading.Lock()
+    """Held while a line is shown, so that none comes after the terminal was handed over."""
 
 
 def so_far(text: str) -> None:
     """Say how far the work is: `12000 records`, for one. Costs nothing, so it may be called often."""
     _SoFar.text = text
+
+
+@contextmanager
+def suspended() -> Generator[None]:
+    """Print no progress while another program, such as an editor, has the terminal."""
+    with _SoFar.lock:
+        _SoFar.suspended = True
+        transient(None)
+    try:
+        yield
+    finally:
+        _SoFar.suspended = False
 
 
 @contextmanager
@@ -45,7 +60,9 @@ def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVE
         while not done.wait(pause_s):
             pause_s = every_s
             figures = f" · {_SoFar.text}" if _SoFar.text else ""
-            transient(f"{verb} … {time.monotonic() - began:.0f} s{figures}")
+            with _SoFar.lock:
+                if not _SoFar.suspended:
+                    transient(f"{verb} … {time.monotonic() - began:.0f} s{figures}")
 
     teller = threading.Thread(target=show, name="working", daemon=True)
     teller.start()

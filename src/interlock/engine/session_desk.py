@@ -69,10 +69,15 @@ class SessionDesk:
                                   lambda lane: archiving.archive(lane, who_is(principal), reason))
 
     async def take_edit(self, principal: Principal, edit: Edit) -> None:
-        """Take what a person changed in the view of an agent's sessions, in the key's session of today (N-1)."""
+        """Apply what a person changed in the view of an agent's sessions to the key's session of today (N-1). A
+        session that is newer than the text in which it is missing was not deleted, and stays."""
         record = await self._lanes.ledger.session_by_key(principal.tenant_id, edit.key)
+        if record is not None and edit.as_of_ms is not None and record.created_ms > edit.as_of_ms:
+            return
         if record is None or (edit.deleted and record.session_id != edit.session_id):
             raise Problem("Conflict", "its key has gone on to another session since")
+        if edit.as_of_ms is not None and record.updated_ms > edit.as_of_ms:
+            raise Problem("Conflict", "it went on after the text was loaded, so it stays")
         if edit.deleted:
             await self._change(Verb("archive", principal, {}), record.session_id, None,
                                lambda lane: archiving.put_away(lane, who_is(principal)))

@@ -24,12 +24,13 @@ class _Kept(msgspec.Struct):
 _kept = msgspec.json.Decoder(_Kept)
 
 
-def view_row(record: SessionRecord) -> tuple[str, dict[str, Any]] | None:
-    """Give a session's key and its entry in the view; None for one that was put away."""
+def view_row(record: SessionRecord, directory: str) -> tuple[str, dict[str, Any]] | None:
+    """Return a session's key and its entry in the view; None for an archived one. `directory` is the absolute path of
+    the agent's transcripts."""
     kept = _kept.decode(record.machine)
     if kept.entry.archived_at is not None:
         return None
-    file = transcript_name(record.session_id, topic_of(record.session_key))
+    file = f"{directory}/{transcript_name(record.session_id, topic_of(record.session_key))}"
     counted = Counted(record.session_id, record.updated_ms, kept.input_tokens, kept.output_tokens, kept.context_tokens,
                       file)
     return record.session_key, view_entry(kept.entry, counted)

@@ -57,8 +57,16 @@ class Clocks(NamedTuple):
     interacted_ms: int
 
     def heard(self, now_ms: int, *, person: bool) -> Clocks:
-        """Note a message. System traffic (cron, hooks, heartbeats, flushes) moves neither clock."""
-        return self._replace(interacted_ms=max(self.interacted_ms, now_ms)) if person else self
+        """Note a message. System traffic (cron, hooks, heartbeats, flushes) moves neither clock.
+
+        An instant that lies ahead of `now_ms` was stored while the host's clock was ahead, and becomes `now_ms`:
+        otherwise no reset would be due until then."""
+        known = self.until(now_ms)
+        return known._replace(interacted_ms=now_ms) if person else known
+
+    def until(self, now_ms: int) -> Clocks:
+        """Return the clocks without what lies ahead of `now_ms`."""
+        return Clocks(min(self.started_ms, now_ms), min(self.interacted_ms, now_ms))
 
 
 def reset_for(rules: ResetRules, chat_type: ChatType, channel: str, *, thread: bool = False) -> Reset:
@@ -90,6 +98,7 @@ def _reset(layers: list[ResetRule], legacy_idle_minutes: int | None, *, said: bo
 
 def due(reset: Reset, clocks: Clocks, now_ms: int, zone: tzinfo) -> ResetCause | None:
     """Say why the next message of a person begins a new session, the cause that came first; None where it does not."""
+    clocks = clocks.until(now_ms)
     idle_at = clocks.interacted_ms + reset.idle_ms if reset.idle_ms is not None else None
     daily_at = next_daily_ms(clocks.started_ms, reset.at_hour, zone) if reset.at_hour is not None else None
     if idle_at is not None and idle_at <= now_ms and (daily_at is None or idle_at <= daily_at):

@@ -38,7 +38,8 @@ class Counted(NamedTuple):
     output_tokens: int = 0
     context_tokens: int | None = None
     session_file: str | None = None
-    """The transcript's file beside the view; None where transcripts are no files."""
+    """The absolute path of the transcript's file: readers take a bare name as relative to wherever they were started.
+    None if transcripts are not files."""
 
 
 class Edit(NamedTuple):
@@ -48,6 +49,8 @@ class Edit(NamedTuple):
     session_id: str
     wanted: Mapping[str, Any]
     deleted: bool = False
+    as_of_ms: int | None = None
+    """When the text of a deletion was written, if it was not the last one: a session that went on since stays."""
 
 
 class Differences(NamedTuple):
@@ -121,7 +124,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(read) != len(pairs):
         seen = set[str]()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise BadView(f"{_said(twice)} stands twice in one object, so that nobody knows which is meant")
+        raise BadView(f"{quoted(twice)} stands twice in one object, so that nobody knows which is meant")
     return read
 
 
@@ -144,14 +147,14 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differen
         elif not _same(old, after[key]):
             _entry(key, old, after[key], found)
     for key in after.keys() - before.keys():
-        found.refused.append(f"{_said(key)}: there is no such session; a message to a key begins one.")
+        found.refused.append(f"{quoted(key)}: there is no such session; a message to a key begins one.")
     found.refused.sort()
     return found
 
 
 def _entry(key: str, old: dict[str, Any], new: object, found: Differences) -> None:
     if not isinstance(new, dict):
-        found.refused.append(f"{_said(key)}: an entry is an object of fields; it stays as it was.")
+        found.refused.append(f"{quoted(key)}: an entry is an object of fields; it stays as it was.")
         return
     changed = cast("dict[str, Any]", new)
     wanted: dict[str, Any] = {}
@@ -159,9 +162,9 @@ def _entry(key: str, old: dict[str, Any], new: object, found: Differences) -> No
         value = changed.get(name)
         if (name in old and name in changed and _same(old[name], value)) or (name not in old and value is None):
             continue
-        refusal = _refusal(name, value)
+        refusal = field_refusal(name, value)
         if refusal is not None:
-            found.refused.append(f"{_said(key)}: {_said(name)}: {refusal}.")
+            found.refused.append(f"{quoted(key)}: {quoted(name)}: {refusal}.")
         else:
             wanted[name] = value
     if wanted:
@@ -174,7 +177,7 @@ def _same(one: object, other: object) -> bool:
 
 
 _OWN = frozenset({"sessionId", "updatedAt", "sessionFile", "inputTokens", "outputTokens", "totalTokens",
-                  "contextTokens", "archivedAt"})
+                  "contextTokens", "archivedAt", "interlock"})
 
 
 def is_the_entrys(name: str) -> bool:
@@ -182,7 +185,7 @@ def is_the_entrys(name: str) -> bool:
     return name in _OWN or is_known(name)
 
 
-def _refusal(name: str, value: Any) -> str | None:
+def field_refusal(name: str, value: Any) -> str | None:
     """Why a field cannot be set so; None where it can."""
     if name == "archivedAt":
         return "`interlock sessions archive` puts a session away"
@@ -198,7 +201,7 @@ def _refusal(name: str, value: Any) -> str | None:
     return None
 
 
-def _said(text: str) -> str:
+def quoted(text: str) -> str:
     """Show a name out of a text that anybody may have written, on one line."""
     short = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short)

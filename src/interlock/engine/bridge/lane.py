@@ -27,6 +27,7 @@ from interlock.ports.ledger import (
     PutApproval,
     PutCommand,
     PutControl,
+    PutIdempotency,
     PutSession,
     PutTranscript,
     Write,
@@ -374,18 +375,28 @@ class Lane:
     def snapshot(self) -> PutSession:
         """The session's row as it stands after this decision."""
         state = self.state
-        state.updated_ms = self.now
+        if not state.updated_ms or self._is_activity():
+            state.updated_ms = self.now
         self.due_ms = self.deadline_ms()
         return PutSession(
             SessionRecord(
                 session_id=state.session_id, tenant_id=state.tenant_id, session_key=state.session_key,
                 agent_id=state.agent_id, runner_id=state.runner_id, workspace=state.workspace,
-                state=self.session_state(), created_ms=state.created_ms, updated_ms=self.now,
+                state=self.session_state(), created_ms=state.created_ms, updated_ms=state.updated_ms,
                 deadline_ms=self._wanted_ms(self.due_ms), machine=_encoder.encode(state),
                 usage={"input_tokens": state.input_tokens, "output_tokens": state.output_tokens,
                        "context_tokens": state.context_tokens},
             )
         )
+
+    def _is_activity(self) -> bool:
+        """Whether something happened in the conversation: its turn goes on, or a command, an approval, an entry or a
+        person's change is written. A runner that comes and goes, and agents that close with it, are none: a restart
+        must not make every session look new."""
+        return self.state.machine.phase in ("turn", "usage") or any(
+            isinstance(write, (PutCommand, PutApproval, PutTranscript, PutIdempotency))
+            or (isinstance(write, Audit) and write.draft.who.get("role") not in ("system", "runner"))
+            for write in self.out.writes)
 
     def _wanted_ms(self, due_ms: int | None) -> int | None:
         """By when a gateway that starts must have read the session, also where nothing but its runner is waited for."""
