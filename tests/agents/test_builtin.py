@@ -15,6 +15,7 @@ import pytest
 from agents.builtin_stage import FORMS, KEY, builtin
 from interlock.ports.agent import Keys, Opening, Prompt, Settings
 from interlock.protocol import payloads as p
+from interlock.protocol.extras import install
 from interlock.runner.process import AgentProcess
 from lazily import lazily
 from model_server import AFTER_TOOL, ModelServer, chunk_texts
@@ -444,7 +445,7 @@ async def test_what_is_not_installed_is_said_in_one_sentence(
         await opened(scene)
         error = scene.all("session.error")[0].payload
         assert error.error_code == "AGENT_START_FAILED"
-        assert error.message == "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'."
+        assert error.message == f"pydantic-ai is not installed on the runner; run: {install('agent')}."
 
 
 @pytest.mark.parametrize(("fields", "word"), [

@@ -288,7 +288,7 @@ async def test_a_missing_sdk_is_said_in_one_sentence(claude: ThirdParty, monkeyp
         await scene.open("claude")
         error = (await scene.next("session.error")).payload
         assert error.error_code == "AGENT_START_FAILED"
-        assert "pip install 'interlock[agents]'" in error.message
+        assert "pip install '.[agents]'" in error.message
 
 
 @pytest.mark.req("A-5", "A-7")

@@ -6,17 +6,19 @@ import importlib.util
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
 from interlock import config
 from interlock.command.policy import Policy, Subject
 from interlock.protocol.codes import Code
+from interlock.protocol.extras import Extra, install
 from interlock.protocol.problems import PROBLEMS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -145,6 +147,19 @@ def check_typed(typed: Typed) -> None:
     for word in words[len(verb.split()):]:
         if word.startswith("--"):
             assert word.partition("=")[0] in names, f"interlock {typed}: {verb} has no {word}"
+
+
+def test_no_page_and_no_message_installs_from_a_name_that_no_index_has() -> None:
+    for path in [REPOSITORY / "README.md", *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("src/**/*.py")]:
+        assert "install interlock" not in path.read_text("utf-8"), path
+        assert "interlock[" not in path.read_text("utf-8"), path
+
+
+@pytest.mark.parametrize("name", get_args(Extra))
+def test_every_extra_that_is_recommended_can_be_installed(name: str) -> None:
+    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert name in declared
+    assert f"'.[{name}]'" in install(name)
 
 
 @pytest.mark.req("G-7")

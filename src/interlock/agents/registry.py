@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from interlock.agents.builtin.choice import KEY_NAMES, why_not
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Keys
 from interlock.ports.process import Spawn
+from interlock.protocol.extras import install
 from interlock.protocol.payloads import AgentOffer
 
 
@@ -73,10 +74,10 @@ def _why_not(agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> 
     if spec.adapter not in ADAPTERS:
         return f"there is no adapter {spec.adapter!r}; choose one of: {', '.join(sorted(ADAPTERS))}"
     if spec.adapter == "claude" and importlib.util.find_spec("claude_agent_sdk") is None:
-        return "the Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'"
+        return f"the Claude Agent SDK is not installed on the runner; run: {install('agents')}"
     if spec.adapter == "builtin":
         if importlib.util.find_spec("pydantic_ai") is None:
-            return "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'"
+            return f"pydantic-ai is not installed on the runner; run: {install('agent')}"
         return why_not(spec, keys_of(spec, environment))
     if not spec.command:
         return None if spec.adapter == "claude" else f"it has no command; set `command` in [agents.{agent_id}]"

@@ -9,6 +9,7 @@ from interlock.config import AuditSection, ConfigError
 from interlock.gateway.audit_state import CHECKPOINTS_NAME
 from interlock.ports.checkpoints import CheckpointSink
 from interlock.ports.clock import Clock
+from interlock.protocol.extras import install
 
 
 def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSink:
@@ -20,7 +21,7 @@ def open_sink(state: Path, section: AuditSection, clock: Clock) -> CheckpointSin
         from interlock.backends.bucket import Bucket
         from interlock.backends.checkpoints.locked import Both, LockedCheckpoints
     except ModuleNotFoundError:
-        raise ConfigError(["[audit]: s3_bucket needs the part that speaks S3: pip install 'interlock[s3]'."]) from None
+        raise ConfigError([f"[audit]: s3_bucket needs the extra s3: {install('s3')}."]) from None
     bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
     try:
         return Both(LockedCheckpoints(bucket, clock, section.lock_days), near)

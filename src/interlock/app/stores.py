@@ -21,6 +21,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.ledger import Ledger, LedgerError
 from interlock.ports.transcripts import Transcripts
+from interlock.protocol.extras import install
 
 NATS = "interlock.backends.bus_nats"
 LOOK_S = 10.0
@@ -134,8 +135,7 @@ async def _open_shared(store: str, bus: str | None, wall: Clock) -> Stores:
         from interlock.backends.postgres.ledger import open_ledger as open_database
         from interlock.backends.postgres.transcripts import PostgresTranscripts
     except ModuleNotFoundError:
-        raise ConfigError(["[cluster]: store needs what speaks PostgreSQL: pip install 'interlock[cluster]'."]
-                          ) from None
+        raise ConfigError([f"[cluster]: store needs the extra cluster: {install('cluster')}."]) from None
     settings = read_settings(store)
     ledger = await open_database(settings, wall, keeps_transcripts=True)
     try:
@@ -155,5 +155,5 @@ async def _open_bus(addresses: str | None, gateway_id: str) -> Bus:
     try:
         nats, places = import_module(f"{NATS}.bus"), import_module(f"{NATS}.places")
     except ModuleNotFoundError:
-        raise ConfigError(["[cluster]: bus needs what speaks NATS: pip install 'interlock[cluster]'."]) from None
+        raise ConfigError([f"[cluster]: bus needs the extra cluster: {install('cluster')}."]) from None
     return await nats.open_bus(places.read_places(addresses), gateway_id)

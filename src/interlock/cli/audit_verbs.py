@@ -20,6 +20,7 @@ from interlock.cli.terminal import is_terminal, print_json, result, say, transie
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import count
 from interlock.cli.working import so_far
+from interlock.protocol.extras import install
 
 ERASED_AT_ONCE = 500
 """So many records does one request name."""
@@ -227,7 +228,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         return verify_ledger_file(state, load_config(where).cluster.store)
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
-                    "Install it: pip install 'interlock[cluster]'") from None
+                    f"Install it: {install('cluster')}") from None
     except KeyUnusable as error:
         raise usage(str(error)) from None
     except LedgerError as error:

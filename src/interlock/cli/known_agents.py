@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import NamedTuple
 
+from interlock.protocol.extras import install
+
 
 class Known(NamedTuple):
     """One agent: its id, its program, and what stands in the config for it."""
@@ -19,7 +21,7 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("claude", "claude", "claude", (), True, "driven by the Claude Agent SDK: pip install 'interlock[agents]'"),
+    Known("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}"),
     Known("claude-acp", "claude-agent-acp", "acp", (), True),
     Known("codex", "codex", "exec", ("exec", "{prompt}"), False,
           "each command is held for a yes; codex-acp over `acp` asks"),

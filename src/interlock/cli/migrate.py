@@ -12,6 +12,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.trouble import Trouble, usage
+from interlock.protocol.extras import install
 
 
 def migrate(
@@ -30,7 +31,7 @@ def migrate(
         from interlock.app.moving.into_postgres import move_into_postgres
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
-                    "Install it: pip install 'interlock[cluster]'") from None
+                    f"Install it: {install('cluster')}") from None
     from interlock.app.moving.report import MoveRefused
     from interlock.app.place import SystemClock
     from interlock.backends.sqlite.lock import AlreadyRunning

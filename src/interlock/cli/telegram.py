@@ -11,6 +11,7 @@ from interlock.cli.gateway_link import locate
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.processes import WithParent, end_with_parent
 from interlock.cli.trouble import Trouble, usage
+from interlock.protocol.extras import install
 
 
 def telegram(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
@@ -22,8 +23,8 @@ def telegram(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
     try:
         from interlock.app.telegram import BotRefused, Gate, run_telegram
     except ModuleNotFoundError:
-        raise Trouble("NotInstalled", "What speaks to Telegram is not installed.",
-                      "pip install 'interlock[telegram]'") from None
+        raise Trouble("NotInstalled", "The Telegram channel is not installed.",
+                      f"Install it: {install('telegram')}") from None
     from interlock import log
     from interlock.config import ConfigError
 

@@ -19,6 +19,7 @@ from interlock.engine.bridge.lane import Lane, Told
 from interlock.ports.ledger import PutCommand
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.envelope import Frame
+from interlock.protocol.extras import install
 from interlock.protocol.payloads import ToolRequest, ToolResult, TurnEnd, TurnStart
 from interlock.protocol.resources import Command
 
@@ -49,7 +50,7 @@ def sender_of(environ: Mapping[str, str], version: str) -> Sender | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        log.warning("traces_not_sent", remedy="install interlock[otel], or unset OTEL_EXPORTER_OTLP_ENDPOINT")
+        log.warning("traces_not_sent", remedy=f"{install('otel')}, or unset OTEL_EXPORTER_OTLP_ENDPOINT")
         return None
     name = environ.get("OTEL_SERVICE_NAME", "interlock")
     # The gateway ends it itself: at the interpreter's end a receiver that is gone would be waited for.

@@ -1,4 +1,4 @@
-"""The builtin agent as the runner drives it (A-7, B-1). Needs `interlock[agent]`."""
+"""The builtin agent as the runner drives it (A-7, B-1). Needs the extra `agent`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from interlock.ports.agent import (
     TurnOutcome,
 )
 from interlock.ports.process import Spawn
+from interlock.protocol.extras import install
 from interlock.protocol.payloads import Compacted, Features, SessionCompact
 
 if TYPE_CHECKING:
     from interlock.agents.builtin import conversation as late
 
-MISSING = "pydantic-ai is not installed on the runner; run: pip install 'interlock[agent]'."
+MISSING = f"pydantic-ai is not installed on the runner; run: {install('agent')}."
 FEATURES = Features(
     adapter_type="sdk", permission="asks", context_owner="gateway", context_compaction=True, plan_mode=True,
     pause="boundary", resume_session=True, images=True, thinking=True, model_switch=True, prompt_options=True,

@@ -9,6 +9,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings, ThinkingEffort, ThinkingLevel
 
 from interlock.agents.builtin.choice import Choice, NoModel
+from interlock.protocol.extras import install
 
 OFF = frozenset({"off", "none", "false"})
 ON = frozenset({"on", "true"})
@@ -44,8 +45,8 @@ def make_model(choice: Choice, http: httpx2.AsyncClient) -> Model:
                 chat = choice.api == "chat" or (choice.api != "responses" and base_url is not None)
                 return (OpenAIChatModel if chat else OpenAIResponsesModel)(choice.model, provider=provider)
     except ImportError as error:
-        raise NoModel(f"What {choice.provider} needs is not installed ({error.name}); run: pip install "
-                      "'interlock[agent]'.") from None
+        raise NoModel(f"What {choice.provider} needs is not installed ({error.name}); run: "
+                      f"{install('agent')}.") from None
 
 
 def window_of(model: Model, configured: int) -> int | None:

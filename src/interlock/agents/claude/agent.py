@@ -1,4 +1,4 @@
-"""Claude Code through the Claude Agent SDK for Python, as the runner drives it (A-7). Needs `interlock[agents]`."""
+"""Claude Code through the Claude Agent SDK for Python, as the runner drives it (A-7). Needs the extra `agents`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from interlock.ports.agent import (
     TurnOutcome,
 )
 from interlock.ports.process import Process, Spawn
+from interlock.protocol.extras import install
 from interlock.protocol.payloads import Compacted, Features, SessionCompact
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ START_TIMEOUT_S = 60.0
 """From the program's start to the end of the SDK's handshake."""
 SWITCH_TIMEOUT_S = 10.0
 STDERR_SHOWN_CHARS = 2_000
-MISSING = "The Claude Agent SDK is not installed on the runner; run: pip install 'interlock[agents]'."
+MISSING = f"The Claude Agent SDK is not installed on the runner; run: {install('agents')}."
 FEATURES = Features(
     adapter_type="sdk", permission="asks", context_owner="agent", context_compaction=True, plan_mode=True,
     pause="signal", resume_session=True, images=True, files=True, thinking=True, model_switch=True, read_only=True,

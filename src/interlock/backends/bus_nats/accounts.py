@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from interlock.ports.bus import BusError
+from interlock.protocol.extras import install
 
 ACCOUNT_FILES = ("credentials", "nkey", "token")
 MAX_ACCOUNT_BYTES = 64 * 1024
@@ -62,7 +63,7 @@ def _check_seed(kind: str, path: str, seed: str) -> None:
     try:
         import nkeys
     except ModuleNotFoundError:
-        raise BusError(f"--bus: {kind} needs what signs with NKeys: pip install 'interlock[cluster]'.") from None
+        raise BusError(f"--bus: {kind} needs the extra cluster: {install('cluster')}.") from None
     try:
         cast("_Keys", nkeys).from_seed(bytearray(seed.encode())).wipe()
     except Exception as error:

@@ -1,0 +1,14 @@
+"""How an optional part of Interlock is installed, for the sentences that say that one is absent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Extra = Literal["agent", "agents", "cluster", "cluster-local", "otel", "s3", "telegram"]
+"""The extras of pyproject.toml that a user may need."""
+
+
+def install(extra: Extra) -> str:
+    """The command that installs an extra. It names the source, since no package index carries Interlock yet: a name
+    that an index does not have could be taken there by somebody else."""
+    return f"pip install '.[{extra}]' in Interlock's source directory"
