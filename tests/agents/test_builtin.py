@@ -439,7 +439,7 @@ async def test_what_is_not_installed_is_said_in_one_sentence(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("interlock.agents.builtin.")]:
         monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.startswith("pydantic_ai")]:
+    for name in ["pydantic_ai", *(name for name in sys.modules if name.startswith("pydantic_ai."))]:
         monkeypatch.setitem(sys.modules, name, None)
     async with stage(tmp_path, {"own": builtin(model_server)}) as scene:
         await opened(scene)
