@@ -18,6 +18,7 @@ from interlock import __version__
 from interlock.app.chats import chat_settings
 from interlock.app.checkpoints import open_sink
 from interlock.app.compaction import compaction_hook, compaction_rules
+from interlock.app.descriptors import raise_limit
 from interlock.app.hooks import cron_jobs, open_hooks
 from interlock.app.objects import open_objects
 from interlock.app.place import LOCAL_RUNNER, SystemClock
@@ -91,6 +92,7 @@ async def run_gateway(
     KeyUnusable, each with one sentence.
     """
     stopping = _stop_on_signals()
+    raise_limit()
     lock = lock_state(state)
     try:
         key = load_or_make_key(state)

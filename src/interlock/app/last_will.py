@@ -86,7 +86,7 @@ class Left:
     def is_there(self) -> bool:
         """Whether it has not ended yet."""
         if self._handle is not None:  # Also of one that nobody has waited for this says that it ended.
-            self._gone = self._gone or bool(select.select([self._handle], [], [], 0)[0])
+            self._gone = self._gone or has_ended(self._handle)
         else:
             self._send(0)
         return not self._gone
@@ -103,6 +103,13 @@ class Left:
             self._gone = True
         except PermissionError:  # Another's: it was never ours to end.
             self._gone = True
+
+
+def has_ended(handle: int) -> bool:
+    """Return whether the process of a pidfd has ended. Not by select(2): the number may be above 1023."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def main() -> None:

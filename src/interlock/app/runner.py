@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
@@ -71,6 +72,7 @@ async def run_runner(
                 roots=offering_of(config).roots, agents=config.agents,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
+                agent_descriptors=raise_limit(),
             ),
             outbox, objects, read_offering,
         )

@@ -1,7 +1,7 @@
 """The keeper: one small process between the runner and each agent, so that no descendant can outlive either (A-4).
 
-It runs as a program (`python -I -S keeper.py FD`), imports only what starts within a few milliseconds, and has one
-thread. That buys what the runner, with its threads and its event loop, could not have:
+It runs as a program (`python -I -S keeper.py FD LIMIT`), imports only what starts within a few milliseconds, and has
+one thread. That buys what the runner, with its threads and its event loop, could not have:
 
 - It is the child subreaper of everything the agent starts. A child that forks twice and calls setsid() comes back to
   it, so "no child left" (ECHILD from waitpid) *is* "every descendant is gone"; no process table is raced.
@@ -11,6 +11,9 @@ thread. That buys what the runner, with its threads and its event loop, could no
 
 Its own environment is clean and its own session is not the agent's: signals to the group do not reach it, and a search
 for RAWP_SESSION_ID does not find it.
+
+LIMIT is the soft limit of open files that the agent gets, 0 to leave the runner's: a runner raises its own (see
+`descriptors`), and an agent that uses select(2) must not inherit that.
 
 What is said on the control socket (FD), each a line of ASCII but the order:
 
@@ -30,6 +33,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -144,6 +148,10 @@ class Keeper:
         self.reported = False
         self.kill_at: float | None = None
         self.wake, wake_end = os.pipe()
+        # Not select(2): the control socket has the number that it had in the runner, which may be above 1023.
+        self.poll = select.poll()
+        self.poll.register(self.wake, select.POLLIN)
+        self.poll.register(control, select.POLLIN)
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_end, False)
         os.set_inheritable(control, False)
@@ -161,6 +169,8 @@ class Keeper:
 
     def lose_runner(self) -> None:
         """The runner is gone, by whichever end of the socket told it first: all that is left is killed at once."""
+        if self.connected:
+            self.poll.unregister(self.control)
         self.connected = False
         self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
 
@@ -218,8 +228,8 @@ class Keeper:
 
     def listen(self, timeout: float | None) -> None:
         """Wait for a word of the runner, a death or the time."""
-        sources = [self.wake, self.control] if self.connected else [self.wake]
-        ready, _, _ = select.select(sources, [], [], timeout)
+        # Rounded up, or the last millisecond would be spent polling without a wait.
+        ready = {number for number, _ in self.poll.poll(None if timeout is None else int(timeout * 1000) + 1)}
         if self.wake in ready:
             os.read(self.wake, MAX_CONTROL_BYTES)
         if self.control in ready:
@@ -299,5 +309,13 @@ def release_standard_streams() -> None:
         os.dup2(null, stream)
 
 
+def limit_descriptors(soft: int) -> None:
+    """Lower the soft limit of open files, for this process and the agent; 0 leaves it."""
+    if soft:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 if __name__ == "__main__":
+    limit_descriptors(int(sys.argv[2]))
     Keeper(int(sys.argv[1])).run()

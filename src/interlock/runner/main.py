@@ -9,6 +9,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,8 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     agent_idle_ms: int = AGENT_IDLE_MS
     drain_ms: int = 0
     """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
+    agent_descriptors: int = 0
+    """The soft limit of open files that agents get; 0 for the runner's own."""
     pace: Pace = NORMAL_PACE
     """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
 
@@ -87,7 +90,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     offered = Offered(Offering(config.agents, config.roots))
     around = Surroundings(
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
-        spawn=AgentProcess.start,
+        spawn=partial(AgentProcess.start, descriptors=config.agent_descriptors),
         offered=offered, runner_id=mark, environment=os.environ,
         graces=Graces(idle_s=config.agent_idle_ms / 1000),
     )

@@ -21,6 +21,7 @@ from typing import Self
 from interlock.ports.agent import AgentStartFailed, Exit
 from interlock.protocol.limits import TERMINATE_GRACE_MS
 from interlock.runner import keeper, reaper
+from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import SESSION
 from interlock.runner.exits import exit_from_status
 from interlock.runner.lines import READ_BYTES, Lines
@@ -61,23 +62,24 @@ class AgentProcess:
         """Pids that SIGKILL did not end (another user's, or stuck in the kernel); known once `terminate` returned."""
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path) -> Self:
+    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0) -> Self:
         """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
 
         `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
-        looked for on `env`'s PATH, one with a slash relative to `cwd`. Raises AgentStartFailed with one sentence.
+        looked for on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
+        for this process's own. Raises AgentStartFailed with one sentence.
         """
         program = find_program(argv, env, Path(cwd))
         order = encode_order(str(cwd), program, argv, env)
-        control, theirs = await _connect()
         try:
-            process = cls(_start_keeper(theirs), control, env.get(SESSION, ""))
+            control, theirs = await _connect()
+        except OSError as failed:
+            raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
+        try:
+            process = cls(_start_keeper(theirs, descriptors), control, env.get(SESSION, ""))
         except OSError as failed:
             control.close()
-            raise AgentStartFailed(
-                f"The process to watch over {argv[0]} could not be started ({failed.strerror}); check that "
-                f"{sys.executable} may be run and that the limit of processes is not reached."
-            ) from failed
+            raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         finally:
             theirs.close()
         await process._begin(order)
@@ -269,11 +271,19 @@ async def _connect() -> tuple[Control, socket.socket]:
     return control, theirs
 
 
-def _start_keeper(control: socket.socket) -> subprocess.Popen[bytes]:
+def _unstarted(program: str, failed: OSError) -> str:
+    """The sentence for an agent whose keeper could not be started."""
+    if is_shortage(failed):
+        return shortage(program)
+    return (f"The process to watch over {program} could not be started ({failed.strerror}); check that "
+            f"{sys.executable} may be run and that the limit of processes is not reached.")
+
+
+def _start_keeper(control: socket.socket, descriptors: int) -> subprocess.Popen[bytes]:
     # Isolated and without `site`: nothing of the user's Python settings reaches it, and it starts in half the time.
     loader = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__, str(control.fileno())],
+        [sys.executable, "-I", "-S", keeper.__file__, str(control.fileno()), str(descriptors)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,13 +77,15 @@ async def until_gone(pids: Iterable[int], timeout_s: float) -> list[int]:
 
 
 async def _gone(pid: int) -> None:
-    if not LINUX:
-        while exists(pid):  # noqa: ASYNC110  There is no event to wait for.
-            await asyncio.sleep(POLL_S)
-        return
     try:
-        watched = os.pidfd_open(pid)
+        watched = os.pidfd_open(pid) if LINUX else None
     except ProcessLookupError:
+        return
+    except OSError:  # No descriptor is free, or the kernel has no pidfd.
+        watched = None
+    if watched is None:
+        while _is_running(pid):  # noqa: ASYNC110  There is no event to wait for.
+            await asyncio.sleep(POLL_S)
         return
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -92,6 +95,15 @@ async def _gone(pid: int) -> None:
     finally:
         loop.remove_reader(watched)
         os.close(watched)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether the process is there and, as far as can be read, not a zombie."""
+    if LINUX:
+        with suppress(OSError, IndexError):
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+            return stat.rpartition(b")")[2].split(None, 1)[0] not in (b"Z", b"X")
+    return exists(pid)
 
 
 async def _end(name: str, value: str) -> Reaped:

@@ -27,7 +27,15 @@ from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
 from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_prompt
 from interlock.runner.settling import switches
-from interlock.runner.starting import OpenRefused, back_to_mode, capabilities, check_access, not_resumed, prepare
+from interlock.runner.starting import (
+    OpenRefused,
+    back_to_mode,
+    capabilities,
+    check_access,
+    not_resumed,
+    prepare,
+    unstarted,
+)
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.turning import Turn
@@ -164,11 +172,10 @@ class RunnerSession:
         try:
             agent, opening = prepare(self._around, self.journal, payload, frame.metadata)
             started = self._started = await self._start(agent, opening)
-        except (OpenRefused, AgentStartFailed) as error:
-            code = error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED
+        except (OpenRefused, AgentStartFailed, OSError) as error:
             self._handled(frame)
             await self.journal.write(
-                self.journal.session_error(code, str(error), True, frame.message_id),
+                self.journal.session_error(*unstarted(payload.agent_id, error), True, frame.message_id),
                 *endings.closed(self.journal, "the agent could not be started", None),
             )
             return

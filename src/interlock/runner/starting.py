@@ -14,6 +14,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
 from interlock.runner.settling import switches
@@ -27,6 +28,16 @@ class OpenRefused(Exception):
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) -> tuple[Code, str]:
+    """The code and the sentence for an agent that was not started. An OSError that no adapter expected (a descriptor
+    that was wanted for the import of its modules, for example) fails the one open, and not the session's task."""
+    if isinstance(error, OSError):
+        sentence = (shortage(f"Agent {agent_id}") if is_shortage(error)
+                    else f"Agent {agent_id} was not started: {error}.")
+        return Code.AGENT_START_FAILED, sentence
+    return (error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED), str(error)
 
 
 def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any]
