@@ -186,7 +186,7 @@ async def test_a_question_whose_answer_breaks_off_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind one address one of several gateways has died over it."""
-    monkeypatch.setattr("interlock.cli.gateway_link.SEND_PAUSE_S", 0.0)
+    monkeypatch.setattr("interlock.sdk.exchange.PAUSE_S", 0.0)
     script = Script({"GET /v1/once": [died, answer({"a": 1})], "GET /v1/ever": [died]})
     async with link_to(script, tmp_path) as link:
         assert await link.read("/v1/once", dict[str, int]) == {"a": 1}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,17 +20,24 @@ from interlock.cli.exit_status import BY_HTTP, Exit
 from interlock.cli.place import OWNER_KEY_FILE, Where, gateway_file
 from interlock.cli.terminal import say
 from interlock.cli.trouble import Trouble, usage
+from interlock.sdk.exchange import (
+    ANSWER_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    STREAM_SILENCE_S,
+    Ask,
+    Cut,
+    Manners,
+    Reply,
+    patience,
+)
+from interlock.sdk.problems import seconds
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 60.0
-STREAM_SILENCE_S = 45.0
-"""A stream that is silent for three keep-alives is dead (S-2)."""
-SEND_ATTEMPTS = 8
-"""A request that changes state is sent again this often, under the same key, when the connection is lost (M-1)."""
-SEND_PAUSE_S = 0.25
-SEND_PAUSE_MAX_S = 5.0
+MANNERS = Manners()
+"""How often and after how long a request is sent again: the library's rule, so that both do the same (M-1, K-3)."""
+WAIT_SHOWN_S = 2.0
+"""A longer wait that the gateway asks for is announced."""
 READ_ATTEMPTS = 4
 """A question whose answer breaks off is asked this often."""
 LIST_MAX = 10_000
@@ -39,7 +45,6 @@ LIST_MAX = 10_000
 LIST_PAGE = 500
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
-_AGAIN = {429, 503}
 
 
 class Address(NamedTuple):
@@ -115,8 +120,8 @@ def unreachable(address: Address, error: Exception) -> Trouble:
                    "Start one with: interlock up")
 
 
-def refusal(status: int, body: bytes, path: str) -> Trouble:
-    """Make the one sentence of a problem+json answer, or of one that a proxy gave."""
+def refusal(status: int, body: bytes, path: str, retry_after: str | None = None) -> Trouble:
+    """Make the one sentence of a problem+json answer, or of one that a proxy gave. `retry_after` is its header."""
     try:
         problem = msgspec.json.decode(body, type=_Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -125,16 +130,21 @@ def refusal(status: int, body: bytes, path: str) -> Trouble:
         return Trouble(f"HTTP {status}", f"The gateway answered {path} with status {status}.",
                        "Is this the URL of an Interlock gateway?", BY_HTTP.get(status, Exit.FAILED))
     sentence = problem.detail or problem.title
+    wait_s = seconds(retry_after)
+    if wait_s is not None and not problem.hint:
+        problem.hint = f"Send it again in {wait_s:.0f} s."
     places = "; ".join(f"{place.get('pointer', '')}: {place.get('detail', '')}" for place in problem.errors)
     return Trouble(problem.code, f"{sentence} ({places})" if places and places not in sentence else sentence,
-                   problem.hint)
+                   problem.hint, retry_after_s=wait_s)
 
 
 class GatewayLink:
     """Requests to one gateway. Finds it again when it was restarted elsewhere."""
 
-    def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
+                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._where = where
+        self._sleep = sleep
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
         if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
@@ -200,8 +210,10 @@ class GatewayLink:
 
         Raises Trouble; `Unreachable` means that nobody knows whether it was taken.
         """
+        key = "cli-" + secrets.token_hex(16)
         content = msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json", "Idempotency-Key": "cli-" + secrets.token_hex(16)}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        asked: Ask[bytes] = Ask(method, path, bytes, key=key)
         attempt = 0
         while True:
             attempt += 1
@@ -210,14 +222,14 @@ class GatewayLink:
             except httpx2.TransportError as error:
                 if attempt == 1:
                     say("the connection to the gateway was lost; sending it again", "yellow")
-                if attempt >= SEND_ATTEMPTS:
+                wait_s = patience(asked, Cut(str(error)), attempt, MANNERS)
+                if wait_s is None:
                     raise unreachable(self.address, error) from None
-                await asyncio.sleep(pause(attempt))
+                await self._sleep(wait_s)
                 self.find_again()
-                continue
-            if not _wants_patience(response) or attempt >= SEND_ATTEMPTS:
-                return _accepted(response, path).content
-            await asyncio.sleep(_retry_after(response, attempt))
+            else:
+                if not await self._waited(asked, response, attempt):
+                    return _accepted(response, path).content
 
     # --- streams ---
     @asynccontextmanager
@@ -231,7 +243,8 @@ class GatewayLink:
         response = await self._http.send(request, stream=True)
         try:
             if response.status_code >= 400:
-                raise refusal(response.status_code, await response.aread(), path)
+                raise refusal(response.status_code, await response.aread(), path,
+                              response.headers.get("Retry-After"))
             yield response
         finally:
             await response.aclose()
@@ -261,18 +274,34 @@ class GatewayLink:
     async def _ask(self, method: str, path: str, **what: Any) -> httpx2.Response:
         """Ask what changes nothing. An answer that broke off is asked for again: of several gateways behind one address
         the one that had the question has died, and another has the answer."""
+        asked: Ask[bytes] = Ask(method, path, bytes)
         attempt = 0
         while True:
             attempt += 1
             try:
-                return _accepted(await self._once(method, path, **what), path)
+                response = await self._once(method, path, **what)
             except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
                 if attempt >= READ_ATTEMPTS:
                     raise unreachable(self.address, error) from None
-                await asyncio.sleep(pause(attempt))
+                await self._sleep(MANNERS.pause(attempt))
                 self.find_again()
             except httpx2.TransportError as error:
                 raise unreachable(self.address, error) from None
+            else:
+                if not await self._waited(asked, response, attempt):
+                    return _accepted(response, path)
+
+    async def _waited(self, asked: Ask[bytes], response: httpx2.Response, attempt: int) -> bool:
+        """Wait as long as a refusal asks for; False if this is the answer, and nothing is sent again."""
+        reply = Reply(response.status_code, response.content, response.headers.get("Retry-After"))
+        wait_s = patience(asked, reply, attempt, MANNERS)
+        if wait_s is None:
+            return False
+        if wait_s > WAIT_SHOWN_S:
+            refused = refusal(reply.status, reply.body, asked.path)
+            say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.", "yellow")
+        await self._sleep(wait_s)
+        return True
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:
@@ -284,26 +313,10 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
                       "Check the URL, and that both are of the same version.") from None
 
 
-def pause(attempt: int) -> float:
-    """Seconds before attempt number `attempt` + 1: exponential, bounded, full jitter."""
-    return random.uniform(0.5, 1.0) * min(SEND_PAUSE_MAX_S, SEND_PAUSE_S * 2 ** min(attempt - 1, 16))
-
-
 def _accepted(response: httpx2.Response, path: str) -> httpx2.Response:
     if response.status_code >= 400:
-        raise refusal(response.status_code, response.content, path)
+        raise refusal(response.status_code, response.content, path, response.headers.get("Retry-After"))
     return response
-
-
-def _wants_patience(response: httpx2.Response) -> bool:
-    if response.status_code in _AGAIN:
-        return True
-    return response.status_code == 409 and b"IdempotencyKeyInUse" in response.content
-
-
-def _retry_after(response: httpx2.Response, attempt: int) -> float:
-    told = response.headers.get("Retry-After", "")
-    return min(SEND_PAUSE_MAX_S, float(told)) if told.isdigit() else pause(attempt)
 
 
 def _rows(page: dict[str, msgspec.Raw], path: str) -> tuple[list[msgspec.Raw], str | None]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import httpx2
 import msgspec
 
-from interlock.cli.gateway_link import GatewayLink, decoded, pause, unreachable
+from interlock.cli.gateway_link import MANNERS, GatewayLink, decoded, unreachable
 from interlock.cli.trouble import Trouble
 
 GIVE_UP_S = 600.0
@@ -134,13 +134,14 @@ class Stream:
                 away.attempts += 1
                 if self._clock() - away.since > GIVE_UP_S:
                     raise cut.trouble from None
+                wait_s = max(MANNERS.pause(away.attempts), cut.trouble.retry_after_s or 0)
             except Trouble as trouble:
                 if trouble.code != "CursorExpired" or self.cursor is None:
                     raise
                 self.cursor = None
                 yield Forgotten()
                 continue
-            await self._sleep(pause(away.attempts))
+            await self._sleep(wait_s)
             self._link.find_again()
 
     async def _reattach(self, away: _Away) -> AsyncIterator[Heard]:

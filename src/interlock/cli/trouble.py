@@ -8,11 +8,14 @@ from interlock.cli.exit_status import BY_CODE, Exit
 class Trouble(Exception):
     """Printed as `error[code]: sentence remedy`; `status` is the exit status, by default the code's own."""
 
-    def __init__(self, code: str, sentence: str, remedy: str = "", status: Exit | None = None) -> None:
+    def __init__(self, code: str, sentence: str, remedy: str = "", status: Exit | None = None, *,
+                 retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
         self.remedy = remedy
+        self.retry_after_s = retry_after_s
+        """What the gateway asked to wait before the same is sent again (K-3); None if it did not."""
         self.status = status if status is not None else BY_CODE.get(code, Exit.FAILED)
 
     def line(self) -> str:
