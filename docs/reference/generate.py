@@ -377,7 +377,8 @@ MEANING = {
     "rule.self": "whether the yes of the person who gave the command counts",
     "agent.adapter": "`acp`: an Agent Client Protocol agent; `exec`: any program, one process a turn",
     "agent.command": "the program, by path or found on PATH",
-    "agent.args": "its arguments; `{prompt}` is replaced by the prompt (`exec`), else the prompt is the last one",
+    "agent.args": "its arguments; `{prompt}` is replaced by the prompt (`exec`), else the prompt is the last one; an "
+                  "argument that begins with a prompt `-…` gets a space before it, so that it is no option",
     "agent.env": "variables it gets beside the allow-list; names with KEY, TOKEN, SECRET … are not shown",
     "agent.roots": "directories this agent may work in, in place of the runner's",
     "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",

@@ -23,7 +23,7 @@ class Known(NamedTuple):
 KNOWN: tuple[Known, ...] = (
     Known("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}"),
     Known("claude-acp", "claude-agent-acp", "acp", (), True),
-    Known("codex", "codex", "exec", ("exec", "{prompt}"), False,
+    Known("codex", "codex", "exec", ("exec", "--", "{prompt}"), False,
           "each command is held for a yes; codex-acp over `acp` asks"),
     Known("codex-acp", "codex-acp", "acp", (), True),
     Known("gemini", "gemini", "acp", ("--acp",), True),

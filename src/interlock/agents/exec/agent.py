@@ -128,14 +128,24 @@ class ExecAgent:
 
 
 def command_line(configured: list[str], prompt: str) -> tuple[list[str], str]:
-    """The arguments and the standard input for a prompt: in its place, as the last argument, or on the input where it
-    is too long for an argument or holds a NUL."""
+    """Return the arguments and the standard input for a prompt: in its place, as the last argument, or on the input if
+    it is too long for an argument or holds a NUL. An argument that the prompt begins is never an option."""
     fits = len(prompt.encode()) <= MAX_ARGUMENT_BYTES and "\0" not in prompt
     if not fits:
         return [argument.replace(PLACEHOLDER, "") for argument in configured if argument != PLACEHOLDER], prompt
-    if any(PLACEHOLDER in argument for argument in configured):
-        return [argument.replace(PLACEHOLDER, prompt) for argument in configured], ""
-    return [*configured, prompt], ""
+    if not any(PLACEHOLDER in argument for argument in configured):
+        configured = [*configured, PLACEHOLDER]
+    return [argument.replace(PLACEHOLDER, _text(prompt) if argument.startswith(PLACEHOLDER) else prompt)
+            for argument in configured], ""
+
+
+def _text(prompt: str) -> str:
+    """A prompt as an argument that no program reads as an option: one that begins with a hyphen gets a space before it.
+
+    `--` would leave the text as it is, but not every program knows it, and a wrapper (`npx --`, `sh -c … --`) takes it
+    for itself.
+    """
+    return f" {prompt}" if prompt.startswith("-") else prompt
 
 
 async def _tell(process: Process, scribe: Scribe) -> None:
