@@ -13,6 +13,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `free-tool`           | a tool call that asks for nothing, with output on two channels                        |
 | `open-tool`           | a tool call that is never closed                                                      |
 | `ask-other` `ask-unknown` `ask-question` | questions that are refused, each answered no before it goes on     |
+| `ask-twice`           | two permissions under one id; the decisions come back as text                         |
 | `subagent`            | a call of "Task" and one beneath it                                                   |
 | `usage`               | usage in mid-turn                                                                     |
 | `compact:TRIGGER`     | `session.compacted`                                                                   |
@@ -304,6 +305,17 @@ class Turn:
 
     def do_ask_question(self) -> None:
         self.tell(self.ask(None, "which?", interaction_type="QUESTION"))
+
+    def do_ask_twice(self) -> None:
+        self.ask_once("same", "harmless")
+        self.ask_once("same", "harmful")
+        for _ in range(2):
+            self.do_text(self.agent.until("control.interaction.response")["payload"]["decision"] + ";")
+
+    def ask_once(self, interaction_id: str, tool: str) -> None:
+        options = [{"option_id": "go", "label": "Go", "kind": "allow_once"}]
+        self.send("agent.interaction.request", interaction_id=interaction_id, interaction_type="PERMISSION",
+                  title=f"may I {tool}?", context={"tool_name": tool, "input": {"tool": tool}}, options=options)
 
     def do_ask_bare(self) -> None:
         self.tell(self.ask(None, "dig", input={"deep": True}))

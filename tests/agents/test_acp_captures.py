@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agents.scripted_acp import content, permission, play, update
@@ -106,3 +108,47 @@ async def test_a_permission_that_the_agent_gives_up_is_no_longer_asked() -> None
     assert recorder.said[0] == ("request", "unknown", COMMAND)
     assert (process.got[-1]["id"], process.got[-1]["error"]["code"]) == (7, -32800)
     assert outcome.stop_reason == "end_turn"
+
+
+@pytest.mark.req("A-5", "P-2")
+@pytest.mark.parametrize("other_id", [7, 7.0, "7"])
+async def test_two_questions_under_one_id_are_both_denied_and_a_third_as_well(other_id: Any) -> None:
+    once = [("allow", "allow_once")]
+    recorder, process, outcome = await play([
+        permission(once, 7, toolCallId="c1", rawInput={"command": "ls"}, title="ls"),
+        permission(once, other_id, toolCallId="c2", rawInput={"command": "rm -r ."}, title="rm"),
+        None, None,
+        permission(once, 7, toolCallId="c3", rawInput={"command": "id"}, title="id"),
+        None,
+        permission(once, 8, toolCallId="c4", rawInput={"command": "pwd"}, title="pwd"),
+        None,
+        {"result": {"stopReason": "end_turn"}},
+    ])
+    replies = [(m["id"], m.get("error", m.get("result", {}))) for m in process.got if "method" not in m]
+    assert [(i, reply["code"]) for i, reply in replies[:3]] == [(7, -32600), (other_id, -32600), (7, -32600)]
+    assert replies[3] == (8, {"outcome": {"outcome": "selected", "optionId": "allow"}})
+    assert ("warn", "INVALID_FRAME") in recorder.said
+    assert outcome.stop_reason == "end_turn"
+
+
+@pytest.mark.req("A-5", "P-2")
+async def test_another_request_under_the_id_of_an_open_question_ends_the_question_with_a_no() -> None:
+    _, process, _ = await play([
+        permission([("allow", "allow_once")], 7, toolCallId="c1", rawInput=COMMAND, title="echo"),
+        {"id": 7, "method": "fs/write_text_file", "params": {"path": "x"}},
+        None, None,
+        {"result": {"stopReason": "end_turn"}},
+    ], forever=True)
+    assert [(m["id"], m["error"]["code"]) for m in process.got if "error" in m] == [(7, -32600), (7, -32600)]
+
+
+@pytest.mark.req("A-5")
+async def test_an_id_that_was_answered_may_be_used_again() -> None:
+    once = [("allow", "allow_once")]
+    recorder, process, _ = await play([
+        permission(once, 0, toolCallId="c1", rawInput=COMMAND, title="echo"), None,
+        permission(once, 0, toolCallId="c2", rawInput=COMMAND, title="echo"), None,
+        {"result": {"stopReason": "end_turn"}},
+    ])
+    assert [said for said in recorder.said if said[0] == "ask"] == [("ask", "unknown"), ("ask", "unknown")]
+    assert sum("result" in m for m in process.got) == 2

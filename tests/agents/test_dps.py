@@ -197,6 +197,16 @@ async def test_a_question_about_another_input_is_answered_no_and_never_shown(tmp
         assert scene.all("agent.interaction.request") == []
 
 
+@pytest.mark.req("A-5", "P-2")
+async def test_two_questions_under_one_id_are_both_denied(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn("ask-twice")
+        assert [given(asked) for asked in scene.all("agent.interaction.request")] in ([], [{"tool": "harmless"}])
+        assert all(one.payload.outcome == "void" for one in scene.all("x-interlock.interaction.resolved"))
+        assert scene.text() == "deny;deny;"
+
+
 @pytest.mark.req("A-5")
 async def test_a_question_without_a_call_is_asked(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:

@@ -292,8 +292,12 @@ async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_someth
     await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x-i1", interaction_type="PERMISSION", title="ls",
         context=p.InteractionContext(tool_name="shell", invocation_id="i2")))
-    assert table.wire.types()[-1] == "session.error"
+    assert table.wire.types()[-2:] == ["session.error", "control.interaction.response"]
     assert table.wire.types().count("x-interlock.interaction.held") == 1
+    # A yes to the first could be read as the answer to the second: the first is denied, and can be granted no more.
+    assert table.wire.last("control.interaction.response").payload.decision == "deny"
+    with pytest.raises(Problem, match="void"):
+        await table.vote(held(table), "grant", person("two"))
 
 
 # --- what policy sees ---

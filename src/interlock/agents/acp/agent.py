@@ -12,8 +12,17 @@ import interlock
 from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Call, Choices
 from interlock.agents.acp.content import block_of
+from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import answered, died, failed
-from interlock.agents.acp.rpc import METHOD_NOT_FOUND, REQUEST_CANCELLED, PeerLost, Request, Rpc, RpcError
+from interlock.agents.acp.rpc import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    PeerLost,
+    Request,
+    Rpc,
+    RpcError,
+)
 from interlock.agents.acp.updates import Updates
 from interlock.agents.acp.usage import Tokens
 from interlock.ports.agent import (
@@ -60,7 +69,7 @@ class AcpAgent:
         self._cancelled = False
         self._prompting = False
         self._aside: set[asyncio.Task[None]] = set()
-        self._asking: dict[int | str | float, tuple[Request, asyncio.Task[None]]] = {}
+        self._asking = OpenRequests()
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
         self._exit = Exit(0, None)
@@ -213,14 +222,16 @@ class AcpAgent:
 
     def _give_up(self, request_id: int | str | float) -> None:
         """The agent no longer waits for a permission: a later yes must not look as if it had been heard (A-5)."""
-        found = self._asking.get(request_id)
+        found = self._asking.take(request_id)
         if found is not None:
-            request, task = found
-            task.cancel()
-            self._begin(self._connected().refuse(request, REQUEST_CANCELLED, "The request was cancelled."))
+            found.task.cancel()
+            self._begin(self._connected().refuse(found.request, REQUEST_CANCELLED, "The request was cancelled."))
 
     async def _asked(self, request: Request) -> None:
         rpc = self._connected()
+        if self._asking.refuses(request.request_id):
+            await self._deny_repeated(request)
+            return
         if request.method != "session/request_permission":
             await rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock does not offer {request.method}.")
             return
@@ -238,8 +249,18 @@ class AcpAgent:
         question, scribe = found
         # A person takes their time: what else the agent says must be heard meanwhile.
         task = self._begin(self._answer(request, question, scribe))
-        self._asking[request.request_id] = (request, task)
-        task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
+        self._asking.add(request, task)
+
+    async def _deny_repeated(self, request: Request) -> None:
+        """Deny a request whose id another one has or had, and that other one, too, if it still waits."""
+        sentence = f"The id {request.request_id!r} was used for two requests at once, so both were denied."
+        found = self._asking.take(request.request_id)
+        if found is not None:
+            found.task.cancel()
+            if self._updates is not None:
+                await self._updates.warn(Code.INVALID_FRAME, sentence)
+            await self._connected().refuse(found.request, INVALID_REQUEST, sentence)
+        await self._connected().refuse(request, INVALID_REQUEST, sentence)
 
     def _begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)
@@ -249,6 +270,7 @@ class AcpAgent:
 
     async def _answer(self, request: Request, question: Question, scribe: Scribe) -> None:
         answer = await scribe.ask(question)
+        self._asking.take(request.request_id)  # The agent may use the id again as soon as it reads the answer.
         if answer.option_id is None:
             # ACP has no bare "no": an agent without a once-option to refuse with hears `cancelled` (A-9).
             await self._connected().answer(request, _CANCELLED)

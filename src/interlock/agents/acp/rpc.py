@@ -15,6 +15,7 @@ import msgspec
 
 from interlock.ports.process import LineTooLong, Process
 
+INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800

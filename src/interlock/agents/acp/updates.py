@@ -132,6 +132,11 @@ class Updates:
                 TurnUsage(context_used=update.used, context_capacity=update.size, cost_usd=cost)
             )
 
+    async def warn(self, code: str, sentence: str) -> None:
+        """Report what was wrong to the turn that is open, if any."""
+        if self._scribe is not None:
+            await self._scribe.warn(code, sentence)
+
     async def question(self, params: bytes) -> tuple[Question, Scribe] | None:
         """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask.
 

@@ -26,7 +26,8 @@ class Questions:
         self._pipe = pipe
         self.features = p.Features(adapter_type="process")
         """What the agent said it can take."""
-        self._open = 0
+        self._open: dict[str, asyncio.Task[None]] = {}
+        """The tasks that wait for an answer, by interaction_id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, telling: Telling, asked: p.InteractionRequest, *, cancelled: bool) -> None:
@@ -36,14 +37,23 @@ class Questions:
                                "say `questions`", None, Code.UNSUPPORTED_CAPABILITY)
         question = telling.question(asked)._replace(wants=asked.interaction_type,
                                                     takes_input=self.features.updated_input)
-        if cancelled or self._open >= MAX_OPEN_QUESTIONS:
+        if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or asked.interaction_id in self._open:
             self.deny(asked.interaction_id, NOT_ASKED)
             return
-        self._open += 1
-        self._begin(self._answer(asked.interaction_id, question, telling.scribe))
+        interaction_id = asked.interaction_id
+        task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, telling.scribe))
+        task.add_done_callback(lambda _: self._remove(interaction_id, task))
 
     def deny(self, interaction_id: str, sentence: str) -> None:
-        """Answer no to what is not asked: an agent that asks waits, whatever was wrong with its question."""
+        """Answer no to what is not asked: an agent that asks waits, whatever was wrong with its question.
+
+        A question that is open under the same id is denied, too: the agent tells answers apart by the id alone, and
+        might read a yes for the one as the answer to the other (A-5).
+        """
+        waiting = self._open.pop(interaction_id, None)
+        if waiting is not None:
+            waiting.cancel()
+            self._begin(self._respond(interaction_id, None, sentence, allow=False))
         self._begin(self._respond(interaction_id, None, sentence, allow=False))
 
     async def close(self) -> None:
@@ -53,10 +63,8 @@ class Questions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _answer(self, interaction_id: str, question: Question, scribe: Scribe) -> None:
-        try:
-            answer = await scribe.ask(question)
-        finally:
-            self._open -= 1
+        answer = await scribe.ask(question)
+        self._open.pop(interaction_id, None)  # The agent may use the id again as soon as it reads the answer.
         await self._respond(interaction_id, answer.option_id, answer.message, allow=answer.allow, answer=answer.text,
                             updated_input=answer.updated_input)
 
@@ -68,7 +76,12 @@ class Questions:
         )
         await self._pipe.send("control.interaction.response", told)
 
-    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _remove(self, interaction_id: str, task: asyncio.Task[None]) -> None:
+        if self._open.get(interaction_id) is task:
+            del self._open[interaction_id]

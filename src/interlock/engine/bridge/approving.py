@@ -109,6 +109,22 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
         end_command(lane, command, "expired", SYSTEM, error=error)
 
 
+def deny_repeated(lane: Lane, interaction_id: str) -> None:
+    """Deny the open question whose id a second one has: a runner tells answers apart by the id alone, and might take a
+    yes for the one as the answer to the other (A-5, P-2)."""
+    turn = lane.state.machine.turn
+    if turn is None or interaction_id not in turn.interactions:
+        return
+    lane.state.held_answers = [one for one in lane.state.held_answers if one.interaction_id != interaction_id]
+    lane.control("control.interaction.response", p.InteractionResponse(
+        interaction_id=interaction_id, decision="deny", by=SYSTEM["id"],
+        message="Two questions had this id at once, so both were denied."))
+    for record in [r for r in lane.approvals.values() if r.approval.interaction_id == interaction_id]:
+        if record.approval.state == "pending":
+            lane.move_approval(record, "void", SYSTEM, decided_at=lane.at)
+            restart_clock(lane)
+
+
 def void_interactions(lane: Lane) -> None:
     """A tool call whose turn is over can no longer be decided (P-6)."""
     turn = lane.state.machine.turn

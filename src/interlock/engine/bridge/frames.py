@@ -8,7 +8,14 @@ import msgspec
 
 from interlock.command.policy import Policy
 from interlock.engine.bridge import compacting, orphans, progress, termination
-from interlock.engine.bridge.approving import hand_answer, open_approval, restart_clock, stop_clock, void_interactions
+from interlock.engine.bridge.approving import (
+    deny_repeated,
+    hand_answer,
+    open_approval,
+    restart_clock,
+    stop_clock,
+    void_interactions,
+)
 from interlock.engine.bridge.budgets import take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
@@ -46,6 +53,8 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
         if not lane.state.controller:
             orphans.observe(lane, frame, refused=True)
             refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
+            if isinstance(frame.payload, p.InteractionRequest):
+                deny_repeated(lane, frame.payload.interaction_id)
             return
         if not follow(lane, frame):
             # What was before is missing here: the frame is shown, and means nothing to an observer.
