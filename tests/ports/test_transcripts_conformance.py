@@ -143,6 +143,24 @@ async def test_a_published_transcript_is_whole_and_takes_no_others_place(transcr
     assert await transcripts.read("S1", "shell") == [*lines, said("b", "a").line]
 
 
+@pytest.mark.req("X-1", "X-4")
+async def test_what_other_programs_escape_hides_no_entry(transcripts: Transcripts) -> None:
+    """Halves of surrogate pairs, zero characters, bytes that are no text, a parent of another type."""
+    told = [said("a", None).line.replace(b'"content":"a"', rb'"content":"\ud83d\u0000"'),
+            said("b", "a").line.replace(b'"content":"b"', b'"content":"\xff"'),
+            said("nul", "b").line.replace(b'"nul"', rb'"n\u0000l"', 1),
+            said("d", None).line.replace(b'"parentId":null', rb'"parentId":"n\u0000l","x":"\udc00"')]
+    await transcripts.publish("S1", "shell", [header_line("S1", HEADER.timestamp, "/w"), *told])
+    assert (await transcripts.read("S1", "shell"))[1:] == told
+    assert await transcripts.ids("S1", "shell") == {"a", "b", "n\0l", "d"}
+    assert await transcripts.leaf("S1", "shell") == "d"
+    assert await transcripts.page("S1", "shell", 0, 9) == (told, 4)
+    assert [one["content"] for one in (await transcripts.context("S1", "shell")).messages] == [
+        "\ufffd\0", "\ufffd", "nul", "d"]
+    await transcripts.append(HEADER, [said("e", "d")])
+    assert len((await transcripts.context("S1", "shell")).messages) == 5
+
+
 @pytest.mark.req("X-4")
 async def test_a_transcript_written_anew_is_gone_on_in(transcripts: Transcripts) -> None:
     await transcripts.append(HEADER, [said("a", None), said("b", "a")])

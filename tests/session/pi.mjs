@@ -1,7 +1,8 @@
 // Opens transcripts with the program whose format they have, and writes one with it.
 // node pi.mjs PACKAGE-DIRECTORY context FILE…      prints one JSON line a file: what it would put before a model
 // node pi.mjs PACKAGE-DIRECTORY size FILE…         prints one JSON line a file: how large it takes the context to be
-// node pi.mjs PACKAGE-DIRECTORY write DIRECTORY    writes a transcript there, prints {file, context}
+// node pi.mjs PACKAGE-DIRECTORY write DIRECTORY [TEXT]  writes a transcript there, prints {file, context}; escapes in TEXT
+//                                                  are JSON's
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -48,5 +49,6 @@ if (verb === "context") {
   session.appendCompaction("so far", kept, 99);
   answer("three");
   session.appendSessionInfo(" a name ");
+  if (rest[1]) session.appendMessage({ role: "user", content: JSON.parse(`"${rest[1]}"`), timestamp: 4 });
   console.log(JSON.stringify({ file: session.getSessionFile(), context: session.buildSessionContext() }));
 }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.session.context import context
 from interlock.session.doctor import examine, mend
-from interlock.session.entries import Header
+from interlock.session.entries import Header, read_stub
 from interlock.session.tree import read_tree
 from session.trees import AT, file_of, lines_of, random_entries
 
@@ -57,6 +57,15 @@ def test_a_sound_file_has_nothing_to_mend() -> None:
      ["a", "c"]),
     (lambda d: d.replace(b'"version":3', b'"version":2'), ["old_version"], ["a", "b", "c"]),
     (lambda d: d.replace(b'"version":3', b'"version":9'), ["newer_version"], ["a", "b", "c"]),
+    (lambda d: d.replace(b'"content":"b"', rb'"content":"\ud83d b"'), ["half_pair"], ["a", "\ufffd b", "c"]),
+    (lambda d: d.replace(b'"timestamp":1}', b'"timestamp":1,"x":' + b"[" * 9_999 + b"]" * 9_999 + b"}", 1),
+     ["too_deep"], ["a", "b", "c"]),
+    (lambda d: d.replace(b'"id":"S"', b'"id":5'), ["missing_header"], ["a", "b", "c"]),
+    (lambda d: d.replace(b'"message":{"role":"user","content":"b","timestamp":1}', b'"text":"b"'), ["broken_field"],
+     ["a", "c"]),
+    (lambda d: d.replace(b'"content":"b"', b'"content":7'), ["broken_field"], ["a", "c"]),
+    (lambda d: d.replace(b'"role":"user","content":"b"', b'"role":"assistant","content":"b"'), ["broken_field"],
+     ["a", [{"type": "text", "text": "b"}], "c"]),
 ])  # fmt: skip
 def test_each_damage_is_said_and_mended(spoil: Any, kinds: list[str], left: list[str]) -> None:
     data = spoil(file_of(chain("a", "b", "c")))
@@ -103,3 +112,49 @@ def test_whatever_befell_it_the_mended_file_is_sound(seed: int, data: st.DataObj
     spoilt = whole[:at] + data.draw(st.binary(max_size=20)) + whole[at + data.draw(st.integers(0, 300)) :]
     before = {node.id for node in read_tree(spoilt.split(b"\n")).nodes}
     assert before <= set(read_tree(mended(spoilt).split(b"\n")).at), "no entry that could be read is lost"
+
+
+@pytest.mark.parametrize("entry", [
+    {"type": "message"}, {"type": "message", "message": None}, {"type": "message", "message": "text"},
+    {"type": "message", "message": {"content": "no role"}}, {"type": "message", "message": {"role": "user"}},
+    {"type": "message", "message": {"role": "assistant", "content": ["text"]}},
+    {"type": "message", "message": {"role": "toolResult", "content": [], "toolName": "ls"}},
+    {"type": "message", "message": {"role": "bashExecution", "command": "ls"}},
+    {"type": "custom_message", "customType": "x"}, {"type": "compaction", "summary": 5, "firstKeptEntryId": "e0"},
+    {"type": "compaction", "summary": "s", "firstKeptEntryId": "e0", "tokensBefore": "many"},
+    {"type": "branch_summary"}, {"type": "model_change", "provider": "p"}, {"type": "thinking_level_change"},
+    {"type": "label", "label": "l"}, {"type": "session_info", "name": 5},
+])
+def test_an_entry_without_what_its_type_needs_is_kept_out_of_context(entry: dict[str, Any]) -> None:
+    before, after = chain("a", "b")
+    data = file_of([before, {**entry, "id": "x", "parentId": "e0", "timestamp": AT}, {**after, "parentId": "x"}])
+    report = examine(data)
+    assert (report.sound, report.counts) == (False, {"broken_field": 1})
+    assert report.findings[0].entry_id == "x"
+    whole = read_tree(mended(data).split(b"\n"))
+    assert texts(mended(data)) == ["a", "b"]
+    kept = whole.entry(whole.at["x"])
+    assert (kept["type"], kept["customType"], kept["parentId"]) == ("custom", "interlock.broken", "e0")
+    assert entry.items() <= kept["data"].items(), "nothing of it is lost"
+
+
+@pytest.mark.parametrize("entry", [
+    {"type": "session_info"}, {"type": "unheard_of"}, {"type": "custom"}, {"type": "label", "targetId": "e0"},
+    {"type": "message", "message": {"role": "newRole"}},
+    {"type": "message", "message": {"role": "custom", "content": "old hook"}},
+])
+def test_what_no_program_looks_at_may_be_missing(entry: dict[str, Any]) -> None:
+    before, after = chain("a", "b")
+    data = file_of([before, {**entry, "id": "x", "parentId": "e0", "timestamp": AT}, {**after, "parentId": "x"}])
+    assert examine(data).sound
+
+
+def test_half_a_surrogate_pair_hides_no_message() -> None:
+    """pi writes such escapes. 23 of 24 messages went with the one that could not be decoded."""
+    data = file_of(chain(*map(str, range(24)))).replace(b'"content":"22"', rb'"content":"22 \ud83d"')
+    assert texts(data) == [*map(str, range(22)), "22 \ufffd", "23"]
+    assert (examine(data).sound, examine(data).counts) == (True, {"half_pair": 1})
+    for line in data.split(b"\n")[:-1]:
+        stub = read_stub(line)
+        assert stub is not None
+    msgspec.json.decode(msgspec.json.encode(context(read_tree(data.split(b"\n"))).raw))

@@ -6,6 +6,7 @@ pi is installed by `.ci/install-agents`.
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -20,6 +21,8 @@ from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.session.context import Context, context
+from interlock.session.doctor import examine, mend
+from interlock.session.entries import Header
 from interlock.session.tree import read_tree
 from session.test_transcript import long_turn
 from session.trees import AT, file_of, random_entries
@@ -99,6 +102,40 @@ async def test_what_a_conversation_here_wrote_opens_there(tmp_path: Path) -> Non
     (theirs,) = pi("context", tmp_path / "agents" / "shell" / "sessions" / f"{session_id}.jsonl")
     same(theirs, ours)
     assert len(ours.messages) == 4
+
+
+@pytest.mark.req("X-4")
+def test_a_file_that_pi_cannot_open_is_repaired_into_one_that_it_can(tmp_path: Path) -> None:
+    def said(entry_id: str, parent: str | None, **fields: Any) -> dict[str, Any]:
+        return {"type": "message", "id": entry_id, "parentId": parent, "timestamp": AT, **fields}
+
+    user = {"role": "user", "content": "hello", "timestamp": 1}
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(file_of([said("a", None, message=user), said("b", "a"), said("c", "b", message=user)]))
+    with pytest.raises(AssertionError, match="Cannot read properties of undefined"):
+        pi("context", broken)
+    top = Header(version=3, id="S", timestamp=AT, cwd="/w")
+    files: list[Path] = []
+    odd: list[dict[str, Any]] = [
+        {}, {"message": None}, {"message": {"role": "user", "content": 5}}, {"message": {"role": "assistant"}},
+        {"type": "session_info", "name": 5}, {"type": "compaction"}, {"type": "custom_message", "content": None}]
+    for number, fields in enumerate(odd):
+        data = file_of([said("a", None, message=user), said("b", "a", **fields), said("c", "b", message=user)])
+        assert not examine(data).sound
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_bytes(b"".join(line + b"\n" for line in mend(data, top, os.urandom).lines))
+    for file, theirs in zip(files, pi("context", *files), strict=True):
+        same(theirs, context(read_tree(file.read_bytes().split(b"\n"))))
+        assert [one["content"] for one in theirs["messages"]] == ["hello", "hello"]
+
+
+@pytest.mark.req("X-1")
+def test_half_a_surrogate_pair_that_pi_wrote_is_read_as_pi_sends_it(tmp_path: Path) -> None:
+    (told,) = pi("write", tmp_path, "half \\ud83d pair")
+    data = Path(told["file"]).read_bytes()
+    assert b"\\ud83d" in data
+    theirs = json.loads(json.dumps(told["context"]).replace("\\ud83d", "\\ufffd"))
+    same(theirs, context(read_tree(data.split(b"\n"))))
 
 
 def test_what_was_written_there_opens_here(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from interlock.protocol.resources import Body, Session
 
 Kind = Literal[
     "torn_tail", "nul_run", "garbage", "no_entry", "bad_text", "missing_header", "duplicate_id", "parent_cycle",
-    "unresolved_parent", "old_version", "newer_version", "no_line_feed", "lost_first_kept",
+    "unresolved_parent", "old_version", "newer_version", "no_line_feed", "lost_first_kept", "half_pair", "too_deep",
+    "broken_field",
 ]
 
 

@@ -14,17 +14,21 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from interlock.protocol.limits import MAX_JSON_DEPTH
 from interlock.protocol.transcripts import Finding, Kind, Report
 from interlock.session.entries import VERSION, Header, new_entry_id
+from interlock.session.entry_fields import broken_field, mended_entry
+from interlock.session.line_json import BOM, has_halves, legible, nests_too_deep
 from interlock.session.tree import Tree, harm_of, is_blank, read_node, read_object, read_tree
-from interlock.session.versions import BOM, upgraded
+from interlock.session.versions import upgraded
 
 MAX_FINDINGS = 1_000
 """Findings that are told one by one; all are counted."""
 SALVAGE_TRIES = 256
 """Places of one damaged line at which a whole entry is looked for."""
 
-NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_kept"})
+NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_kept", "half_pair",
+                                   "too_deep"})
 """Findings that harm nothing, or that no repair can undo: a file that has no others is sound."""
 
 SAYS: dict[str, str] = {
@@ -41,6 +45,10 @@ SAYS: dict[str, str] = {
     "old_version": f"the file is of an older version; the repaired file is of version {VERSION}",
     "newer_version": f"the file says that it is newer than version {VERSION}; what is not known is kept as it is",
     "no_line_feed": "the last line is whole and has no line feed; the next append adds it",
+    "half_pair": "an escape here is half of a surrogate pair, which JavaScript writes; it is read as U+FFFD",
+    "too_deep": f"a value nests deeper than {MAX_JSON_DEPTH} levels; the entry is read without what lies below",
+    "broken_field": "the entry's `{}` is missing or of a wrong type, and other programs fail on it; the repaired file "
+                    "keeps the entry out of context",
     "lost_first_kept": "what this compaction keeps first is not above it; its summary alone is in context",
 }
 
@@ -60,10 +68,12 @@ class _Sheet:
         self.counts: Counter[str] = Counter()
         self.findings: list[Finding] = []
 
-    def add(self, kind: Kind, line: int | None = None, offset: int | None = None, entry_id: str | None = None) -> None:
+    def add(self, kind: Kind, line: int | None = None, offset: int | None = None, entry_id: str | None = None,
+            about: str = "") -> None:
         self.counts[kind] += 1
         if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(Finding(kind=kind, line=line, offset=offset, entry_id=entry_id, says=SAYS[kind]))
+            self.findings.append(Finding(kind=kind, line=line, offset=offset, entry_id=entry_id,
+                                         says=SAYS[kind].format(about)))
 
 
 def examine(data: bytes) -> Report:
@@ -91,7 +101,7 @@ def mend(data: bytes, header: Header, entropy: Callable[[int], bytes]) -> Mended
 # --- finding ---
 def _look_at_lines(lines: Sequence[bytes], tree: Tree, sheet: _Sheet) -> None:
     last = max((number for number, line in enumerate(lines, 1) if not is_blank(line)), default=0)
-    if tree.header is None and last:
+    if last and (tree.header is None or not isinstance(tree.header.get("id"), str)):
         sheet.add("missing_header", 1, 0)
     if tree.header is not None and tree.version != VERSION:
         sheet.add("old_version" if tree.version < VERSION else "newer_version", 1, 0)
@@ -105,6 +115,10 @@ def _look_at_lines(lines: Sequence[bytes], tree: Tree, sheet: _Sheet) -> None:
             sheet.add("torn_tail" if torn else harm_of(line), number, offset)
         elif not line.isascii() and not _is_text(line):
             sheet.add("bad_text", number, offset)
+        elif has_halves(line):
+            sheet.add("half_pair", number, offset)
+        elif nests_too_deep(line):
+            sheet.add("too_deep", number, offset)
         elif number == last and not has_feed:
             sheet.add("no_line_feed", number, offset)
         offset += len(line) + 1
@@ -116,6 +130,9 @@ def _look_at_tree(tree: Tree, sheet: _Sheet) -> None:
             sheet.add("duplicate_id", entry_id=node.id)
         if node.parent_id is not None and node.parent_id not in tree.at:
             sheet.add("unresolved_parent", entry_id=node.id)
+        field = broken_field(tree.entry(place))
+        if field is not None:
+            sheet.add("broken_field", entry_id=node.id, about=field)
         if node.type == "compaction" and not _keeps(tree, place):
             sheet.add("lost_first_kept", entry_id=node.id)
     for place in _cycles(tree):
@@ -172,7 +189,7 @@ def _salvaged(data: bytes) -> list[dict[str, Any]]:
             whole += _pieces(bare)
         elif node.type != "session":
             whole.append(read_object(bare) or {})
-    return whole
+    return [mended_entry(entry) for entry in whole]
 
 
 _OPENING = re.compile(r'\{\s*"')
@@ -182,7 +199,7 @@ _scan = json.JSONDecoder().raw_decode
 def _pieces(line: bytes) -> list[dict[str, Any]]:
     """Entries that stand whole within a damaged line, as where a torn line and the next one ran together. What is an
     object inside an entry has no parent, and is not taken for one."""
-    text = line.decode("utf-8", "replace")
+    text = legible(line).decode("utf-8", "replace")
     found: list[dict[str, Any]] = []
     at = tries = 0
     while (opening := _OPENING.search(text, at)) is not None and tries < SALVAGE_TRIES:
@@ -201,10 +218,10 @@ def _pieces(line: bytes) -> list[dict[str, Any]]:
 
 
 def _writable(entry: dict[str, Any]) -> bool:
-    """Half a surrogate pair can stand in JSON and in no file."""
+    """What is torn may hold any number and any depth."""
     try:
-        msgspec.json.encode(entry)
-    except (UnicodeEncodeError, RecursionError, msgspec.EncodeError):
+        msgspec.json.decode(msgspec.json.encode(entry))
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return False
     return True
 

@@ -7,11 +7,12 @@ entry type that is not known here keeps every field.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from interlock.protocol.records import TranscriptLine
+from interlock.session.line_json import BOM, value_of
 
 VERSION = 3
 ID_BYTES = 4
@@ -237,16 +238,27 @@ def new_entry_id(taken: Container[str], entropy: Callable[[int], bytes]) -> str:
 
 
 def read_stub(line: bytes) -> Stub | None:
-    """Read what places a line; None where it is damaged (X-4)."""
+    """Read what places a line, as `session.tree` reads it; None where it is damaged (X-4)."""
     try:
         return _stub_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    found: Any = value_of(line.removeprefix(BOM))
+    if not isinstance(found, dict):
         return None
+    entry = cast("dict[str, Any]", found)
+    kind, entry_id, parent = entry.get("type"), entry.get("id"), entry.get("parentId")
+    if not isinstance(kind, str) or not isinstance(entry_id, str):
+        return None
+    return Stub(kind, entry_id, parent if isinstance(parent, str) else None)
 
 
 def check_line(line: TranscriptLine) -> Stub:
     """Check a line's id and type before it is appended (X-3). Raises BadLine."""
-    stub = read_stub(line.line)
+    try:
+        stub = _stub_decoder.decode(line.line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        stub = None
     if stub is None or b"\n" in line.line:
         raise BadLine(f"entry {line.entry_id} is not one line of JSON with a type and an id")
     if stub.id != line.entry_id or stub.type in ("", "session"):

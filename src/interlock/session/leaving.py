@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from interlock.session.line_json import NO_JSON, value_of
+
 Redact = Callable[[str], str]
 
 STRUCTURE = frozenset({
@@ -37,9 +39,8 @@ def leaving(lines: Iterable[bytes], redact: Redact) -> Leaving:
 
 
 def _line(line: bytes, redact: Redact) -> bytes:
-    try:
-        entry = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    entry = value_of(line)
+    if entry is NO_JSON:
         return _text(line, redact)  # A damaged line is text, too.
     after = _value(entry, redact, all_of_it=False)
     return line if after == entry else msgspec.json.encode(after)

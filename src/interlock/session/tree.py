@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from interlock.session.versions import BOM, upgraded, version_of
+from interlock.session.line_json import BOM, NO_JSON, value_of
+from interlock.session.versions import upgraded, version_of
 
 RUN = 512
 """Entries that are looked at together, to see whether each follows its parent."""
@@ -115,8 +116,6 @@ class Tree(NamedTuple):
 
 
 _decode = msgspec.json.Decoder(Node).decode
-_NOTHING = object()
-_any = msgspec.json.Decoder().decode
 _ids, _parents = attrgetter("id"), attrgetter("parent_id")
 
 
@@ -133,20 +132,9 @@ def read_tree(lines: Sequence[bytes]) -> Tree:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """Read a line as a JSON object; bytes that are not UTF-8 become U+FFFD, as they do where the format comes from."""
-    value = _value(line)
+    """Read a line as a JSON object; what is no text in it becomes U+FFFD, as it does where the format comes from."""
+    value = value_of(line)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _value(line: bytes) -> Any:
-    """Read a line as JSON, `_NOTHING` where it is none."""
-    try:
-        return _any(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            return _any(line.decode("utf-8", "replace"))
-        except (msgspec.DecodeError, RecursionError):
-            return _NOTHING
 
 
 def read_node(line: bytes) -> Node | None:
@@ -163,7 +151,7 @@ def harm_of(line: bytes) -> Harm:
     """Say what is wrong with a line that `read_node` cannot read."""
     if b"\0" in line:
         return "nul_run"
-    return "garbage" if _value(line) is _NOTHING else "no_entry"
+    return "garbage" if value_of(line) is NO_JSON else "no_entry"
 
 
 def is_blank(line: bytes) -> bool:

@@ -14,10 +14,8 @@ from typing import Any, cast
 import msgspec
 
 from interlock.session.entries import ID_BYTES, VERSION
+from interlock.session.line_json import BOM, value_of
 
-BOM = b"\xef\xbb\xbf"
-
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -73,8 +71,5 @@ def _name(number: int, value: dict[str, Any], taken: set[str]) -> str:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = _decode(line.removeprefix(BOM).decode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    value = value_of(line.removeprefix(BOM))
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

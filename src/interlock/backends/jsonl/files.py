@@ -21,8 +21,9 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
 from interlock.session.entries import VERSION, header_line, read_stub
 from interlock.session.keys import SAFE_NAME, TOPIC
+from interlock.session.line_json import BOM
 from interlock.session.tree import read_object
-from interlock.session.versions import BOM, upgraded, version_of
+from interlock.session.versions import upgraded, version_of
 
 KNOWN_FILES = 256
 """Files whose ids are remembered; one that is forgotten is read again before the next append to it."""

@@ -38,6 +38,7 @@ from interlock.protocol.transcripts import (
     TreeAnswer,
     TreeNode,
 )
+from interlock.session.line_json import legible
 from interlock.session.rendering import markdown, page
 from interlock.session.tree import Tree, read_tree
 
@@ -216,12 +217,8 @@ def _desk(call: Call) -> TranscriptDesk:
 
 
 def _as_json(line: bytes) -> msgspec.Raw:
-    """A line as it is; one that is not UTF-8 as it is read."""
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        line = line.decode("utf-8", "replace").encode()
-    return msgspec.Raw(line)
+    """A line as it is, but for what is no text in it: an answer is JSON that every client can read."""
+    return msgspec.Raw(legible(line))
 
 
 def _role(message: msgspec.Raw) -> str | None:
