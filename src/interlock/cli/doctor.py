@@ -110,7 +110,7 @@ async def _gateway(where: Where) -> list[Finding]:
     try:
         async with GatewayLink(where) as link:
             nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
-            drains = (await link.read("/v1/status", _Drains)).drains
+            standing = await link.read("/v1/status", _Standing)
             url = link.address.url
             gateway_id = (await link.read("/v1/status", _Status)).gateway_id
     except Trouble as trouble:
@@ -126,12 +126,16 @@ async def _gateway(where: Where) -> list[Finding]:
                 "Set one up as `interlock agents` shows."),
         *(Finding("drain", False, f"{drained(one)}.",
                   f"End it with: interlock undrain{'' if one.id is None else f' {one.scope} {one.id}'}")
-          for one in drains),
+          for one in standing.drains),
+        *(() if standing.unsigned is None else (Finding(
+            "audit log", False, f"It cannot be signed, so no new command is taken: {standing.unsigned}",
+            "If what is missing cannot be put back: interlock audit resume"),)),
     ]
 
 
-class _Drains(msgspec.Struct):
+class _Standing(msgspec.Struct):
     drains: list[Drain] = []
+    unsigned: str | None = None
 
 
 def _pairings(state: Path) -> Iterator[Finding]:

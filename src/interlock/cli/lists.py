@@ -166,6 +166,7 @@ class _Status(msgspec.Struct):
     viewers: int = 0
     runners: list[Node] = []
     drains: list[Drain] = []
+    unsigned: str | None = None
 
 
 async def _status(where: Where, *, json: bool) -> int:
@@ -186,6 +187,8 @@ async def _status(where: Where, *, json: bool) -> int:
     for one in newest:
         tokens = f"{one.total_tokens:,} tokens" + (f", context {one.context_tokens:,}" if one.context_tokens else "")
         result(f"last session     {one_line(one.session_key)} · {one.session_id} · {_standing(one)} · {tokens}")
+    if now.unsigned is not None:
+        result(f"audit log        cannot be signed, so no new command is taken: {one_line(now.unsigned, 1_000)}")
     for one in now.drains:
         result(f"drain            {drained(one)}")
     for node in now.runners:

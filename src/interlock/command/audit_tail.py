@@ -11,6 +11,61 @@ from collections.abc import Sequence
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import UNSIGNED_RECORDS_MAX, UNSIGNED_SPAN_MS_MAX
 
+CHECKPOINT_FACT = "audit_checkpoint/"
+"""With a tenant behind it, the name of the ledger's fact that holds a copy of the tenant's last checkpoint."""
+
+
+class TailFull(Exception):
+    """The log of `tenant_id` has to be signed before it can take the batch."""
+
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(f"The audit log of {tenant_id} has to be signed first: at most {UNSIGNED_RECORDS_MAX} records "
+                         "may be unsigned.")
+        self.tenant_id = tenant_id
+
+
+def write_noted(size: int, line: bytes) -> str:
+    """Write the value of a checkpoint's fact: its size, a blank, and its line."""
+    return f"{size} {line.decode()}"
+
+
+def noted_size(noted: str | None) -> int | None:
+    """Read the size out of a fact; None if there is none in it."""
+    size = noted.partition(" ")[0] if noted is not None else ""
+    return int(size) if size.isascii() and size.isdigit() else None
+
+
+def noted_line(noted: str) -> bytes:
+    """Read the checkpoint's line out of a fact."""
+    return noted.partition(" ")[2].encode()
+
+
+class TailBound:
+    """Checks in a ledger's transactions that no tenant's tail outgrows UNSIGNED_RECORDS_MAX.
+
+    It is off until a signer works on the ledger. No log begins without a signed checkpoint of size 0, so a log without
+    one was deprived of it. A log that breaks the bound already, as one that was tampered with does, may grow by
+    UNSIGNED_RECORDS_MAX more while this process lives: turns that are under way go on until a person has resolved it.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self._found: dict[str, int] = {}
+        """How far the logs went that broke the bound when this process first wrote to them."""
+
+    def check(self, tenant_id: str, size: int, noted: str | None, more: int = 1) -> None:
+        """Return if `more` records may follow the `size` there are; `noted` is the log's fact. Raises TailFull."""
+        if not self.on:
+            return
+        signed = noted_size(noted)
+        if signed is None and size == 0:
+            raise TailFull(tenant_id)
+        floor = -1 if signed is None else signed
+        if signed is None or size - signed > UNSIGNED_RECORDS_MAX:
+            floor = max(floor, self._found.setdefault(tenant_id, size))
+        if size + more > floor + UNSIGNED_RECORDS_MAX:
+            raise TailFull(tenant_id)
+
 
 def overrun(signed: int, count: int, times: Sequence[str]) -> tuple[int, str] | None:
     """Find the first record that a gateway would not have left unsigned: (its number, a sentence), None if all may be.

@@ -36,6 +36,7 @@ from interlock.engine.presence import Presence
 from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
 from interlock.engine.session_desk import Remember, SessionDesk
+from interlock.engine.signing import Signing
 from interlock.engine.spending import read_spending, shown
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -52,6 +53,8 @@ from interlock.protocol.records import CommandRecord, Principal
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
 
 T = TypeVar("T")
+UNSIGNED_RETRY_S = 5
+"""The signer tries again this soon."""
 _ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
     "pause": pausing.submit_pause, "resume": pausing.submit_resume,
 }
@@ -74,6 +77,7 @@ class Engine:
         transcripts: Transcripts | None = None,
         objects: Objects | None = None,
         wall: Clock | None = None,
+        signing: Signing | None = None,
     ) -> None:
         """`transcripts` stays the caller's to close, after `stop`; without it no transcript is kept. Without `objects`
         files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines stand on, `wall`
@@ -93,7 +97,9 @@ class Engine:
         self.drains = Drains(ledger, clock)
         self.drains.on_undrained = self.lanes.look_again
         self.drains.permit = self._permit_drain
-        self.lanes.draining = self.drains.covers
+        self.signing = signing or Signing()
+        self.signing.on_resumed(self.lanes.look_again)
+        self.lanes.draining = self._starts_nothing
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
         if self._writer is not None:
             self.lanes.on_transcript = self._writer.nudge
@@ -195,11 +201,18 @@ class Engine:
     def _execute(
         self, lane: Lane, principal: Principal, body: CommandBody, origin: submitting.SentBy = "user"
     ) -> Command | Problem:
+        if (reason := self.signing.reason(lane.state.tenant_id)) is not None:
+            raise Problem("Unavailable", f"The audit log cannot be signed, so nothing new is started: {reason}",
+                          headers={"Retry-After": str(UNSIGNED_RETRY_S)})
         offer = self._offer(lane.state)
         if offer is not None and lane.state.opening == "closed":
             lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
             lane.state.context.owner = offer.context_owner
         return submitting.submit_execute(lane, principal, body, self.policy, origin)
+
+    def _starts_nothing(self, state: LaneState) -> bool:
+        """Whether what waits in a session must wait on: for the end of a drain, or of what keeps its log unsigned."""
+        return self.drains.covers(state) or self.signing.reason(state.tenant_id) is not None
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""

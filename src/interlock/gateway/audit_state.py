@@ -19,7 +19,8 @@ from interlock.command.audit_check import verify_records
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import Report, Tampering, unbroken
-from interlock.command.note import Checkpoint
+from interlock.command.audit_tail import noted_line
+from interlock.command.note import Checkpoint, is_genuine
 from interlock.gateway.checkpoints import newest
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
 from interlock.protocol.records import AuditRecord
@@ -36,6 +37,8 @@ class Rows(Protocol):
     def records(self, tenant_id: str) -> Iterator[AuditRecord]: ...
 
     def head(self, tenant_id: str) -> tuple[int, str]: ...
+
+    def noted(self, tenant_id: str) -> str | None: ...
 
 
 def verify_ledger_file(state: Path, store: str | None = None) -> Report:
@@ -64,7 +67,7 @@ def verify_tenants(state: Path, store: str | None = None) -> list[Report]:
     # The checkpoints are read before the rows: what is signed in between must not look as if it had been cut.
     kept = {tenant_id: sink.lines(tenant_id) for tenant_id in sink.tenants()}
     with _rows(state, store) as rows:
-        return [_verify_tenant(rows, tenant_id, kept.get(tenant_id, []), key)
+        return [_Kept(rows, tenant_id, kept.get(tenant_id, []), key, None if store is not None else sink).verify()
                 for tenant_id in sorted({*rows.tenants(), *kept})]
 
 
@@ -77,18 +80,70 @@ def _rows(state: Path, store: str | None) -> AbstractContextManager[Rows]:
     return rows_in_database(read_settings(store))
 
 
-def _verify_tenant(rows: Rows, tenant_id: str, kept: list[bytes], key: Ed25519PublicKey) -> Report:
-    head = newest(kept)
-    earlier, unreadable = _earlier(kept, head)
-    if unreadable is not None:
-        return Report(ok=False, tenant_id=tenant_id, records=0, kind=Tampering.BAD_SIGNATURE, signature_checked=True,
-                      message=f"Line {unreadable} of the checkpoints of {tenant_id} is not in the form it was written "
-                      "in.")
-    whole = None
-    if head is not None:
-        whole = is_whole(chain(map(record_line, rows.records(tenant_id)), (head,)), head, key, earlier, rows=True)
-    report = whole or verify_records(rows.records(tenant_id), head, key, earlier)
-    return _against_noted(msgspec.structs.replace(report, tenant_id=tenant_id), *rows.head(tenant_id))
+class _Kept:
+    """A tenant's log in a database, and what was kept of its checkpoints: lines of a file, a copy in the database."""
+
+    def __init__(self, rows: Rows, tenant_id: str, lines: list[bytes], key: Ed25519PublicKey,
+                 sink: CheckpointFiles | None) -> None:
+        """`sink` is that of the only gateway on the database: its file has every checkpoint. None of several."""
+        self._rows = rows
+        self._tenant_id = tenant_id
+        self._lines = lines
+        self._key = key
+        self._sink = sink
+
+    def verify(self) -> Report:
+        """Check the log against all of them."""
+        head = newest(self._lines)
+        earlier, unreadable = _earlier(self._lines, head)
+        if unreadable is not None:
+            return self._bad(Tampering.BAD_SIGNATURE, f"Line {unreadable} of the checkpoints of {self._tenant_id} is "
+                             "not in the form it was written in.")
+        noted = self._rows.noted(self._tenant_id)
+        if noted is not None:
+            line = noted_line(noted)
+            copy = parse_checkpoint_line(line)
+            if copy is None or not is_genuine(copy, self._key):
+                return self._bad(Tampering.BAD_SIGNATURE, f"The database's copy of the last checkpoint of "
+                                 f"{self._tenant_id} does not bear the signature of the gateway's key.")
+            last = parse_checkpoint_line(head) if head is not None else None
+            if head is not None and (last is None or last.origin != copy.origin or not is_genuine(last, self._key)):
+                return self._bad(Tampering.BAD_SIGNATURE, f"The last line of the checkpoints of {self._tenant_id} does "
+                                 "not bear the signature of the gateway's key for this log.")
+            if last is not None and last.size >= copy.size:
+                earlier = [*earlier, copy]
+            else:
+                if (found := self._behind(copy)) is not None:
+                    return found
+                head, earlier = line, [*earlier, *(() if last is None else (last,))]
+        return self._verify(head, earlier)
+
+    def _verify(self, head: bytes | None, earlier: list[Checkpoint]) -> Report:
+        whole = None
+        if head is not None:
+            lines = chain(map(record_line, self._rows.records(self._tenant_id)), (head,))
+            whole = is_whole(lines, head, self._key, earlier, rows=True)
+        report = whole or verify_records(self._rows.records(self._tenant_id), head, self._key, earlier)
+        report = msgspec.structs.replace(report, tenant_id=self._tenant_id)
+        return _against_noted(report, *self._rows.head(self._tenant_id))
+
+    def _behind(self, copy: Checkpoint) -> Report | None:
+        """A checkpoint is kept in the file before the database has a copy: a file that still ends before the copy was
+        cut, removed or replaced by an older one."""
+        if self._sink is None:
+            return None
+        now = newest(self._sink.lines(self._tenant_id))
+        last = parse_checkpoint_line(now) if now is not None else None
+        if last is not None and last.size >= copy.size:
+            return None
+        ends = "is missing" if last is None else f"ends at record {last.size}"
+        return self._bad(Tampering.HEAD_MISSING, f"The file of checkpoints of {self._tenant_id} {ends}, and the "
+                         f"database has a copy of one at record {copy.size}: the file was removed, cut or replaced by "
+                         "an older one.")
+
+    def _bad(self, kind: Tampering, message: str) -> Report:
+        return Report(ok=False, tenant_id=self._tenant_id, records=0, kind=kind, signature_checked=True,
+                      message=message)
 
 
 def _earlier(kept: list[bytes], head: bytes | None) -> tuple[list[Checkpoint], int | None]:

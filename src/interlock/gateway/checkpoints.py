@@ -1,12 +1,15 @@
 """Signing how far each tenant's audit log goes, and keeping that outside the database (U-3).
 
-A checkpoint is never signed over a log that the one before does not lead up to: that would hide what it shows.
+A checkpoint is never signed over a log that the one before does not lead up to: that would hide what it shows. Copies
+of the last one are kept in the sink (files, and a bucket if there is one) and in the ledger; at the start the log must
+continue every copy. A log without any is not signed, unless it is empty: a person decides (`audit resume`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import structlog
@@ -14,15 +17,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from interlock.command.audit import checkpoint_line
 from interlock.command.audit_lines import parse_checkpoint_line
-from interlock.command.audit_tree import Wanted, beside, cut, subtree
+from interlock.command.audit_tail import CHECKPOINT_FACT, noted_line, noted_size, write_noted
+from interlock.command.audit_tree import EMPTY_ROOT, Wanted, beside, cut, subtree
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
+from interlock.engine.signing import Signing
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import Ledger, LedgerError
-from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS
+from interlock.ports.ledger import Batch, CommandQuery, Ledger, LedgerError, PutFact
+from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX
 
 SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
 """The signer looks this often, so that with the time of signing it stays within CHECKPOINT_INTERVAL_MS."""
 
+REMEDY = "Run `interlock audit verify`; a person decides with `interlock audit resume`."
+LEFT_BEHIND_ROUNDS = 3
+"""A gateway that leaves signing to another one signs itself when there was no checkpoint for so many rounds."""
 T = TypeVar("T")
 _log = structlog.stdlib.get_logger()
 
@@ -59,22 +67,27 @@ def newest(lines: Sequence[bytes]) -> bytes | None:
 class CheckpointSigner:
     """Signs each tenant's log every CHECKPOINT_RECORDS or CHECKPOINT_INTERVAL_MS, and once more at shutdown."""
 
-    def __init__(self, ledger: Ledger, key: Ed25519PrivateKey, gateway_id: str, sink: CheckpointSink) -> None:
+    def __init__(self, ledger: Ledger, key: Ed25519PrivateKey, gateway_id: str, sink: CheckpointSink,
+                 signing: Signing | None = None) -> None:
+        """Bound the ledger's unsigned records from here on. `signing` is told what cannot be signed."""
         self._ledger = ledger
         self._key = key
         self._gateway_id = gateway_id
         self._sink = sink
+        self.signing = signing or Signing()
         self._signed: dict[str, Checkpoint] = {}
-        self._refused: set[str] = set()
         self._turn = asyncio.Lock()  # An export may ask for a checkpoint while the round is under way.
         self._due = asyncio.Event()
+        self._behind: dict[str, tuple[int | None, int]] = {}
+        """How many records were signed the last time another gateway signed, and for how many rounds that is so."""
         self.leads: Callable[[], Awaitable[bool]] = _always
         """Whether it is this gateway that signs now and then for all on its ledger; set where there are others."""
         ledger.on_audit(self._grew)
+        ledger.bound_audit(self.make_room)
 
     def _grew(self, tenant_id: str, seq: int) -> None:
         known = self._signed.get(tenant_id)
-        if known is not None and seq - known.size >= CHECKPOINT_RECORDS and tenant_id not in self._refused:
+        if known is not None and seq - known.size >= CHECKPOINT_RECORDS and not self.signing.reason(tenant_id):
             self._due.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -96,65 +109,143 @@ class CheckpointSigner:
         """Bring every tenant's checkpoint up to date. What cannot be signed is logged once, and tried again the next
         time."""
         try:
-            if not await self.leads():
-                return
+            leads = await self.leads()
             tenants = await self._ledger.audit_tenants()
         except LedgerError as error:
             _log.warning("audit_checkpoints_not_signed", reason=str(error))
             return
         for tenant_id in tenants:
-            try:
-                await self.sign_tenant(tenant_id)
-                self._refused.discard(tenant_id)
-            except (CheckpointRefused, LedgerError, OSError) as error:
-                if tenant_id not in self._refused:
-                    _log.error("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(error))
-                self._refused.add(tenant_id)
+            with suppress(CheckpointRefused, LedgerError, OSError):
+                if leads or self.signing.reason(tenant_id) is not None or await self._is_left_behind(tenant_id):
+                    await self.sign_tenant(tenant_id)
+
+    async def _is_left_behind(self, tenant_id: str) -> bool:
+        """Tell whether the gateway that signs for all has not done so for LEFT_BEHIND_ROUNDS. Raises LedgerError."""
+        noted = noted_size(await self._ledger.fact(CHECKPOINT_FACT + tenant_id))
+        size, _ = await self._ledger.audit_head(tenant_id)
+        seen, rounds = self._behind.get(tenant_id, (None, 0))
+        rounds = rounds + 1 if noted == seen and size > (noted or 0) else 0
+        self._behind[tenant_id] = (noted, rounds)
+        return rounds >= LEFT_BEHIND_ROUNDS
 
     async def sign_tenant(self, tenant_id: str) -> Checkpoint:
-        """Sign how far a tenant's log goes now; returns it once the sink has it.
+        """Sign how far a tenant's log goes now; returns it once the sink and the ledger have it.
 
-        Raises CheckpointRefused, LedgerError, OSError.
+        Raises CheckpointRefused, LedgerError, OSError. While a log cannot be signed `signing` says so; a ledger that
+        cannot be read or written says so by itself.
         """
         async with self._turn:
-            return await self._sign_next(tenant_id)
+            try:
+                signed = await self._sign_next(tenant_id)
+            except LedgerError as error:
+                _log.warning("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(error))
+                raise
+            except (CheckpointRefused, OSError) as error:
+                if self.signing.failed(tenant_id, str(error)):
+                    _log.error("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(error))
+                raise
+            self.signing.signed(tenant_id)
+            return signed
+
+    async def make_room(self, tenant_id: str) -> None:
+        """Sign a tenant's log, so that more records may follow. Raises LedgerError, with the reason."""
+        try:
+            await self.sign_tenant(tenant_id)
+        except (CheckpointRefused, OSError) as error:
+            raise LedgerError(f"The audit log of {tenant_id} takes no more records until it can be signed: "
+                              f"{error}") from error
 
     async def last_line(self, tenant_id: str) -> bytes | None:
         """Give the newest line of the sink, whatever it is worth. Raises OSError."""
         return newest(await asyncio.to_thread(self._sink.lines, tenant_id))
 
     async def _sign_next(self, tenant_id: str) -> Checkpoint:
-        before = self._signed.get(tenant_id) or await self._last_signed(tenant_id)
+        noted = await self._noted(tenant_id)
+        known = self._signed.get(tenant_id)
         size, root = await self._ledger.audit_tree(tenant_id)
-        if before is not None:
-            if (before.size, before.root) == (size, root):
-                self._signed[tenant_id] = before
-                return before
-            await self._check_leads_on(before, tenant_id, size)
+        if known is None:
+            known = await self._joined(tenant_id, noted, size)
+        before = max((one for one in (known, noted) if one is not None), key=lambda one: one.size, default=None)
+        for one in {(one.size, one.root): one for one in (known, before) if one is not None}.values():
+            if (one.size, one.root) != (size, root):
+                await self._check_leads_on(one, tenant_id, size)
+        if before is not None and size - before.size > UNSIGNED_RECORDS_MAX:
+            raise CheckpointRefused(f"{size - before.size} records of {tenant_id} follow record {before.size}, the "
+                                    f"last one that was signed, and a gateway leaves at most {UNSIGNED_RECORDS_MAX}: "
+                                    f"they were added to the log, or later checkpoints removed. {REMEDY}")
+        if before is not None and (before.size, before.root) == (size, root):
+            await self._note(tenant_id, before, noted)
+            return before
         if await compute(subtree(0, size), self._ledger, tenant_id) != root:
             raise CheckpointRefused(f"The tree over the log of {tenant_id} does not fit its records: it was tampered "
                                     "with. Run `interlock audit verify`.")
         signed = sign_checkpoint(self._key, origin_of(self._gateway_id, tenant_id), size, root)
-        await asyncio.to_thread(self._sink.append, tenant_id, checkpoint_line(signed))
-        self._signed[tenant_id] = signed
+        await self._keep(tenant_id, signed, noted)
         return signed
+
+    async def _keep(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
+        """Keep a checkpoint: first in the sink, then in the ledger, whose copy is so never ahead of the sink's."""
+        await asyncio.to_thread(self._sink.append, tenant_id, checkpoint_line(signed))
+        await self._note(tenant_id, signed, noted)
+
+    async def _note(self, tenant_id: str, signed: Checkpoint, noted: Checkpoint | None) -> None:
+        if noted is None or noted.size < signed.size:
+            value = write_noted(signed.size, checkpoint_line(signed))
+            await self._ledger.commit(Batch([PutFact(CHECKPOINT_FACT + tenant_id, value)]))
+        self._signed[tenant_id] = signed
+
+    async def _noted(self, tenant_id: str) -> Checkpoint | None:
+        """Read the ledger's copy of the last checkpoint."""
+        noted = await self._ledger.fact(CHECKPOINT_FACT + tenant_id)
+        return None if noted is None else self._genuine(tenant_id, noted_line(noted), "noted in the ledger")
+
+    async def _joined(self, tenant_id: str, noted: Checkpoint | None, size: int) -> Checkpoint | None:
+        """Find the checkpoint that the log has to go on from, the first time that this process signs it. Every copy of
+        one must lead on to the log, or whoever can write one of them could hide what another shows."""
+        after = -1 if noted is None else noted.size
+        lines = await asyncio.to_thread(self._sink.newest, tenant_id, after)
+        kept = [self._genuine(tenant_id, line, "kept") for line in lines]
+        copies = kept if noted is None else [*kept, noted]
+        if not copies:
+            return await self._begun(tenant_id, size)
+        last = max(copies, key=lambda one: one.size)
+        for one in copies:
+            await self._check_leads_on(one, tenant_id, size)
+        if not kept or kept[0].size < last.size:
+            # Of several gateways the one that signs now need not be the one that signed last.
+            _log.warning("audit_checkpoints_were_behind", tenant_id=tenant_id, size=last.size)
+            await asyncio.to_thread(self._sink.append, tenant_id, checkpoint_line(last))
+        return last
+
+    async def _begun(self, tenant_id: str, size: int) -> Checkpoint | None:
+        """Sign a log that has no records yet, so that none is ever without a checkpoint before it. What this process
+        wrote before it had a signer needs none."""
+        if size and self._ledger.began_audit(tenant_id):
+            return None
+        used = bool(await self._ledger.commands(CommandQuery(tenant_id, limit=1))) or bool(
+            await self._ledger.sessions(tenant_id, 1))
+        if size or used:
+            raise CheckpointRefused(f"No checkpoint of the log of {tenant_id} is left, here or in the ledger: "
+                                    f"whether its {size} records are those that were signed cannot be told. {REMEDY}")
+        first = sign_checkpoint(self._key, origin_of(self._gateway_id, tenant_id), 0, EMPTY_ROOT)
+        await self._keep(tenant_id, first, None)
+        return first
 
     async def _check_leads_on(self, before: Checkpoint, tenant_id: str, size: int) -> None:
         leads = before.size <= size and (
             await compute(subtree(0, before.size), self._ledger, tenant_id) == before.root)
         if not leads:
             raise CheckpointRefused(f"The log of {tenant_id} does not lead up to record {before.size}, which was "
-                                    "signed before: it was rolled back or rewritten. Run `interlock audit verify`.")
+                                    f"signed before: it was rolled back or rewritten. {REMEDY}")
 
-    async def _last_signed(self, tenant_id: str) -> Checkpoint | None:
-        line = await self.last_line(tenant_id)
-        if line is None:
-            return None
+    def _genuine(self, tenant_id: str, line: bytes, where: str) -> Checkpoint:
         found = parse_checkpoint_line(line)
         if found is None:
-            raise CheckpointRefused(f"The last line kept for {tenant_id} is not a checkpoint.")
+            raise CheckpointRefused(f"The last line {where} for {tenant_id} is not a checkpoint. {REMEDY}")
         if found.origin != origin_of(self._gateway_id, tenant_id):
-            raise CheckpointRefused(f"The last checkpoint kept for {tenant_id} is of another log: {found.origin}.")
+            raise CheckpointRefused(f"The last checkpoint {where} for {tenant_id} is of another log: {found.origin}. "
+                                    f"{REMEDY}")
         if not is_genuine(found, self._key.public_key()):
-            raise CheckpointRefused(f"The last checkpoint kept for {tenant_id} was not signed with this gateway's key.")
+            raise CheckpointRefused(f"The last checkpoint {where} for {tenant_id} was not signed with this gateway's "
+                                    f"key. {REMEDY}")
         return found

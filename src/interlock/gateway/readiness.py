@@ -1,4 +1,4 @@
-"""Whether the gateway can do its work now: its ledger writes, its lanes are up (`/readyz`)."""
+"""Whether the gateway can do its work now: its ledger writes, its lanes are up, its logs are signed (`/readyz`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Ready:
         """Give what is up. A drain does not make it unready: what runs is still to be read and answered."""
         writes = await self._writes()
         up = self._front.desk.standing().up
-        ready = Readiness(ok=writes and up, ledger="writes" if writes else "refuses", lanes="up" if up else "down",
+        signs = not self._front.signing.reasons()
+        ready = Readiness(ok=writes and up and signs, ledger="writes" if writes else "refuses",
+                          lanes="up" if up else "down", audit="signs" if signs else "refuses",
                           draining=any(drain.scope == "gateway" for drain in self._front.desk.drains.of(OWNER_TENANT)))
         self._front.metrics.ready.set(ready.ok)
         return ready

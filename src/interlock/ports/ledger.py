@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.command.audit_tree import Span
@@ -79,6 +79,7 @@ __all__ = [
     "Full",
     "Ledger",
     "LedgerError",
+    "MakeRoom",
     "PutApproval",
     "PutCommand",
     "PutControl",
@@ -107,6 +108,9 @@ __all__ = [
 ]
 """With the writes, which batches are made of."""
 
+
+MakeRoom = Callable[[str], Awaitable[None]]
+"""Has a tenant's log signed up to its end. Raises LedgerError, with one sentence, if that cannot be done."""
 
 FIRST_EPOCH = 1
 """Of a lane that nobody had before."""
@@ -350,6 +354,15 @@ class Ledger(Upkeep, Protocol):
 
     def on_audit(self, told: Callable[[str, int], None]) -> None:
         """Have `told` called with a tenant and its highest new seq after each commit that wrote audit records."""
+        ...
+
+    def bound_audit(self, make_room: MakeRoom) -> None:
+        """From now on hold the bound on unsigned records (`command.audit_tail`), in the transactions themselves: a
+        batch that finds no room behind the last checkpoint waits for `make_room`, and fails as that fails (U-3)."""
+        ...
+
+    def began_audit(self, tenant_id: str) -> bool:
+        """Tell whether the first record of a tenant's log was written through this object."""
         ...
 
     async def fact(self, name: str) -> str | None: ...

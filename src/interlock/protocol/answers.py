@@ -124,6 +124,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     viewers: int
     runners: list[Node]
     drains: list[Drain] = []
+    unsigned: str | None = None
+    """Why the tenant's audit log cannot be signed; meanwhile no new command is taken."""
 
 
 class DrainList(msgspec.Struct, frozen=True):
@@ -290,9 +292,11 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /readyz`: `ok` where the ledger writes and the lanes are up. A drain shows, and does not make it false."""
+    """`GET /readyz`: `ok` if the ledger writes, the lanes are up and every audit log can be signed. A drain shows, and
+    does not make it false."""
 
     ok: bool
     ledger: Literal["writes", "refuses"]
     lanes: Literal["up", "down"]
     draining: bool
+    audit: Literal["signs", "refuses"] = "signs"

@@ -31,7 +31,7 @@ async def figures(gateway: Gateway) -> dict[tuple[str, str], float]:
 async def test_ready_is_a_ledger_that_writes_and_lanes_that_are_up(gateway: Gateway) -> None:
     async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
         assert (await nobody.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
-                                                        "draining": False}
+                                                        "draining": False, "audit": "signs"}
         gateway.desk.up = False
         answer = await nobody.get("/readyz")
         assert (answer.status_code, answer.json()["lanes"]) == (503, "down")
@@ -71,7 +71,7 @@ async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> N
     await gateway.desk.ledger.commit(Batch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
     await gateway.desk.drains.learn()
     assert (await gateway.http.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
-                                                          "draining": True}
+                                                          "draining": True, "audit": "signs"}
 
 
 async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway: Gateway) -> None:

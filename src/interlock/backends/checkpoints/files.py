@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.ports.checkpoints import CheckpointSink
 
 MAX_LINE_BYTES = 16_384
@@ -43,6 +44,12 @@ class CheckpointFiles(CheckpointSink):
         except FileNotFoundError:
             return []
         return whole.splitlines(keepends=True)
+
+    def newest(self, tenant_id: str, after: int) -> list[bytes]:
+        kept = self.lines(tenant_id)
+        if len(kept) > 1 and not kept[-1].endswith(b"\n") and parse_checkpoint_line(kept[-1]) is None:
+            return kept[-2:-1]
+        return kept[-1:]
 
     def tenants(self) -> list[str]:
         return sorted(unquote(path.name.removesuffix(SUFFIX)) for path in self._folder.glob("*" + SUFFIX))

@@ -52,6 +52,12 @@ class LockedCheckpoints(CheckpointSink):
     def lines(self, tenant_id: str) -> list[bytes]:
         return [self._read(name) for name in self._names(self._folder(tenant_id)) if name.endswith(SUFFIX)]
 
+    def newest(self, tenant_id: str, after: int) -> list[bytes]:
+        folder = self._folder(tenant_id)
+        since = f"{folder}{after:0{SIZE_DIGITS}d}{SUFFIX}" if after >= 0 else ""
+        names = [name for name in self._names(folder, since) if name.endswith(SUFFIX)]
+        return [self._read(max(names))] if names else []
+
     def tenants(self) -> list[str]:
         names = self._names(self._bucket.prefix + "/")
         return sorted({unquote(name.removeprefix(self._bucket.prefix + "/").split("/")[0]) for name in names})
@@ -59,9 +65,10 @@ class LockedCheckpoints(CheckpointSink):
     def _folder(self, tenant_id: str) -> str:
         return f"{self._bucket.prefix}/{quote(tenant_id, safe='')}/"
 
-    def _names(self, folder: str) -> list[str]:
+    def _names(self, folder: str, after: str = "") -> list[str]:
         try:
-            pages = self._store.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, Prefix=folder)
+            pages = self._store.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket.name, Prefix=folder, **({"StartAfter": after} if after else {}))
             return [str(entry["Key"]) for page in pages for entry in page.get("Contents", ())]
         except Failure as error:
             raise _told(error, self._bucket) from None
@@ -88,6 +95,12 @@ class Both(CheckpointSink):
     def lines(self, tenant_id: str) -> list[bytes]:
         """The file's; where it is gone, the store's: what was signed is the evidence, wherever it lies."""
         return self._near.lines(tenant_id) or self._locked.lines(tenant_id)
+
+    def newest(self, tenant_id: str, after: int) -> list[bytes]:
+        """The file's, and the store's where that has a later one: whoever can write the file cannot take that back."""
+        near = self._near.newest(tenant_id, after)
+        known = parse_checkpoint_line(near[0]) if near else None
+        return [*near, *self._locked.newest(tenant_id, max(after, known.size if known is not None else -1))]
 
     def tenants(self) -> list[str]:
         return sorted({*self._near.tenants(), *self._locked.tenants()})

@@ -15,6 +15,7 @@ from interlock.ports.ledger import (
     CommandQuery,
     Due,
     Ledger,
+    MakeRoom,
 )
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -251,6 +252,12 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
     def on_audit(self, told: Callable[[str, int], None]) -> None:
         self._on_audit.append(told)
+
+    def bound_audit(self, make_room: MakeRoom) -> None:
+        self._room.bind(make_room)
+
+    def began_audit(self, tenant_id: str) -> bool:
+        return tenant_id in self._room.begun
 
     async def fact(self, name: str) -> str | None:
         return self._facts.get(name)

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
+from interlock.backends.audit_room import AuditRoom, NoRoom
 from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.events import Streams
+from interlock.command.audit_tail import CHECKPOINT_FACT, TailFull
 from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,
@@ -101,9 +103,13 @@ class MemoryTables:
         self._audit = MemoryAudit()
         self._facts: dict[str, str] = {}
         self._on_audit: list[Callable[[str, int], None]] = []
+        self._room = AuditRoom()
         self._transcript: dict[tuple[str, str], TranscriptLine] = {}
 
     async def commit(self, batch: Batch) -> Receipt:
+        return await self._room.commit(batch, self._write)
+
+    async def _write(self, batch: Batch) -> Receipt:
         self._check_open()
         for lane, epoch in batch.epochs:
             if self.lanes.get(lane) != epoch:
@@ -130,7 +136,7 @@ class MemoryTables:
             case Append():
                 receipt.numbers.append(self._append(write, undo))
             case Audit():
-                receipt.audit_seqs.append(self._audit.seal(write.draft, undo))
+                receipt.audit_seqs.append(self._seal(write, undo))
             case PutSession(record):
                 put(self._sessions, record.session_id, record, undo)
             case PutCommand(record):
@@ -210,6 +216,15 @@ class MemoryTables:
                 drop(self._transcript, [(session_id, entry_id) for entry_id in entry_ids], undo)
             case _:
                 raise LedgerError(f"The ledger knows no write {type(write).__name__}.")
+
+    def _seal(self, write: Audit, undo: Undo) -> int:
+        tenant_id = write.draft.tenant_id
+        try:
+            self._room.bound.check(tenant_id, len(self._audit.records(tenant_id)),
+                                   self._facts.get(CHECKPOINT_FACT + tenant_id))
+        except TailFull as full:
+            raise NoRoom(full) from None
+        return self._audit.seal(write.draft, undo)
 
     def _append(self, write: Append, undo: Undo) -> int:
         number = self._streams.head(write.stream) + 1

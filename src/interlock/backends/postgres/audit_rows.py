@@ -12,6 +12,7 @@ from interlock.backends.postgres.database import Connection, Row, Settings, clos
 from interlock.backends.postgres.faults import NotALedger, translate
 from interlock.backends.postgres.texts import given, held
 from interlock.command.audit import FIRST_PREV
+from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.protocol.records import AuditRecord
 
 T = TypeVar("T")
@@ -53,6 +54,11 @@ class PostgresAuditRows:
         """Give the count and last hash that the database itself has noted."""
         found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, held(tenant_id)))
         return (int(found[0]), str(found[1])) if found is not None else (0, FIRST_PREV)
+
+    def noted(self, tenant_id: str) -> str | None:
+        """Give the database's copy of the last checkpoint, as its fact has it."""
+        found = self._run(self._connection.fetchval(queries.STORE_VALUE, held(CHECKPOINT_FACT + tenant_id)))
+        return given(str(found)) if found is not None else None
 
 
 def record_of(tenant_id: str, row: Row) -> AuditRecord:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import structlog
 
+from interlock.backends.audit_room import AuditRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import (
     Connection,
@@ -26,7 +27,7 @@ from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
 from interlock.backends.postgres.writer import Measured, Writer
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, EraseAudit, LedgerError, Receipt, audited
+from interlock.ports.ledger import Batch, EraseAudit, LedgerError, MakeRoom, Receipt, audited
 from interlock.protocol.clock import iso
 
 PRUNE_ROWS = 1_000
@@ -74,13 +75,15 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         self._readers = readers
         self._keeps_transcripts = keeps_transcripts
         self._on_audit: list[Callable[[str, int], None]] = []
+        self._room = AuditRoom()
+        writer.bound = self._room.bound
 
     def measure(self, told: Measured) -> None:
         """Have `told` called with the batches and the seconds of each transaction."""
         self._writer.measured = told
 
     async def commit(self, batch: Batch) -> Receipt:
-        receipt = await self._writer.commit(batch)
+        receipt = await self._room.commit(batch, self._writer.commit)
         if receipt.audit_seqs:
             for told in self._on_audit:
                 for tenant_id, seq in audited(batch, receipt).items():
@@ -107,6 +110,12 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
             pruned += now
             if now < PRUNE_ROWS:
                 return pruned
+
+    def bound_audit(self, make_room: MakeRoom) -> None:
+        self._room.bind(make_room)
+
+    def began_audit(self, tenant_id: str) -> bool:
+        return tenant_id in self._room.begun
 
     def on_audit(self, told: Callable[[str, int], None]) -> None:
         self._on_audit.append(told)

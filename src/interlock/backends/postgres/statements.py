@@ -187,8 +187,8 @@ INSERT INTO audit_head (tenant_id, count, last_hash, peaks)
 SELECT tenant_id, 0, $2, '' FROM unnest($1::text[]) AS tenant_id ON CONFLICT (tenant_id) DO NOTHING
 """
 HOLD_HEADS = """
-SELECT tenant_id, count, last_hash, peaks FROM audit_head WHERE tenant_id = ANY ($1::text[])
-ORDER BY tenant_id FOR UPDATE
+SELECT tenant_id, count, last_hash, peaks, (SELECT value FROM store WHERE name = $2 || tenant_id)
+FROM audit_head WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id FOR UPDATE OF audit_head
 """
 PUT_HEADS = """
 UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = given.peaks

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from interlock.backends.audit_room import NoRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import Connection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.tables import OPS, TABLES, Step, columns
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
+from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Append, Audit, Batch, EraseAudit, LedgerError, PutTranscript, Receipt
 from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
@@ -22,8 +24,10 @@ from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
 class Group:
     """What batches that are committed together write. Filled without a database, then carried out by `run`."""
 
-    def __init__(self, entries: Entries | None = None) -> None:
-        """`entries` writes transcript lines where this database keeps the transcripts."""
+    def __init__(self, entries: Entries | None = None, bound: TailBound | None = None) -> None:
+        """`entries` writes transcript lines where this database keeps the transcripts; audit records stay within
+        `bound`."""
+        self._bound = bound or TailBound()
         self.receipts: list[Receipt] = []
         self._entries = entries
         self._steps: dict[str, list[Step]] = {}
@@ -84,11 +88,12 @@ class Group:
 
     async def _seal(self, connection: Connection) -> None:
         tenants = sorted({held(draft.tenant_id) for draft, _ in self._drafts})
-        found = await connection.fetch(statements.HOLD_HEADS, tenants)
+        found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
         if len(found) < len(tenants):
             await connection.execute(statements.ADD_HEADS, tenants, FIRST_PREV)
-            found = await connection.fetch(statements.HOLD_HEADS, tenants)
-        logs = {tenant: _Log(Frontier(count, bytes(peaks)), last_hash) for tenant, count, last_hash, peaks in found}
+            found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
+        logs = {tenant: _Log(Frontier(count, bytes(peaks)), last_hash) for tenant, count, last_hash, peaks, _ in found}
+        self._check_bound({tenant: (count, noted) for tenant, count, _, _, noted in found})
         made = _Made([], [], [])
         for draft, receipt in self._drafts:
             receipt.audit_seqs.append(logs[held(draft.tenant_id)].seal(draft, made))
@@ -100,6 +105,16 @@ class Group:
             await connection.execute(statements.ADD_PERSONAL, *_columns(made.personal))
         await connection.execute(statements.PUT_HEADS, tenants, [logs[one].tree.size for one in tenants],
                                  [logs[one].last_hash for one in tenants], [logs[one].tree.peaks for one in tenants])
+
+
+    def _check_bound(self, heads: dict[str, tuple[int, str | None]]) -> None:
+        added = Counter(draft.tenant_id for draft, _ in self._drafts)
+        for tenant_id, more in added.items():
+            size, noted = heads[held(tenant_id)]
+            try:
+                self._bound.check(tenant_id, size, noted, more)
+            except TailFull as full:
+                raise NoRoom(full) from None
 
 
 class _Made(NamedTuple):

@@ -39,6 +39,7 @@ from interlock.backends.postgres.faults import (
 )
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import Group
+from interlock.command.audit_tail import TailBound
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
 
 WRITE_QUEUE_LIMIT = 4_096
@@ -91,6 +92,8 @@ class Writer:
         self._closed = False
         self._task: asyncio.Task[None] | None = None
         self.measured: Measured = lambda _batches, _seconds: None
+        self.bound: TailBound | None = None
+        """What unsigned audit records stay within."""
 
     async def open(self, connection: Connection) -> None:
         """Begin with a connection that is there. Raises what asyncpg raises."""
@@ -233,7 +236,7 @@ class Writer:
         stale = await self._stale(connection, group)
         if work is not None:
             return [_Outcome(group[0].answer, await work(connection))]
-        made = Group(self._entries)
+        made = Group(self._entries, self.bound)
         kept = [job for job, error in zip(group, stale, strict=True) if error is None]
         for job in kept:
             assert job.batch is not None, "work has a group for itself"
@@ -249,7 +252,7 @@ class Writer:
             if error is not None or job.batch is None:
                 outcomes.append(_Outcome(job.answer, None, error))
                 continue
-            made = Group(self._entries)
+            made = Group(self._entries, self.bound)
             await connection.execute("SAVEPOINT batch")
             try:
                 made.add(job.batch)

@@ -15,6 +15,7 @@ from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import translate
 from interlock.command.audit import FIRST_PREV
+from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.records import AuditRecord
 
@@ -54,6 +55,11 @@ class AuditRows:
         """Give the count and last hash that the database itself has noted."""
         found = self._database.execute(_HEAD, (tenant_id,)).fetchone()
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
+
+    def noted(self, tenant_id: str) -> str | None:
+        """Give the database's copy of the last checkpoint, as its fact has it."""
+        found = self._database.execute(queries.STORE_VALUE, (CHECKPOINT_FACT + tenant_id,)).fetchone()
+        return str(found[0]) if found else None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock.backends import rows
+from interlock.backends.audit_room import AuditRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.connect import open_writer
@@ -22,7 +23,7 @@ from interlock.backends.sqlite.writer import Measured, Writer
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, LedgerError, Receipt, audited
+from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, LedgerError, MakeRoom, Receipt, audited
 from interlock.protocol.clock import iso
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -77,6 +78,7 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         self._writer = writer
         self._readers = readers
         self._on_audit: list[Callable[[str, int], None]] = []
+        self._room = AuditRoom()
         self._learning: asyncio.Task[None] | None = None
         self._earlier: Absent | None = None
         """Idempotency scopes that the file did not have when it was opened, once that is known."""
@@ -86,12 +88,15 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         self._writer.measured = told
 
     async def commit(self, batch: Batch) -> Receipt:
-        receipt = await self._writer.run(lambda transaction: transaction.apply(batch))
+        receipt = await self._room.commit(batch, self._write)
         if receipt.audit_seqs:
             for told in self._on_audit:
                 for tenant_id, seq in audited(batch, receipt).items():
                     told(tenant_id, seq)
         return receipt
+
+    async def _write(self, batch: Batch) -> Receipt:
+        return await self._writer.run(lambda transaction: transaction.apply(batch, self._room.bound))
 
     async def take(self, lane: str) -> int:
         return await self._writer.run(lambda transaction: transaction.take(lane))
@@ -325,6 +330,12 @@ class SqliteLedger(SqliteUpkeep, Ledger):
 
     def on_audit(self, told: Callable[[str, int], None]) -> None:
         self._on_audit.append(told)
+
+    def bound_audit(self, make_room: MakeRoom) -> None:
+        self._room.bind(make_room)
+
+    def began_audit(self, tenant_id: str) -> bool:
+        return tenant_id in self._room.begun
 
     async def fact(self, name: str) -> str | None:
         found = await self._readers.row(queries.STORE_VALUE, (name,))

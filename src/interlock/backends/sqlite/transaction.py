@@ -8,11 +8,13 @@ from collections.abc import Callable
 import apsw
 
 from interlock.backends import rows
+from interlock.backends.audit_room import NoRoom
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.absent import Absent
 from interlock.backends.sqlite.database import Database, Row
 from interlock.backends.sqlite.pending import Pending, write_rows
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
+from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import (
     FIRST_EPOCH,
@@ -55,6 +57,8 @@ from interlock.ports.ledger import (
 )
 from interlock.protocol.records import AuditDraft, SessionRecord
 
+UNBOUND = TailBound()
+"""Of a ledger that no signer works on."""
 CACHED_STREAMS = 65_536
 """Stream heads the writer remembers; beyond it, it forgets them all and reads them again."""
 CACHED_ROWS = 65_536
@@ -96,8 +100,9 @@ class Transaction:
         self._written.clear()
         return self._connection
 
-    def apply(self, batch: Batch) -> Receipt:
-        """Do all of a batch. Raises Fenced, Taken, LedgerError or SQLite's own errors, with part of it done."""
+    def apply(self, batch: Batch, bound: TailBound = UNBOUND) -> Receipt:
+        """Do all of a batch; its audit records stay within `bound`. Raises Fenced, Taken, LedgerError or SQLite's own
+        errors, with part of it done."""
         for lane, epoch in batch.epochs:
             self._check_epoch(lane, epoch)
         receipt = Receipt([], [])
@@ -105,7 +110,7 @@ class Transaction:
             if isinstance(write, Append):
                 receipt.numbers.append(self._append(write))
             elif isinstance(write, Audit):
-                receipt.audit_seqs.append(self._seal(write.draft))
+                receipt.audit_seqs.append(self._seal(write.draft, bound))
             else:
                 _WRITES[type(write)](self, write)
         return receipt
@@ -181,14 +186,19 @@ class Transaction:
         self._last_stream_id += 1
         return [self._last_stream_id, 0]
 
-    def _seal(self, draft: AuditDraft) -> int:
+    def _seal(self, draft: AuditDraft, bound: TailBound) -> int:
         log = self._audit.get(draft.tenant_id)
         if log is None:
             found = self._execute(queries.AUDIT_TREE, (draft.tenant_id,)).fetchone()
             log = _Log(Frontier(found[0], found[2]), str(found[1])) if found else _Log(Frontier(), FIRST_PREV)
+            noted = self._execute(queries.STORE_VALUE, (CHECKPOINT_FACT + draft.tenant_id,)).fetchone()
+            log.noted = str(noted[0]) if noted else None
             self._audit[draft.tenant_id] = log
         try:
+            bound.check(draft.tenant_id, log.tree.size, log.noted)
             record = seal(draft, log.tree.size + 1, log.last_hash, [os.urandom(SALT_BYTES) for _ in draft.personal])
+        except TailFull as full:
+            raise NoRoom(full) from None
         except AuditRefused as error:
             raise LedgerError(str(error)) from error
         self._pending.add(queries.ADD_AUDIT, (record.tenant_id, record.seq, record.hash, record.body))
@@ -220,6 +230,10 @@ class Transaction:
 
     def put_fact(self, write: PutFact) -> None:
         self._execute(queries.PUT_STORE_VALUE, (write.name, write.value))
+        if write.name.startswith(CHECKPOINT_FACT):
+            log = self._audit.get(write.name.removeprefix(CHECKPOINT_FACT))
+            if log is not None:
+                log.noted = write.value
 
     def put_session(self, write: PutSession) -> None:
         self._sessions[write.record.session_id] = (write.record, rows.session_touch(write.record))
@@ -333,11 +347,13 @@ class Transaction:
 class _Log:
     """How far a tenant's log goes in the open transaction."""
 
-    __slots__ = ("last_hash", "tree")
+    __slots__ = ("last_hash", "noted", "tree")
 
     def __init__(self, tree: Frontier, last_hash: str) -> None:
         self.tree = tree
         self.last_hash = last_hash
+        self.noted: str | None = None
+        """The ledger's copy of the last checkpoint."""
 
 
 _WRITES: dict[type[Write], Callable[..., None]] = {

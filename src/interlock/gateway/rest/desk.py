@@ -10,6 +10,7 @@ from interlock.engine.bridge.compacting import Asked
 from interlock.engine.chats import Chats
 from interlock.engine.cron import Crons
 from interlock.engine.draining import Drains
+from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
@@ -119,6 +120,10 @@ NewestCheckpoint = Callable[[str], Awaitable[bytes | None]]
 """Signs how far a tenant's audit log goes now, and gives that as one line; None while nothing was ever signed (U-3)."""
 
 
+NEVER_STALLED = Signing()
+"""Of a gateway without a signer."""
+
+
 class Front(NamedTuple):
     """All that the operations share."""
 
@@ -134,5 +139,7 @@ class Front(NamedTuple):
     retention: Retention
     hooks: Hooks
     crons: Crons
+    signing: Signing = NEVER_STALLED
+    """Whether the audit logs can be signed."""
     ask: Ask | None = None
     """Asks another gateway; None where there are no others."""

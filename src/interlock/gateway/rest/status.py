@@ -31,7 +31,7 @@ async def show(call: Call) -> ASGIApp:
         approvals_pending=len(await desk.ledger.approvals(tenant, "pending", None, PAGE_MAX)),
         sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),
         viewers=desk.viewers.count(), runners=await desk.nodes(tenant),
-        drains=desk.drains.of(tenant),
+        drains=desk.drains.of(tenant), unsigned=call.front.signing.reason(tenant),
     ))
 
 

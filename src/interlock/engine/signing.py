@@ -1,0 +1,37 @@
+"""Whether the audit log of each tenant can be signed: what cannot be proved afterwards is not begun (U-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Signing:
+    """What the signer has found, for those who start new work. Nothing is stalled until it says so."""
+
+    def __init__(self) -> None:
+        self._stalled: dict[str, str] = {}
+        self._resumed: list[Callable[[], None]] = []
+
+    def on_resumed(self, resumed: Callable[[], None]) -> None:
+        """Have `resumed` called when a tenant's log can be signed again."""
+        self._resumed.append(resumed)
+
+    def reason(self, tenant_id: str) -> str | None:
+        """Give the sentence why a tenant's log cannot be signed; None if it can."""
+        return self._stalled.get(tenant_id)
+
+    def reasons(self) -> dict[str, str]:
+        """Give the sentences of all tenants whose log cannot be signed."""
+        return dict(self._stalled)
+
+    def failed(self, tenant_id: str, reason: str) -> bool:
+        """Note that a log cannot be signed; returns whether that is news."""
+        is_news = self._stalled.get(tenant_id) != reason
+        self._stalled[tenant_id] = reason
+        return is_news
+
+    def signed(self, tenant_id: str) -> None:
+        """Note that a log was signed."""
+        if self._stalled.pop(tenant_id, None) is not None:
+            for resumed in self._resumed:
+                resumed()
