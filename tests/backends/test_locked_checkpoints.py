@@ -79,6 +79,26 @@ def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: 
     assert sink.lines("default") == [line(5)]
 
 
+@pytest.mark.req("U-3")
+def test_the_newest_is_named_of_each_copy_and_of_the_bucket_only_what_the_rest_lacks(
+    store: tuple[Bucket, Any], tmp_path: Path
+) -> None:
+    locked, near = LockedCheckpoints(store[0], ManualClock()), CheckpointFiles(tmp_path)
+    both = Both(locked, near)
+    assert both.newest("default", -1) == []
+    for size in (0, 9, 256):
+        both.append("default", line(size))
+    assert locked.newest("default", -1) == [line(256)]
+    assert locked.newest("default", 9) == [line(256)]
+    assert locked.newest("default", 256) == []
+    assert both.newest("default", 9) == [line(256)], "the bucket has no later one than the file"
+    older = near.path("default").read_bytes().splitlines(keepends=True)[:2]
+    near.path("default").write_bytes(b"".join(older))
+    assert both.newest("default", 9) == [line(9), line(256)], "and cannot be rolled back with it"
+    near.path("default").unlink()
+    assert both.newest("default", -1) == [line(256)]
+
+
 def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0]._replace(name="nowhere"), ManualClock())
     with pytest.raises(OSError, match="bucket nowhere did not take or give a checkpoint: NoSuchBucket"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from interlock.backends.postgres.database import Settings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit import FIRST_PREV, leaf_hash
+from interlock.command.audit_tail import CHECKPOINT_FACT, write_noted
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     Append,
@@ -37,6 +39,7 @@ from interlock.ports.ledger import (
     PutControl,
     PutDelivery,
     PutDrain,
+    PutFact,
     PutIdempotency,
     PutKey,
     PutPairing,
@@ -56,6 +59,7 @@ from interlock.ports.ledger import (
 )
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditDraft,
@@ -737,3 +741,61 @@ async def test_questions_to_approvers_are_found_when_they_are_due(ledger: Ledger
     assert await ledger.next_delivery_ms() == 15
     assert await ledger.delivery("d2") == question("d2", None, "delivered")
     assert await ledger.delivery("d9") is None
+
+
+# --- the bound on unsigned audit records ---
+
+
+def noted(size: int) -> PutFact:
+    return PutFact(CHECKPOINT_FACT + "t1", write_noted(size, b"{}\n"))
+
+
+@pytest.mark.req("U-3")
+async def test_unsigned_audit_records_stay_within_their_bound_in_every_transaction(ledger: Ledger) -> None:
+    signed: list[int] = []
+
+    async def sign(tenant_id: str) -> None:
+        count, _ = await ledger.audit_head(tenant_id)
+        signed.append(count)
+        await ledger.commit(Batch([noted(count)]))
+
+    ledger.bound_audit(sign)
+    assert not ledger.began_audit("t1")
+    await ledger.commit(Batch([Audit(draft())]))
+    assert signed == [0], "no log begins without a checkpoint before it"
+    assert ledger.began_audit("t1")
+    await ledger.commit(Batch([Audit(draft())] * (UNSIGNED_RECORDS_MAX - 1)))
+    assert signed == [0]
+    await ledger.commit(Batch([Audit(draft())]))
+    assert signed == [0, UNSIGNED_RECORDS_MAX]
+    await asyncio.gather(*(ledger.commit(Batch([Audit(draft())] * 100)) for _ in range(30)))
+    assert (await ledger.audit_head("t1"))[0] == UNSIGNED_RECORDS_MAX + 3_001
+    assert max(after - before for before, after in pairwise([*signed, UNSIGNED_RECORDS_MAX + 3_001])
+               ) <= UNSIGNED_RECORDS_MAX
+
+
+@pytest.mark.req("U-3", "U-1")
+async def test_what_finds_no_room_and_no_signature_does_not_happen(ledger: Ledger) -> None:
+    async def cannot(tenant_id: str) -> None:
+        raise LedgerError(f"{tenant_id} cannot be signed.")
+
+    await ledger.commit(Batch([noted(0)]))
+    ledger.bound_audit(cannot)
+    await ledger.commit(Batch([Audit(draft())] * UNSIGNED_RECORDS_MAX))
+    with pytest.raises(LedgerError, match="t1 cannot be signed"):
+        await ledger.commit(Batch([PutFact("x", "1"), Audit(draft())]))
+    assert await ledger.fact("x") is None
+    await ledger.commit(Batch([PutFact("x", "2")]))
+    assert await ledger.fact("x") == "2", "what leaves no record needs no room"
+
+
+@pytest.mark.req("U-3")
+async def test_a_log_that_breaks_the_bound_already_may_grow_by_it_once_more(ledger: Ledger) -> None:
+    async def cannot(tenant_id: str) -> None:
+        raise LedgerError(f"{tenant_id} cannot be signed.")
+
+    await ledger.commit(Batch([Audit(draft())] * 2_000))
+    ledger.bound_audit(cannot)
+    await ledger.commit(Batch([Audit(draft())] * UNSIGNED_RECORDS_MAX))
+    with pytest.raises(LedgerError, match="t1 cannot be signed"):
+        await ledger.commit(Batch([Audit(draft())]))

@@ -15,6 +15,7 @@ from interlock.command.remembering import read
 from interlock.engine.bridge.compacting import Asked
 from interlock.engine.cron import CronJob
 from interlock.engine.draining import Drains
+from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
@@ -141,6 +142,7 @@ class SmallDesk:
         self.made = 0
         self.at_ms = NOW
         self.metrics = Metrics()
+        self.signing = Signing()
         self.up = True
         self.shut_out: list[tuple[str, str]] = []
         self.transcripts: TranscriptDesk | None = None

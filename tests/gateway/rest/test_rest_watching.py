@@ -66,6 +66,19 @@ async def test_next_to_no_room_for_the_state_directory_is_not_ready(
     assert (await gateway.http.get("/readyz")).json()["ok"] is True
 
 
+@pytest.mark.req("U-3")
+async def test_a_log_that_cannot_be_signed_is_not_ready_and_says_why_to_its_tenant(gateway: Gateway) -> None:
+    gateway.desk.signing.failed("default", "The bucket is away.")
+    answer = await gateway.http.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"ok": False, "ledger": "writes", "lanes": "up",
+                                                         "draining": False, "audit": "refuses"})
+    assert (await gateway.http.get("/v1/status")).json()["unsigned"] == "The bucket is away."
+    async with gateway.as_role("owner", "other") as other:
+        assert (await other.get("/v1/status")).json()["unsigned"] is None
+    gateway.desk.signing.signed("default")
+    assert (await gateway.http.get("/readyz")).json()["ok"] is True
+
+
 async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> None:
     drain = Drain(scope="gateway", id=None, at=iso(NOW), by="user:owner", reason="")
     await gateway.desk.ledger.commit(Batch([PutDrain(DrainRecord(tenant_id="default", drain=drain))]))
