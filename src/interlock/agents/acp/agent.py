@@ -13,7 +13,7 @@ from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Call, Choices
 from interlock.agents.acp.content import block_of
 from interlock.agents.acp.open_requests import OpenRequests
-from interlock.agents.acp.outcome import answered, died, failed
+from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.rpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -67,6 +67,10 @@ class AcpAgent:
         self._tokens = Tokens("")
         self._features = Features(adapter_type="process")
         self._cancelled = False
+        self._denied = False
+        """A permission of this prompt was answered no."""
+        self._ended = False
+        """The program that was started has ended; what it left behind may still speak."""
         self._prompting = False
         self._aside: set[asyncio.Task[None]] = set()
         self._asking = OpenRequests()
@@ -209,6 +213,7 @@ class AcpAgent:
     async def _bury(self, process: Process) -> None:
         """Its descendants may hold its output open: end them, so that reading comes to its end."""
         await process.exited()
+        self._ended = True
         await process.terminate()
 
     async def _notified(self, method: str, params: bytes) -> None:
@@ -271,6 +276,7 @@ class AcpAgent:
     async def _answer(self, request: Request, question: Question, scribe: Scribe) -> None:
         answer = await scribe.ask(question)
         self._asking.take(request.request_id)  # The agent may use the id again as soon as it reads the answer.
+        self._denied = self._denied or not answer.allow
         if answer.option_id is None:
             # ACP has no bare "no": an agent without a once-option to refuse with hears `cancelled` (A-9).
             await self._connected().answer(request, _CANCELLED)
@@ -285,6 +291,7 @@ class AcpAgent:
         assert updates is not None, "open comes first"
         content = [block_of(block) for block in prompt.content]
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
+        self._denied = False
         updates.begin(scribe)
         try:
             return await self._ask_agent(rpc, updates, {"sessionId": self._acp_session, "prompt": content})
@@ -305,9 +312,15 @@ class AcpAgent:
                 await self._stop_after_overflow(asking)
                 return TurnOutcome("error", error=(Code.FRAME_TOO_LARGE, str(rpc.too_long)))
             result = wire.PROMPTED.decode(await asking)
-            return answered(result, self._tokens.result(result))
+            outcome = answered(result, self._tokens.result(result))
+            if outcome.stop_reason == "end_turn" and outcome.notice is None and not updates.spoke:
+                return outcome._replace(notice=EMPTY_TURN)
+            unasked = outcome.stop_reason == "cancelled" and not self._cancelled
+            return await self._stopped(outcome) if unasked else outcome
         except RpcError as error:
-            return TurnOutcome("cancelled") if self._cancelled else failed(error)
+            if self._cancelled:
+                return TurnOutcome("cancelled")
+            return died(await self.gone()) if self._ended else failed(error)
         except PeerLost:
             return died(await self.gone())
         except msgspec.MsgspecError as error:
@@ -315,6 +328,13 @@ class AcpAgent:
         finally:
             overflow.cancel()
             asking.cancel()
+
+    async def _stopped(self, outcome: TurnOutcome) -> TurnOutcome:
+        """What an end as `cancelled` means that was not asked for."""
+        if self._ended:
+            # A launcher was killed, and what it had started answered the signal with which we ended it.
+            return died(await self.gone())
+        return outcome._replace(stop_reason="end_turn", notice=AFTER_NO) if self._denied else outcome
 
     async def _stop_after_overflow(self, asking: asyncio.Task[bytes]) -> None:
         """The turn has failed: the agent must not go on with it. One that does not listen is ended."""

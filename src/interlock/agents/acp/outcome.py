@@ -19,6 +19,10 @@ _STOPS: dict[str, StopReason] = {
 }
 _REFUSED = ("AgentRefused", "The agent refused to go on with this prompt.")
 
+AFTER_NO = ("AgentStopped", "The agent ended its turn because a permission was denied.")
+EMPTY_TURN = ("EmptyTurn", "The agent ended its turn without a word and without using a tool. Some agents do so when "
+              "their model cannot be reached or refuses them: look at the agent's own settings and log.")
+
 
 def answered(result: Prompted, usage: TurnUsage) -> TurnOutcome:
     """The prompt was answered."""

@@ -28,10 +28,13 @@ class Updates:
         self._scribe: Scribe | None = None
         self._cost = 0.0
         self._cost_before = 0.0
+        self.spoke = False
+        """Whether the prompt has brought text, a file or a tool call."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
         self._scribe = scribe
+        self.spoke = False
         self._cost_before = self._cost
         self._tokens.begin()
 
@@ -70,10 +73,12 @@ class Updates:
         if self._scribe is not None and (taken := self._tokens.chunk(chunk.meta)) is not None:
             await self._scribe.usage(taken)
         if self._scribe is not None and kind == "text" and (file := file_of(content)) is not None:
+            self.spoke = True
             await self._scribe.file(file)
         if self._scribe is None or not isinstance(text, str) or not text:
             return
         if kind == "text":
+            self.spoke = self.spoke or bool(text.strip())
             await self._scribe.text(text)
         else:
             await self._scribe.thinking(text)
@@ -97,7 +102,7 @@ class Updates:
 
     async def _announce(self, call: Call) -> None:
         if not call.announced and self._scribe is not None:
-            call.announced = True
+            call.announced = self.spoke = True
             await self._scribe.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
