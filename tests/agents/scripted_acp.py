@@ -70,7 +70,7 @@ class Scripted:
         return Exit(0, None)
 
     def stderr_tail(self) -> str:
-        return ""
+        return "a line of its log\n"
 
 
 class Recorder:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agents.scripted_acp import content, permission, play, update
-from interlock.ports.agent import AgentSpec
+from agents.scripted_acp import content, opened, permission, play, update
+from interlock.ports.agent import AgentSpec, AgentStartFailed
 from runner.stage import stage
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +81,19 @@ async def test_an_empty_turn_is_noticed(steps: list[Any]) -> None:
 async def test_a_turn_with_text_a_tool_or_a_file_is_not_empty(steps: list[Any]) -> None:
     _, _, outcome = await play([*steps, END])
     assert outcome.notice is None
+
+
+@pytest.mark.req("A-8")
+@pytest.mark.parametrize(("error", "sentence"), [
+    ({"code": -32000, "message": "Authentication required", "data": {"details": "run `login` first."}},
+     "The agent refused to start a session: Authentication required: run `login` first."),
+    ({"code": -32603, "message": "Internal error"},
+     "The agent refused to start a session: Internal error\na line of its log"),
+])  # fmt: skip
+async def test_a_start_error_has_the_agents_log_only_behind_words_that_say_nothing(
+    error: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(AgentStartFailed) as failed:
+        async with opened({"session/new": [{"error": error}]}):
+            pass
+    assert str(failed.value) == sentence

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.scripted_acp import Opened, Recorder, opened, prompted, update
-from interlock.ports.agent import SettingRefused, Settings
+from interlock.ports.agent import AgentStartFailed, SettingRefused, Settings
 
 pytestmark = pytest.mark.anyio
 END = {"result": {"stopReason": "end_turn"}}
@@ -135,3 +135,29 @@ async def test_an_agent_that_switches_to_an_unasking_mode_is_reported_however_it
         assert recorder.said == [("warn", "UNSUPPORTED_CAPABILITY")]
         await told.agent.settle(Settings())
         assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["approve"], "it is put back"
+
+
+@pytest.mark.req("A-6", "A-10")
+async def test_an_agent_opens_in_the_mode_of_its_config() -> None:
+    async with opened({"session/set_mode": [{"result": {}}]}, offers=listed("claude-acp"), mode="Default") as told:
+        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["default"]
+        assert told.started.features.permission == "asks"
+        await told.agent.settle(Settings(mode="plan"))
+        await told.agent.settle(Settings())
+        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["default", "plan", "default"]
+
+
+@pytest.mark.req("A-6", "A-10")
+async def test_an_agent_that_opens_in_an_unasking_mode_is_known_as_such() -> None:
+    for agent in ("claude-acp", "codex-acp", "vibe", "goose", "qwen"):
+        async with opened({}, offers=listed(agent)) as told:
+            assert told.started.features.permission == "never", agent
+
+
+@pytest.mark.req("A-6")
+async def test_a_mode_of_the_config_that_the_agent_does_not_have_fails_its_start() -> None:
+    with pytest.raises(AgentStartFailed) as failed:
+        async with opened({}, offers=listed("vibe"), mode="approve"):
+            pass
+    assert str(failed.value) == ("The agent has no mode 'approve'; its modes are: ask, accept-edits, auto-approve. "
+                                 "(`mode` in [agents.x])")

@@ -16,7 +16,8 @@ from typing import Any
 Json = dict[str, Any]
 
 _NOTES = re.compile(
-    r"<(system-reminder|info-msg|environment_context|user_instructions|turn-context)\b[^>]*>.*?</\1>", re.DOTALL
+    r"<(system-reminder|info-msg|environment_context|environment_details|user_instructions|turn-context)\b[^>]*>"
+    r".*?</\1>", re.DOTALL
 )
 _TOKENS = re.compile(r"\[\[tokens:(\d+)\]\]")
 # Words in the instructions of requests that agents send on the side; each was seen in a real agent's request.

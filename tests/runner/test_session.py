@@ -558,3 +558,16 @@ async def test_a_refused_control_frame_is_repeated_in_hello_until_its_answer_is_
         assert answer.seq is not None
         await played.outbox.ack(played.session_id, answer.seq, "", 0)
         assert not any(session.refused for session in await played.sessions.hello_sessions(""))
+
+
+@pytest.mark.req("A-10")
+async def test_an_agent_whose_config_says_that_it_does_not_ask_is_reported_so(tmp_path: Path) -> None:
+    async with stage(tmp_path, {"bad": misbehaving(asks=False)}) as scene:
+        await scene.open("bad")
+        told = (await scene.next("session.capabilities")).payload.features
+        assert (told["permission"], told["read_only"]) == ("never", False)
+        await scene.send("control.session.close", p.SessionClose(reason="enough"))
+        await scene.next("session.closed")
+        await scene.send("control.session.open", p.SessionOpen(
+            session_id=scene.session_id, agent_id="bad", workspace=str(tmp_path), workspace_access="ro"))
+        assert (await scene.next("session.error")).payload.error_code == "WORKSPACE_REFUSED"

@@ -62,7 +62,7 @@ def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | Non
         adapter = ADAPTERS.get(spec.adapter, UNKNOWN)
         found.append(AgentOffer(
             agent_id=agent_id, adapter=spec.adapter, adapter_type=adapter.adapter_type,
-            permission=adapter.permission, context_owner=adapter.context_owner,
+            permission=adapter.permission if spec.asks else "never", context_owner=adapter.context_owner,
             trusted_kinds=spec.trusted_kinds or adapter.trusted_kinds,
             roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
         ))

@@ -79,7 +79,9 @@ def _print_found(found: list[dict[str, Any]], where: Where) -> None:
     if not found:
         say("no other known agent is on PATH", "dim")
         return
-    result(f"\nOn PATH, to be set up in {where.directory() / config.FILE_NAME}, and then `interlock up` again:")
+    result(f"\n# On PATH, to be set up in {where.directory() / config.FILE_NAME}, each with its API key in `env` if it "
+           "needs one;\n# then: interlock config reload")
     for one in found:
-        result(f"\n# {one_line(str(one['path']))}" + (f": {one['remark']}" if one["remark"] else ""))
+        held = "each tool call is held" if one["asks"] else "the whole command is held"
+        result(f"\n# {one_line(str(one['path']))}: {held}" + (f"; {one['remark']}" if one["remark"] else ""))
         result(str(one["config"]), end="")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from interlock.protocol.extras import install
+
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
+_ASK_FOR_ALL = '{"*":"ask"}'
 
 
 class Known(NamedTuple):
@@ -16,21 +21,39 @@ class Known(NamedTuple):
     adapter: str
     args: tuple[str, ...]
     asks: bool
-    """Whether it asks before each tool call, so that a call can be held; else the whole command is held (A-10)."""
+    """Whether it asks before each tool call that changes something, set up as printed; else the whole command is held
+    (A-10)."""
     remark: str = ""
+    env: Mapping[str, str] = _NO_ENV
+    mode: str = ""
+    """The mode to open it in, where its own lets tools run unasked."""
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}"),
-    Known("claude-acp", "claude-agent-acp", "acp", (), True),
+    Known("claude", "claude", "claude", (), True, f"driven by the Claude Agent SDK: {install('agents')}; "
+          "without `command` its own Claude Code is used"),
+    Known("claude-acp", "claude-agent-acp", "acp", (), True, mode="default"),
     Known("codex", "codex", "exec", ("exec", "--", "{prompt}"), False,
           "each command is held for a yes; codex-acp over `acp` asks"),
-    Known("codex-acp", "codex-acp", "acp", (), True),
-    Known("gemini", "gemini", "acp", ("--acp",), True),
-    Known("goose", "goose", "acp", ("acp",), True, "set GOOSE_MODE=approve, else it asks for nothing"),
-    Known("opencode", "opencode", "acp", ("acp",), True),
-    Known("qwen", "qwen", "acp", ("--acp",), True),
-    Known("copilot", "copilot", "acp", ("--acp",), True),
+    Known("codex-acp", "codex-acp", "acp", (), True, "commands that its own read-only sandbox allows run unasked",
+          {"INITIAL_AGENT_MODE": "read-only"}, "read-only"),
+    Known("gemini", "gemini", "acp", ("--acp",), True, "a question does not show the tool's input"),
+    Known("goose", "goose", "acp", ("acp",), True, "its sub-agents (`delegate`) do not ask",
+          {"GOOSE_MODE": "approve"}, "approve"),
+    Known("opencode", "opencode", "acp", ("acp",), True,
+          "questions of its sub-agents are never sent: such a turn hangs",
+          {"OPENCODE_PERMISSION": _ASK_FOR_ALL, "OPENCODE_DISABLE_PROJECT_CONFIG": "1"}),
+    Known("qwen", "qwen", "acp", ("--acp",), True, mode="default"),
+    Known("copilot", "copilot", "acp", ("--acp",), True, "a prompt `/yolo` or `/allow-all on` ends its asking"),
+    Known("vibe", "vibe-acp", "acp", (), True, mode="ask"),
+    Known("kimi", "kimi", "acp", ("acp",), True, "a question does not show the tool's input, and reading is not asked "
+          "about"),
+    Known("kilo", "kilo", "acp", ("acp",), True, "questions of its sub-agents are never sent: such a turn hangs",
+          {"KILO_PERMISSION": _ASK_FOR_ALL, "KILO_DISABLE_PROJECT_CONFIG": "1"}),
+    Known("hermes", "hermes-acp", "acp", (), False, "asks before edits and dangerous commands only"),
+    Known("pi", "pi-acp", "acp", (), False, "asks for nothing"),
+    Known("cline", "cline", "acp", ("--acp",), False, "needs a Cline account; not tried any further"),
+    Known("auggie", "auggie", "acp", ("--acp",), False, "needs an account; not tried"),
 )
 
 
@@ -40,9 +63,19 @@ def found_on_path() -> list[tuple[Known, str]]:
 
 
 def snippet(known: Known) -> str:
-    """Write the config's table that drives it."""
+    """Write the config's table that drives it: TOML that can be appended to any config without that table."""
     import msgspec
 
-    args = f"args = {msgspec.json.encode(known.args).decode()}\n" if known.args else ""
-    env = 'env = { GOOSE_MODE = "approve" }\n' if known.agent_id == "goose" else ""
-    return f'[agents.{known.agent_id}]\nadapter = "{known.adapter}"\ncommand = "{known.program}"\n{args}{env}'
+    def text(value: object) -> str:
+        return msgspec.json.encode(value).decode()  # A JSON string or array of strings is one of TOML, too.
+
+    lines = [f"[agents.{known.agent_id}]", f"adapter = {text(known.adapter)}", f"command = {text(known.program)}"]
+    if known.args:
+        lines.append(f"args = {text(known.args)}")
+    if known.env:
+        lines.append("env = { " + ", ".join(f"{name} = {text(value)}" for name, value in known.env.items()) + " }")
+    if known.mode:
+        lines.append(f"mode = {text(known.mode)}")
+    if not known.asks and known.adapter != "exec":
+        lines.append("asks = false")
+    return "\n".join(lines) + "\n"

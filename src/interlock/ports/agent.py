@@ -40,6 +40,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     roots: list[str] = []
     trusted_kinds: bool = False
     name: str | None = None
+    asks: bool = True
+    """Whether the agent asks before its tools; if not, the whole command is held (A-10)."""
+    mode: str = ""
+    """The mode that an `acp` agent is put into when it opens, in place of its own."""
     modes: list[str] = []
     """Modes that a prompt may name although they are not known to ask before each tool (A-6)."""
     model: str = ""
@@ -53,6 +57,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         check_roots(self.roots)
+        if (self.mode or self.modes) and self.adapter != "acp":
+            raise ValueError("mode: only agents of the adapter acp take `mode` and `modes`")
         if self.context_window < 0:
             raise ValueError("context_window: tokens, so not below 0")
 

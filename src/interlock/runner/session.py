@@ -29,6 +29,7 @@ from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_
 from interlock.runner.settling import switches
 from interlock.runner.starting import (
     OpenRefused,
+    as_configured,
     back_to_mode,
     capabilities,
     check_access,
@@ -197,7 +198,7 @@ class RunnerSession:
             self.starting = None
         if starting.cancelled():
             raise AgentStartFailed("The runner is stopping.")
-        started = starting.result()
+        started = as_configured(opening, starting.result())
         try:
             check_access(opening, started)
             await back_to_mode(agent, started, self.state.mode)

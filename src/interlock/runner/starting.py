@@ -91,6 +91,15 @@ def capabilities(journal: Journal, started: Started, reply_to: str) -> Frame:
     return journal.frame("session.capabilities", payload, {"in_reply_to": reply_to, **named})
 
 
+def as_configured(opening: Opening, started: Started) -> Started:
+    """What the agent offers, corrected by what its config knows better: one that does not ask is not held to anything
+    by its asking (A-10)."""
+    if opening.spec.asks:
+        return started
+    features = msgspec.structs.replace(started.features, permission="never", read_only=False)
+    return started._replace(features=features)
+
+
 def check_access(opening: Opening, started: Started) -> None:
     """An agent that only now says what it can be held to. Raises OpenRefused."""
     if opening.workspace_access == "ro" and not started.features.read_only:

@@ -121,6 +121,11 @@ class AcpAgent:
         info = told.agent_info or wire.Implementation()
         self._tokens = Tokens(info.name)
         self._updates = Updates(self._acp_session, self._choices, self._tokens)
+        if opening.spec.mode:
+            try:
+                await self._set(self._choices.open_in(opening.spec.mode))
+            except SettingRefused as refused:
+                raise AgentStartFailed(f"{refused} (`mode` in [agents.{opening.agent_id}])") from None
         self._features = self._offered(told.agent_capabilities)
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
@@ -198,7 +203,9 @@ class AcpAgent:
                 said = f"The agent's answer is not the Agent Client Protocol's: {error}."
             case _:
                 return None
-        shown = self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
+        # An agent that says what is wrong needs no log behind its sentence.
+        explained = isinstance(error, AgentStartFailed) or (isinstance(error, RpcError) and error.explained)
+        shown = "" if explained else self.stderr_tail().strip()[-STDERR_SHOWN_CHARS:]
         return f"{said}\n{shown}" if shown else said
 
     # --- what it says ---

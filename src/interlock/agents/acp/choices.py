@@ -130,6 +130,12 @@ class Choices:
             if slot is not None and isinstance(value, str) and (slot == "mode" or value in self._ids(slot)):
                 self.reported(slot, value)
 
+    def open_in(self, mode: str) -> list[Call]:
+        """The calls for the mode that the config wants the agent to open in; it is what `default` means from now on.
+        Raises SettingRefused."""
+        self._opened["mode"] = self._found(mode)
+        return self._calls({"mode": self._opened["mode"]})
+
     def switch(self, mode: str) -> list[Call]:
         """The calls for a mode from now on. Raises SettingRefused."""
         return self._calls({"mode": self._mode(mode)})
@@ -181,19 +187,23 @@ class Choices:
 
     def _mode(self, asked: str) -> str:
         opened, word = self._opened.get("mode", ""), asked.lower()
-        slot = self._slots.get("mode")
-        found = slot.values.get(word) if slot is not None else None
-        if slot is not None and word in (DEFAULT, "act") and not ungated(opened):
+        if "mode" in self._slots and word in (DEFAULT, "act") and not ungated(opened):
             return opened
-        if found is None:
-            # A client that wants plans is to learn that the feature is missing (A-6).
-            feature = " (plan_mode)" if word == PLAN else ""
-            raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
-                                 f"{_listed(self._ids('mode')) or 'none'}.")
+        found = self._found(asked)
         if found != opened and not self._may_choose(found, word):
             choosable = [mode for mode in self._ids("mode") if mode == opened or self._may_choose(mode, mode.lower())]
             raise SettingRefused(f"The agent's mode {asked!r} could let tools run unasked, so it is not chosen; "
                                  f"these can be: {_listed(choosable)}. The agent's `modes` in the config can allow it.")
+        return found
+
+    def _found(self, asked: str) -> str:
+        slot = self._slots.get("mode")
+        found = slot.values.get(asked.lower()) if slot is not None else None
+        if found is None:
+            # A client that wants plans is to learn that the feature is missing (A-6).
+            feature = " (plan_mode)" if asked.lower() == PLAN else ""
+            raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
+                                 f"{_listed(self._ids('mode')) or 'none'}.")
         return found
 
     def _may_choose(self, mode_id: str, word: str) -> bool:

@@ -22,6 +22,7 @@ REQUEST_CANCELLED = -32800
 MAX_ERROR_CHARS = 2_000
 """What is shown of an error's data."""
 
+_EMPTY_WORDS = frozenset({"", "error", "internal error", "internal server error", "the agent gave no reason"})
 _encoder = msgspec.json.Encoder()
 _NOTHING = msgspec.Raw(b"")
 
@@ -33,6 +34,8 @@ class RpcError(Exception):
         super().__init__(_sentence(message, data))
         self.code = code
         self.data = data
+        self.explained = str(self).strip(" .").lower() not in _EMPTY_WORDS
+        """Whether the text says more than that something failed."""
 
 
 class PeerLost(Exception):
