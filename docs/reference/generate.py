@@ -224,8 +224,8 @@ MEANING = {
     "rates.principal_burst": "and so many at once",
     "rates.tenant_a_minute": "requests of a tenant, for long; 0: no limit",
     "rates.tenant_burst": "and so many at once",
-    "rates.refused_a_minute": "refused credentials of one address (IPv6: one /64); past it that address is refused "
-    "unread, but for credentials that were good before; 0: no limit",
+    "rates.refused_a_minute": "refused credentials of one address (IPv6: one /64); past it a refused one "
+    "is answered 429; good credentials of that address are never held up; 0: no limit",
     "rates.tenant_commands_a_day": "executes of a tenant in a day of UTC; 0: no limit",
     "rates.principal_commands_a_day": "executes of one principal in a day of UTC; 0: no limit",
     "redaction.rules": "`[[redaction.rules]]`, see below",

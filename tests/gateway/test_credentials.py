@@ -11,6 +11,7 @@ from interlock.gateway.credentials import (
     CACHE_KEYS,
     CACHE_MS,
     OWNER_FILE,
+    REFUSED_KEYS,
     Credentials,
     digest,
     ensure_owner_key,
@@ -90,6 +91,38 @@ async def test_what_is_remembered_is_bounded() -> None:
         await ledger.commit(Batch([PutKey(record)]))
         await credentials.principal(f"ilk_{number}")
     assert len(credentials._known) == CACHE_KEYS
+
+
+class Counting(MemoryLedger):
+    """A ledger that counts how often a key is looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    async def key(self, key_sha256: str) -> KeyRecord | None:
+        self.looks += 1
+        return await super().key(key_sha256)
+
+
+@pytest.mark.req("K-1", "K-3")
+async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_while() -> None:
+    ledger, clock = Counting(), StillClock()
+    credentials = Credentials(ledger, clock)
+    for _ in range(100):
+        with pytest.raises(Problem, match="not known"):
+            await credentials.principal("ilk_bad")
+    assert ledger.looks == 1
+    clock.at += CACHE_MS
+    # It was good all along, and only not yet in this copy of the ledger.
+    await ledger.commit(Batch([PutKey(KeyRecord(
+        key_sha256=digest("ilk_bad"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+        principal=Actor(type="user", id="someone")))]))
+    assert (await credentials.principal("ilk_bad")).key_id == "k"
+    for number in range(REFUSED_KEYS + 10):
+        with pytest.raises(Problem, match="not known"):
+            await credentials.principal(f"ilk_{number}")
+    assert len(credentials._refused) == REFUSED_KEYS
 
 
 @pytest.mark.req("K-1", "K-2")

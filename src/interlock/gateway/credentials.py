@@ -34,7 +34,8 @@ OWNER_TENANT = "default"
 CACHE_KEYS = 256
 USED_INTERVAL_MS = 60_000
 """When a key was last used is written this often at most: the rest of its uses cost no write."""
-ACCEPTED_KEYS = 4_096
+REFUSED_KEYS = 4_096
+"""Credentials remembered as refused: one that is sent again and again is looked up once in CACHE_MS."""
 CACHE_MS = 1_000
 """What another gateway on the same ledger revoked is refused at the latest after this; here it is at once."""
 
@@ -137,8 +138,8 @@ class Credentials:
         self._clock = clock
         self._issuers = issuers
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
-        self._accepted: OrderedDict[str, None] = OrderedDict()
-        """What was ever accepted, by its hash: it is looked up whatever its neighbours do."""
+        self._refused: OrderedDict[str, int] = OrderedDict()
+        """What was refused, by its hash, and until when that is not looked up again."""
         self.on_forget: Callable[[], None] = lambda: None
         """Called when something was revoked; set by who holds streams open."""
         self.on_revoked: Callable[[], None] = lambda: None
@@ -161,24 +162,31 @@ class Credentials:
         if known is not None and now < known[0]:
             return known[1]
         self._known.pop(hashed, None)
-        principal = await self._find(token, hashed)
-        await self._check_tenant(principal.tenant_id)
+        if now < self._refused.get(hashed, now):
+            raise _unknown()
+        principal = await self._judged(token, hashed)
         self._known[hashed] = (now + CACHE_MS, principal)
         if len(self._known) > CACHE_KEYS:
             self._known.popitem(last=False)
-        self._accepted[hashed] = None
-        if len(self._accepted) > ACCEPTED_KEYS:
-            self._accepted.popitem(last=False)
+        return principal
+
+    async def _judged(self, token: str, hashed: str) -> Principal:
+        try:
+            principal = await self._find(token, hashed)
+            await self._check_tenant(principal.tenant_id)
+        except Problem as problem:
+            if problem.code == "Unauthorized":
+                self._refused.pop(hashed, None)
+                self._refused[hashed] = self._clock.monotonic_ms() + CACHE_MS
+                if len(self._refused) > REFUSED_KEYS:
+                    self._refused.popitem(last=False)
+            raise
         return principal
 
     def trust(self, issuers: Issuers | None) -> None:
         """Take the tokens of other issuers from now on; what was let in is looked up again."""
         self._issuers = issuers
         self.forget()
-
-    def was_accepted(self, token: str) -> bool:
-        """Tell whether this token was good once, and so is worth looking up again."""
-        return len(token) <= JWT_CHARS and token.isascii() and digest(token) in self._accepted
 
     def forget(self) -> None:
         """Look everything up again: something was revoked."""
@@ -188,6 +196,7 @@ class Credentials:
     def look_again(self) -> None:
         """Do so since another gateway has revoked something."""
         self._known.clear()
+        self._refused.clear()
         self.on_forget()
 
     def _is_jwt(self, token: str) -> bool:

@@ -105,18 +105,19 @@ class Rates:
                 raise _limited(standing, f"Too many requests of this {buckets.limit.name}.", _headers(standings))
         return _headers(standings)
 
-    def check_refused(self, source: str) -> None:
-        """Refuse unread what comes from an address whose credentials were refused too often."""
-        if not self._refused.limit.a_minute:
-            return
-        standing = self._refused.look(network(source), self._clock.monotonic_ms())
-        if standing.left < 0:
-            raise _limited(standing, "Too many refused credentials came from there.", _headers([standing]))
+    def is_refusing(self, source: str) -> bool:
+        """Return whether more credentials of an address were refused than `refused_a_minute`."""
+        limited = bool(self._refused.limit.a_minute)
+        return limited and self._refused.look(network(source), self._clock.monotonic_ms()).left < 0
 
     def refused(self, source: str) -> None:
-        """Count a refused credential against its address."""
-        if self._refused.limit.a_minute:
-            self._refused.take(network(source), self._clock.monotonic_ms())
+        """Count a credential that was refused against its address. Raises Problem RateLimited in place of its refusal
+        if there were too many of them; a good credential never comes here, so none is shut out."""
+        if not self._refused.limit.a_minute:
+            return
+        standing = self._refused.take(network(source), self._clock.monotonic_ms())
+        if standing.left < 0:
+            raise _limited(standing, "Too many refused credentials came from there.", _headers([standing]))
 
 
 def _limits(section: RatesSection) -> tuple[Limit, Limit, Limit]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
 from starlette.requests import HTTPConnection
@@ -23,6 +25,8 @@ CREDENTIAL = "interlock.credential"
 """Where a request's scope keeps the token that it was let in with: an open stream ends with it."""
 HOPS = "interlock.hops"
 """Set in a request that another gateway sent here, where it was counted: how many gateways it has seen."""
+DOUBTED_AT_ONCE = 4
+"""Credentials from addresses above `refused_a_minute` that are looked up at a time."""
 TICKET = "ticket"
 _NEVER_IN_A_URL = re.compile("|".join((KEY_PREFIX, RUNNER_PREFIX, "eyJ")).encode())
 
@@ -33,6 +37,7 @@ class Gate:
     def __init__(self, front: Front, denials: Denials) -> None:
         self._access = front.access
         self._denials = denials
+        self._doubted = asyncio.Semaphore(DOUBTED_AT_ONCE)
 
     async def known(self, scope: Scope) -> Principal:
         """Raises Problem Unauthorized, RateLimited, and what an issuer's failure makes."""
@@ -44,9 +49,9 @@ class Gate:
             principal = await self._principal(scope, source)
         except Problem as problem:
             if problem.code == "Unauthorized":
-                self._access.rates.refused(source)
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
                                          personal_of(HTTPConnection(scope)))
+                self._access.rates.refused(source)
             raise
         scope[RATE_HEADERS] = self._access.rates.take(principal)
         return principal
@@ -60,18 +65,29 @@ class Gate:
                           hint="Revoke it, and send another as `Authorization: Bearer`.")
         ticket = _taken_ticket(scope)
         if ticket is not None:
-            self._access.rates.check_refused(source)
-            principal, scope[CREDENTIAL] = await self._access.tickets.spend(ticket, unversioned(scope["path"]))
+            async with self._looking(source):
+                principal, scope[CREDENTIAL] = await self._access.tickets.spend(ticket, unversioned(path))
             # The key may have been revoked since it asked for the ticket.
             await self._access.credentials.principal(scope[CREDENTIAL])
             return principal
         token = bearer(said(scope))
-        known = self._access.credentials.known(token)
-        # A good credential is let in however many bad ones its neighbours send.
-        if known is None and not self._access.credentials.was_accepted(token):
-            self._access.rates.check_refused(source)
         scope[CREDENTIAL] = token
-        return known if known is not None else await self._access.credentials.principal(token)
+        known = self._access.credentials.known(token)
+        if known is not None:
+            return known
+        async with self._looking(source):
+            return await self._access.credentials.principal(token)
+
+    @asynccontextmanager
+    async def _looking(self, source: str) -> AsyncGenerator[None]:
+        """Look a credential up. A good one is let in however many bad ones come from its address (a NAT, a proxy, a
+        host that many share), also just after a restart. So each is looked up; those of an address that sends many bad
+        ones a few at a time, which keeps the ledger free for the others."""
+        if not self._access.rates.is_refusing(source):
+            yield
+            return
+        async with self._doubted:
+            yield
 
 
 def _taken_ticket(scope: Scope) -> str | None:

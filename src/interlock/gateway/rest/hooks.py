@@ -35,9 +35,8 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
     hook = front.hooks.known(name, headers, body)
     if hook is None:
         source = str(request.client.host) if request.client is not None else ""
-        front.access.rates.check_refused(source)
-        front.access.rates.refused(source)
         await denials.note(OWNER_TENANT, "unknown", "none", "Unauthorized", personal_of(request))
+        front.access.rates.refused(source)
         raise Problem("Unauthorized", "There is no such hook, or its secret is another.",
                       hint="See [hooks.NAME] in the gateway's config: `auth` says how the secret is shown.")
     principal = front.hooks.principal(hook)
