@@ -13,6 +13,8 @@ from gateway.test_rawp import CAPABILITIES, House, warning
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
+from interlock.protocol.limits import LINK_JUMP
+from interlock.protocol.refusals import read_outdated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
 
@@ -97,6 +99,28 @@ async def test_a_number_that_no_runner_counts_up_to_is_refused(house: House, num
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(link_number=number)
         assert await runner.closed() == (CloseCode.OPENING, "hello cannot be read: a number is out of range")
+
+
+@pytest.mark.req("L-5")
+async def test_a_number_that_a_thief_claims_does_not_lock_the_runner_out(house: House) -> None:
+    """The thief has the runner's token, and claims the largest number that there is; the runner is told one that it can
+    go on from, each time, and its link then takes the thief's place."""
+    own = 57
+    for _ in range(5):
+        async with house.link() as thief, house.link() as late, house.link() as runner:
+            assert [(await one.next())["type"] for one in (thief, late, runner)] == ["websocket.accept"] * 3
+            thief.hello(link_number=2**53 - 1)
+            await thief.frame("x-interlock.welcome")
+            late.hello(link_number=own)
+            code, sentence = await late.closed()
+            assert code == CloseCode.OUTDATED
+            newest = read_outdated(code, sentence)
+            assert newest is not None
+            assert own < newest <= own + LINK_JUMP
+            runner.hello(link_number=newest + 1)
+            await runner.frame("x-interlock.welcome")
+            assert await thief.closed() == (CloseCode.REPLACED, "the same runner opened a newer link")
+            own = newest + 1
 
 
 @pytest.mark.req("L-5")

@@ -20,7 +20,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.batches import BATCH
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
-from interlock.protocol.limits import MAX_FRAME_BYTES
+from interlock.protocol.limits import LARGEST_SEQ, LINK_JUMP, MAX_FRAME_BYTES
 from interlock.protocol.refusals import LinkRefusal, outdated, problem
 from interlock.runner.link import TokenRefused
 from interlock.runner.outflow import Outflow
@@ -469,6 +469,19 @@ async def test_a_runner_whose_outbox_was_put_back_numbers_on_from_what_the_gatew
         await peer.close(CloseCode.OUTDATED, outdated(41))
         assert "knows link 41" in (await runner.state("detached")).sentence
         assert (await (await gateway.peer()).welcome(s=0)).payload.link_number == 42
+
+
+@pytest.mark.req("L-5")
+async def test_a_gateway_cannot_use_up_the_numbers_of_a_runners_links() -> None:
+    async with conversation() as (gateway, _):
+        number = 0
+        for _ in range(3):
+            peer = await gateway.peer()
+            told = (await peer.welcome(s=0)).payload.link_number
+            assert number < told <= number + LINK_JUMP + 1
+            number = told
+            await peer.close(CloseCode.OUTDATED, outdated(LARGEST_SEQ - 1))
+        assert number > 2 * LINK_JUMP, "it goes on from what it was told, step by step"
 
 
 @pytest.mark.req("L-5")

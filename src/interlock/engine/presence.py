@@ -16,6 +16,7 @@ from interlock.engine.cluster.heartbeats import Vouched
 from interlock.engine.jobs import RunnerLink
 from interlock.ports.leases import RunnerLink as LinkRow
 from interlock.protocol.clock import iso
+from interlock.protocol.limits import LINK_JUMP
 from interlock.protocol.payloads import AgentOffer, Heartbeat, Hello, LiveAgent
 from interlock.protocol.records import RunnerRecord
 from interlock.protocol.resources import Node
@@ -190,6 +191,15 @@ class Presence:
             return self.link_of(runner_id) is not None
         present.last_seen_ms = at_ms
         return present.told
+
+    def bounded(self, runner_id: str, number: int) -> int:
+        """Return what the number of a hello counts for: at most LINK_JUMP above the largest that is known. Whoever has
+        the runner's credential can claim any number; the runner, which is told the largest, must be able to go on."""
+        return min(number, self._newest.get(runner_id, 0) + LINK_JUMP)
+
+    def known_newest(self, runner_id: str, number: int) -> None:
+        """Take that a hello of this number was accepted by another gateway of the cluster."""
+        self._newest[runner_id] = max(number, self._newest.get(runner_id, 0))
 
     def greet(self, runner_id: str, number: int) -> int | None:
         """Take the number of a hello. Where a newer one was heard before, that came late: returns the newer number."""

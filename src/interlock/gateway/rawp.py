@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 import structlog
 
 from interlock.engine.bridge.lane import Lane
@@ -208,13 +209,16 @@ class RawpEndpoint:
         """Have the runner attached here, and nowhere else any more. Raises LedgerError, and Closing for a hello that is
         heard late: a gateway that stood still, or the network, held it while the runner went on to a newer link, and
         what it says of sessions and turns is not so any more (C-7)."""
-        presence, runner_id, number = self._engine.presence, present.record.runner_id, present.hello.link_number
+        presence, runner_id = self._engine.presence, present.record.runner_id
+        number = presence.bounded(runner_id, present.hello.link_number)
+        present.hello = msgspec.structs.replace(present.hello, link_number=number)
         newest = presence.greet(runner_id, number)
         if newest is None and self.neighbours is not None:
             try:
                 await self.neighbours.attach(present)
             except Overtaken as overtaken:
                 newest = overtaken.newest
+                presence.known_newest(runner_id, newest)
             else:
                 newest = presence.overtook(runner_id, number)
         if newest is not None:

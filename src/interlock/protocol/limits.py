@@ -62,6 +62,9 @@ ACK_DELAY_MS = 50
 """An acknowledgement waits for at most so many frames or so long (D-1)."""
 LARGEST_SEQ = 2**53
 """A number above this is refused: JSON readers round it, and a store cannot hold it for ever."""
+LINK_JUMP = 2**20
+"""A link's number counts for at most so much above the largest that is known of its runner (decision 29): a claimed
+number cannot use up those that are left, and no runner opens so many links between two that one gateway sees."""
 RECENT_MESSAGE_IDS = 4_096
 """Message ids remembered per session to recognise a repeated frame under another seq; seq recognises the rest."""
 

@@ -26,6 +26,7 @@ from interlock.protocol.limits import (
     HEARTBEAT_INTERVAL_MS,
     KIB,
     LARGEST_SEQ,
+    LINK_JUMP,
     MAX_MESSAGE_BYTES,
     OPENING_TIMEOUT_MS,
     PING_INTERVAL_S,
@@ -121,6 +122,8 @@ class Link:
         self._backoff = Backoff(entropy, pace.reconnect_min_ms, ceiling_ms)
         self._refusal: str | None = None
         self._beyond = 0
+        self._number = 0
+        """The number of the last link."""
         self.attached: bool = False
         self.name = name
         self.gateway_id: str = gateway_id
@@ -211,8 +214,8 @@ class Link:
             raise Broken(CloseCode.VERSION, f"The gateway does not speak {DPS_VERSION}; update the older of the two.")
         self._stale.clear()
         async with asyncio.timeout(self._pace.opening_s):
-            hello = msgspec.structs.replace(await self._hello(self.gateway_id),
-                                            link_number=await self._outbox.number_link(self._beyond))
+            self._number = await self._outbox.number_link(self._beyond)
+            hello = msgspec.structs.replace(await self._hello(self.gateway_id), link_number=self._number)
             await socket.send(encode(Frame(type="x-interlock.hello", payload=hello,
                                            message_id=uuid4(self._entropy(16)),
                                            timestamp=iso(self._clock.now_ms()))), text=True)
@@ -261,8 +264,10 @@ class Link:
             self._backoff.yield_way(self._pace.reconnect_max_ms)
             return "Another runner took the link with this runner's token. Stop one, or pair it anew."
         if (newest := read_outdated(code, reason)) is not None:
-            # Who is told so is no late hello, since it still listens: its outbox was lost, or put back from a copy.
-            self._beyond = max(self._beyond, min(newest, LARGEST_SEQ - 1))
+            # A runner that gets this reply is still connected, so its hello is not stale: its outbox was lost or
+            # restored from a backup, or somebody else has its token. One reply moves the number by LINK_JUMP at most,
+            # or a gateway could use up the numbers that are left for the others.
+            self._beyond = max(self._beyond, min(newest, self._number + LINK_JUMP, LARGEST_SEQ - 1))
             return f"The gateway knows link {newest} of this runner, and its outbox did not; it numbers on from there."
         if code is None:
             return "The link broke."
