@@ -5,6 +5,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | word                  | what happens                                                                          |
 |-----------------------|---------------------------------------------------------------------------------------|
 | `text:WORD` `think:WORD` | a block of one delta, not closed until the end or `close`                           |
+| `grow:WORD`           | a delta more of the last block of text                                                |
 | `close`               | `.done` for each open block                                                           |
 | `done:WORD`           | a `.done` without deltas                                                              |
 | `overlap` `hole` `contradict` | a delta told twice in part; one past a hole; a `.done` that is another text    |
@@ -205,6 +206,12 @@ class Turn:
 
     def do_text(self, word: str = "hello") -> None:
         self.say("text", word)
+
+    def do_grow(self, word: str) -> None:
+        block = next(name for name, (kind, _) in reversed(self.blocks.items()) if kind == "text")
+        before = self.blocks[block][1]
+        self.send("agent.text.delta", turn_id=self.turn_id, block_id=block, offset=len(before), text=word)
+        self.blocks[block] = ("text", before + word)
 
     def do_think(self, word: str = "hm") -> None:
         self.say("thinking", word)

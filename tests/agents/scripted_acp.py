@@ -88,6 +88,9 @@ class Recorder:
         else:
             self.said.append(("text", text))
 
+    async def end_block(self) -> None:
+        return
+
     async def thinking(self, text: str) -> None:
         self.said.append(("thinking", text))
 

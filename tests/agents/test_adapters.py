@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import pytest
 from agents.builtin_stage import builtin
 from agents.misbehaving import flood_chunk
 from installed import needs
+from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
-from interlock.protocol.limits import MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
+from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.surroundings import Graces
 from model_server import ModelServer
-from runner.stage import misbehaving, program, stage
+from runner.stage import PATIENCE_S, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio
 QUICK = Graces(cancel_s=0.2, end_s=0.2, drain_s=5)
@@ -32,6 +34,7 @@ for name in word:
     if verb == "exit": sys.stderr.write("last words\\n"); sys.exit(int(rest))
     if verb == "kill": os.kill(os.getpid(), int(rest))
     if verb == "ignore-term": signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if verb == "quit": signal.signal(signal.SIGTERM, lambda *_, code=int(rest): os._exit(code))
     if verb == "hang": time.sleep(600)
 """
 DPS = Path(__file__).parent / "dps_words.py"
@@ -91,6 +94,61 @@ async def test_a_flood_arrives_whole_and_in_bounded_frames(
         assert len(done) > 16
         assert all(json_size(f.payload.text) <= MAX_BLOCK_BYTES for f in done)
         assert all(len(encode(f)) <= MAX_FRAME_BYTES for f in scene.heard)
+
+
+HOLDING = """
+import sys
+for i in range(256): sys.stdout.write(f"{i:010d}" + "x" * 8181 + "\\n")
+"""
+
+
+@pytest.mark.req("D-3")
+@pytest.mark.parametrize("limit_kib", [64, 100, 256, 512, 1024])
+async def test_a_small_buffer_holds_the_agent_back_and_loses_no_text(limit_kib: int, tmp_path: Path) -> None:
+    outbox = MemoryOutbox(limit_bytes=limit_kib * KIB)
+    agents = {"exec": program(HOLDING)}
+    async with stage(tmp_path, agents, outbox=outbox, outbox_bytes=limit_kib * KIB) as scene:
+        await scene.open("exec")
+        await scene.prompt("go")
+        peak = 0
+        while not scene.all("session.usage"):  # The gateway has been away, and comes back for a moment.
+            await scene.held()
+            (row,) = await outbox.sessions()
+            assert (row.lost_frames, row.lost_ranges) == (0, [])
+            peak = max(peak, row.bytes_peak)
+            await outbox.ack(scene.session_id, row.last_seq, "", 1)
+            scene.outflow.acked(scene.session_id)
+            async with asyncio.timeout(PATIENCE_S):
+                while scene.outflow.holding(scene.session_id):
+                    await asyncio.sleep(0)
+        assert scene.text() == "".join(f"{i:010d}" + "x" * 8181 + "\n" for i in range(256))
+        assert peak <= limit_kib * KIB
+
+
+@pytest.mark.req("A-2", "A-4")
+@pytest.mark.parametrize(("said", "code"), [("text:so hang", "SIGNAL_EXIT"), ("quit:3 text:so hang", "PROCESS_EXIT"),
+                                            ("quit:0 text:so hang", None)])
+@pytest.mark.parametrize("end", ["cancel", "close"])
+async def test_the_exit_of_a_program_that_was_asked_to_end_is_reported(
+    said: str, code: str | None, end: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path, PROCESSES) as scene:
+        await scene.open("exec")
+        await scene.prompt(said)
+        await scene.next("agent.text.delta")
+        if end == "cancel":
+            await scene.cancel()
+        else:
+            await scene.send("control.session.close", p.SessionClose(reason="a person asked"))
+        assert (await scene.next("session.turn.end")).payload.stop_reason == "cancelled"
+        await scene.next("session.usage")
+        if code is not None:
+            error = await scene.next("agent.error")
+            assert (error.payload.severity, error.payload.error_code) == ("fatal", code)
+            assert error.metadata == {"expected": True}
+        if end == "cancel":  # A program's end is not its session's (A-3).
+            assert (await scene.turn("text:again")).payload.stop_reason == "end_turn"
+        assert len(scene.all("agent.error")) == (code is not None)
 
 
 @pytest.mark.req("A-2", "A-8")

@@ -225,6 +225,9 @@ class Heard:
     async def text(self, text: str) -> None:
         self.said += text
 
+    async def end_block(self) -> None:
+        return
+
     async def thinking(self, text: str) -> None:
         raise AssertionError(text)
 

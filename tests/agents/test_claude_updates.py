@@ -25,6 +25,9 @@ class Ear:
     async def text(self, text: str) -> None:
         self.heard.append(("text", text))
 
+    async def end_block(self) -> None:
+        return
+
     async def thinking(self, text: str) -> None:
         self.heard.append(("thinking", text))
 

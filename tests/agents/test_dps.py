@@ -61,6 +61,25 @@ async def test_an_agent_that_does_not_fit_is_not_started(start: str, said: str, 
 
 
 # --- what it says ---
+@pytest.mark.req("E-4")
+@pytest.mark.parametrize(("said", "blocks"), [
+    ("text:A grow:B close text:C", ["AB", "C"]),
+    ("done:A done:B", ["A", "B"]),
+    ("text:A text:B grow:C", ["A", "BC"]),
+    ("text:A think:why grow:B close text:C", ["A", "B", "C"]),
+    ("text:A close close done:B text:C", ["A", "B", "C"]),
+])
+async def test_each_of_its_blocks_is_a_block(said: str, blocks: list[str], tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        await scene.turn(said)
+        done = scene.all("agent.text.done")
+        assert [frame.payload.text for frame in done] == blocks
+        assert len({frame.payload.block_id for frame in done}) == len(blocks)
+        starts = {f.payload.block_id for f in scene.all("agent.text.delta") if f.payload.offset == 0}
+        assert starts == {frame.payload.block_id for frame in done}
+
+
 @pytest.mark.req("E-4", "E-5", "T-2")
 async def test_its_ids_offsets_and_figures_are_mapped(tmp_path: Path) -> None:
     async with stage(tmp_path, words()) as scene:

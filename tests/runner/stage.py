@@ -188,6 +188,14 @@ class Stage:
                                         **fields)
         return await self.send("control.interaction.response", payload)
 
+    async def held(self) -> None:
+        """Wait until the agent is held back by a full buffer, or its turn has ended (D-3)."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (self.outflow.holding(self.session_id) or self.all("session.usage")):
+                async with self._changed:
+                    await self._changed.wait()
+        await self.outflow.flushed()
+
     async def turn(self, text: str) -> Frame:
         """Send a prompt and wait for its usage; returns the turn's end."""
         await self.prompt(text)

@@ -9,6 +9,7 @@ import pytest
 from interlock.ports.agent import GivenFile, TurnUsage
 from interlock.ports.outbox import OutboxWrite, Piece
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import MAX_BLOCK_BYTES
 from interlock.runner.asking import Interactions, Presence
 from interlock.runner.endings import usage
 from interlock.runner.journal import Journal
@@ -24,6 +25,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
+        self.block_bytes = MAX_BLOCK_BYTES
 
     async def emit(self, *writes: OutboxWrite) -> None:
         self.frames += [write for write in writes if isinstance(write, Frame)]

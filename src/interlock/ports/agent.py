@@ -191,6 +191,8 @@ class TurnOutcome(NamedTuple):
     process: Exit | None = None
     unanswered: bool = False
     notice: tuple[str, str] | None = None
+    stopped: Exit | None = None
+    """How the turn's own process ended because a cancel asked for it; the opening goes on (A-2, A-3)."""
 
 
 class GivenFile(NamedTuple):
@@ -210,6 +212,10 @@ class Scribe(Protocol):
         ...
 
     async def thinking(self, text: str) -> None: ...
+
+    async def end_block(self) -> None:
+        """Close the open block of text or thinking: what follows is a block of its own. Nothing if none is open."""
+        ...
 
     async def tool_request(self, invocation_id: str, tool_name: str, input_json: bytes, title: str | None = None,
                            parent_invocation_id: str | None = None, kind: str | None = None) -> None:

@@ -64,10 +64,12 @@ class Done(NamedTuple):
 
 
 class Blocks:
-    """The text of one turn: at most one block is open. `new_id` makes an id from a prefix."""
+    """The text of one turn: at most one block is open. `new_id` makes an id from a prefix; a block takes at most
+    `max_bytes`, encoded."""
 
-    def __init__(self, new_id: Callable[[str], str]) -> None:
+    def __init__(self, new_id: Callable[[str], str], max_bytes: int = MAX_BLOCK_BYTES) -> None:
         self._new_id = new_id
+        self._max_bytes = max_bytes
         self._kind: Kind = "text"
         self._block_id: str | None = None
         self._continues: str | None = None
@@ -81,12 +83,12 @@ class Blocks:
         if text and self._block_id is not None and kind != self._kind:
             steps += self.close()
         for piece, size in split_sized(text, MAX_DELTA_BYTES):
-            if piece and self._bytes + size <= MAX_BLOCK_BYTES:
+            if piece and self._bytes + size <= self._max_bytes:
                 steps.append(self._grow(kind, piece, size))
                 continue
             at = 0
             while at < len(piece):
-                count = fit(piece[at:], MAX_BLOCK_BYTES - self._bytes)
+                count = fit(piece[at:], self._max_bytes - self._bytes)
                 if count == 0:
                     steps += self._roll()
                     continue

@@ -28,8 +28,11 @@ class Flow(Protocol):
 
     `emit` takes what must be in one write; `emit_delta` a transient frame with its text, and waits while the outbox is
     too full to let the agent go on (D-3); `flushed` returns when all that was emitted before is durable; `forget` is
-    told of a session that is over, until it is written to again.
+    told of a session that is over, until it is written to again. A block of text may take `block_bytes`, encoded.
     """
+
+    @property
+    def block_bytes(self) -> int: ...
 
     async def emit(self, *writes: OutboxWrite) -> None: ...
 
@@ -49,6 +52,11 @@ class Journal:
         self._flow = flow
         self._clock = clock
         self._entropy = entropy
+
+    @property
+    def block_bytes(self) -> int:
+        """What a block of text may take, encoded, before it is closed and goes on as another (E-5)."""
+        return self._flow.block_bytes
 
     @property
     def now_ms(self) -> int:

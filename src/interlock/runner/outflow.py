@@ -25,7 +25,15 @@ from interlock.ports.outbox import (
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.identifiers import uuid4
-from interlock.protocol.limits import LARGEST_SEQ, MAX_DELTA_BYTES, MIB, OUTBOX_BYTES, STOP_READING_SHARE
+from interlock.protocol.limits import (
+    LARGEST_SEQ,
+    MAX_BLOCK_BYTES,
+    MAX_DELTA_BYTES,
+    MAX_TOOL_OUTPUT_BYTES,
+    MIB,
+    OUTBOX_BYTES,
+    STOP_READING_SHARE,
+)
 from interlock.protocol.payloads import TextDelta, ToolStream
 from interlock.protocol.sizes import json_size, split_sized
 from interlock.runner.uplink import Closed, Delta, Offer, Uplink
@@ -35,6 +43,10 @@ QUEUE_BYTES = 4 * MIB
 
 FLUSH_BYTES = 2 * MIB
 """One write of the outbox takes about this much of the queue."""
+
+BLOCK_SHARE = 8
+"""A block of text takes at most this part of a session's buffer: one that is closed while its agent is already held
+back must still fit between STOP_READING_SHARE and the limit (D-3)."""
 
 HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.result", "agent.file.transfer"})
 """Content: what waits at STOP_READING_SHARE, since it is what would be lost (D-3)."""
@@ -64,8 +76,9 @@ class Outflow:
     """The pipeline of one runner. Order is the order of the calls; a call enqueues before it waits.
 
     `emit` and `emit_delta` wait while more than QUEUE_BYTES are queued, and, for content, while the session's
-    unacknowledged bytes exceed STOP_READING_SHARE of `outbox_bytes` (D-3): an adapter that awaits them stops reading
-    its agent before anything is lost. Since a call enqueues first, one that is cancelled while it waits loses nothing.
+    unacknowledged bytes, with those of its open blocks, exceed STOP_READING_SHARE of `outbox_bytes` (D-3): an adapter
+    that awaits them stops reading its agent before anything is lost. Since a call enqueues first, one that is cancelled
+    while it waits loses nothing.
     """
 
     def __init__(self, outbox: Outbox, *, clock: Clock, entropy: Entropy, outbox_bytes: int = OUTBOX_BYTES,
@@ -75,6 +88,7 @@ class Outflow:
         self._entropy = entropy
         self._queue_bytes = queue_bytes
         self._stop_reading = int(outbox_bytes * STOP_READING_SHARE)
+        self.block_bytes = min(MAX_BLOCK_BYTES, outbox_bytes // BLOCK_SHARE)
         self._queue: deque[_Entry] = deque()
         self._queued = 0
         self._mergeable: dict[str, _Entry] = {}
@@ -84,6 +98,10 @@ class Outflow:
         self._failure: OutflowStopped | None = None
         self._kept: defaultdict[str, int] = defaultdict(int)
         self._kept_waiting: defaultdict[str, int] = defaultdict(int)
+        self._open: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """Bytes of each open block by session: its `.done` or its result will take as much."""
+        self._unbuffered: set[str] = set()
+        """Sessions with the policy NONE: nothing of them is held back, since nothing is kept."""
         self._recount: set[str] = set()
         self._blocks: dict[tuple[str, str], Frame] = {}
         self._uplinks: dict[str, Uplink] = {}
@@ -103,6 +121,10 @@ class Outflow:
                 kept[write.session_id] = kept.get(write.session_id, 0) + taken
         for write in writes:
             self._mergeable.pop(_session_of(write), None)
+            if isinstance(write, CloseBlock):
+                self._open[write.session_id].pop(write.block, None)
+            elif isinstance(write, PutPolicy):
+                (self._unbuffered.add if write.policy == "NONE" else self._unbuffered.discard)(write.session_id)
         self._enqueue(_Entry(writes, size, kept))
         held = {_session_of(write) for write in writes
                 if isinstance(write, Piece) or (isinstance(write, Frame) and write.type in HELD_BACK)}
@@ -113,10 +135,15 @@ class Outflow:
         split (E-4, E-5). Raises OutflowStopped."""
         self._check()
         offset = piece.offset
+        self._grow(piece)
         for text, size in split_sized(piece.text, MAX_DELTA_BYTES):
             self._enqueue_delta(frame, piece._replace(offset=offset, text=text), size)
             offset += len(text)
         await self._pause({piece.session_id})
+
+    def holding(self, session_id: str) -> bool:
+        """Whether content of the session waits for its gateway to acknowledge what is kept (D-3)."""
+        return self._over(session_id)
 
     async def flushed(self) -> None:
         """Wait until everything emitted so far is in the outbox. Raises OutflowStopped."""
@@ -143,7 +170,7 @@ class Outflow:
 
     def acked(self, session_id: str) -> None:
         """The outbox was trimmed: let those go on who wait for it."""
-        if self._kept.get(session_id, 0) * 2 > self._stop_reading:
+        if (self._kept.get(session_id, 0) + self._opened(session_id)) * 2 > self._stop_reading:
             self._recount.add(session_id)
             self._work.set()
 
@@ -152,6 +179,8 @@ class Outflow:
         if not self._kept_waiting.get(session_id):
             self._kept_waiting.pop(session_id, None)
             self._kept.pop(session_id, None)
+            self._open.pop(session_id, None)
+            self._unbuffered.discard(session_id)
         for uplink in self._uplinks.values():
             uplink.forget(session_id)
 
@@ -161,6 +190,8 @@ class Outflow:
         try:
             for row in await self._outbox.sessions():
                 self._kept[row.session_id] += row.bytes_kept
+                if row.policy == "NONE":
+                    self._unbuffered.add(row.session_id)
             while True:
                 await self._work.wait()
                 self._work.clear()
@@ -280,7 +311,17 @@ class Outflow:
                 await self._wait(lambda name=session_id: not self._over(name))
 
     def _over(self, session_id: str) -> bool:
-        return self._kept.get(session_id, 0) + self._kept_waiting.get(session_id, 0) > self._stop_reading
+        kept = self._kept.get(session_id, 0) + self._kept_waiting.get(session_id, 0)
+        # Without frames to acknowledge nothing would ever let the agent go on.
+        return kept > self._stop_reading or (kept > 0 and kept + self._opened(session_id) > self._stop_reading)
+
+    def _grow(self, piece: Piece) -> None:
+        blocks = self._open[piece.session_id]
+        blocks[piece.block] = min(blocks.get(piece.block, 0) + json_size(piece.text), MAX_TOOL_OUTPUT_BYTES)
+
+    def _opened(self, session_id: str) -> int:
+        blocks = self._open.get(session_id)
+        return sum(blocks.values()) if blocks and session_id not in self._unbuffered else 0
 
     async def _wait(self, ready: Callable[[], bool]) -> None:
         while not ready():

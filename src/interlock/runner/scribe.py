@@ -46,7 +46,7 @@ class TurnScribe:
         self._journal = journal
         self._turn = turn
         self._interactions = interactions
-        self._blocks = Blocks(lambda prefix: prefix + journal.new_uuid())
+        self._blocks = Blocks(lambda prefix: prefix + journal.new_uuid(), journal.block_bytes)
         self._calls: dict[str, ToolCall] = {}
         self._closed_calls: set[str] = set()
         self._order = asyncio.Lock()
@@ -64,6 +64,12 @@ class TurnScribe:
     async def thinking(self, text: str) -> None:
         """Thinking, in blocks of its own."""
         await self._say("thinking", text)
+
+    async def end_block(self) -> None:
+        """Close the open block (E-4)."""
+        async with self._order:
+            if not self._finished:
+                await self._tell(self._blocks.close())
 
     async def _say(self, kind: Kind, text: str) -> None:
         async with self._order:

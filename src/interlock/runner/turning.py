@@ -89,7 +89,7 @@ class Turn:
             await self._stop(asking)
             told = _outcome(asking)
             return TurnOutcome("cancelled", told.usage, exit_code=told.exit_code,
-                               process=self._terminated or told.process)
+                               process=self._terminated or told.process, stopped=told.stopped)
         finally:
             cancelled.cancel()
             asking.cancel()
@@ -119,6 +119,8 @@ class Turn:
             await self._agent.close()
             expected = self._cancelled.is_set()
             exit_frames = endings.exit_error(journal, ended, stderr, turn_id, expected=expected)
+        elif outcome.stopped is not None:
+            exit_frames = endings.exit_error(journal, outcome.stopped, stderr, turn_id, expected=True)
         before = exit_frames if outcome.stop_reason != "cancelled" else []
         after = exit_frames if outcome.stop_reason == "cancelled" else []
         if ended is None or outcome.error is not None:
@@ -129,7 +131,7 @@ class Turn:
         if ended is None:
             self.goes_on = outcome.stop_reason == "tool_use"
             rest = [] if self.goes_on else journal.state_changed("idle")
-            await journal.write(*writes, *before, end, owed, *rest)
+            await journal.write(*writes, *before, end, owed, *after, *rest)
             return False
         reason = self._reason if self._terminated else "the agent's process ended"
         await journal.write(*writes, *before, end, owed, *after, *endings.closed(journal, reason, ended))

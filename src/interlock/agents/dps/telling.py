@@ -61,6 +61,8 @@ class Telling:
         self._cost_before = cost_before
         self._usage = TurnUsage()
         self._blocks: dict[str, Span] = {}
+        self._current: str | None = None
+        """The block that text was written to last, by the agent's id."""
         self._calls: dict[str, _Call] = {}
         self._invocations: dict[str, str] = {}
 
@@ -81,11 +83,15 @@ class Telling:
         payload = frame.payload
         match payload:
             case p.TextDelta():
-                await self._say(frame.type, self._block(payload.block_id).grow(payload.offset, payload.text))
+                await self._say(frame.type, payload.block_id,
+                                self._block(payload.block_id).grow(payload.offset, payload.text))
             case p.TextDone():
                 rest = self._block(payload.block_id).finish(payload.text)
                 del self._blocks[payload.block_id]
-                await self._say(frame.type, rest)
+                await self._say(frame.type, payload.block_id, rest)
+                if self._current == payload.block_id:
+                    self._current = None
+                    await self.scribe.end_block()
             case p.ToolRequest():
                 await self._announce(payload, frame)
             case p.ToolStream():
@@ -108,10 +114,15 @@ class Telling:
             case _:
                 raise InvalidFrame("$.type", f"{frame.type} is not an agent's to send")
 
-    async def _say(self, kind: str, text: str) -> None:
-        if text and kind.startswith("agent.thinking."):
+    async def _say(self, kind: str, block_id: str, text: str) -> None:
+        if not text:
+            return
+        if self._current not in (None, block_id):
+            await self.scribe.end_block()  # The agent has several blocks open; each is a block of its own here, too.
+        self._current = block_id
+        if kind.startswith("agent.thinking."):
             await self.scribe.thinking(text)
-        elif text:
+        else:
             await self.scribe.text(text)
 
     def _block(self, block_id: str) -> Span:

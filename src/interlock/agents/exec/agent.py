@@ -80,7 +80,7 @@ class ExecAgent:
 
     def _outcome(self, ended: Exit) -> TurnOutcome:
         if self._cancelled:
-            return TurnOutcome("cancelled", exit_code=ended.code)
+            return TurnOutcome("cancelled", exit_code=ended.code, stopped=ended)
         if ended.code == 0:
             return TurnOutcome("end_turn", exit_code=0)
         return TurnOutcome("error", exit_code=ended.code, process=ended)
