@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS, MAX_SUMMARY_C
 from interlock.protocol import payloads as p
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
-from interlock.protocol.resources import Notice
+from interlock.protocol.resources import Notice, Session
 from interlock.session.compaction_plan import thresholds
 from interlock.session.entries import UserMessage
 from interlock.session.pruning import PruningSettings
@@ -28,6 +29,13 @@ async def full(room: Room) -> None:
     """A conversation past its threshold, whose agent was asked for a summary."""
     await room.talk(9)
     assert room.requests() == 1
+
+
+async def shown(room: Room) -> Session:
+    """The session as surfaces show it."""
+    record = await room.ledger.session(room.session_id)
+    assert record is not None
+    return room.engine.sessions.shown(record)
 
 
 # --- what starts it ---
@@ -204,6 +212,30 @@ async def test_entry_counters_and_audit_are_one_transaction() -> None:
     record = await room.ledger.session(room.session_id)
     assert record is not None
     assert record.usage["context_tokens"] == done[0]["tokens_after"] < done[0]["tokens_before"]
+
+
+@pytest.mark.req("Z-4", "V-1")
+@pytest.mark.parametrize("used", [1_200, 3_900, None])
+async def test_a_compaction_shows_two_sizes_of_one_measure(used: int | None) -> None:
+    """The agent's count may be half or twice of the estimate: beside it a compaction would seem to add tokens."""
+    room = Room(SETTINGS, window=100_000)
+    await room.ask("question")
+    await room.answer(LONG * 5, used=1_000)
+    await room.ask("another")
+    await room.answer(LONG, used=used)
+    told = await shown(room)
+    assert told.context_estimated == (used is None)
+    await room.engine.sessions.compact(OWNER, room.session_id, None, remember)
+    await room.report("so far")
+    (notice,) = await room.notices("Compacted")
+    found = re.search(r": about ([\d,]+) tokens before, about ([\d,]+) now\.$", notice)
+    assert found is not None, notice
+    before, after = (int(figure.replace(",", "")) for figure in found.groups())
+    assert before == (used or before)
+    assert 0 < after < before
+    told = await shown(room)
+    assert (told.context_tokens, told.context_estimated, told.compactions) == (after, True, 1)
+    assert told.context_window == 100_000
 
 
 @pytest.mark.req("V-1", "T-6")

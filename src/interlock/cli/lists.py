@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -14,7 +15,8 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say
+from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
+from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.trouble import usage
 from interlock.cli.values import ago, between, count, until
 from interlock.protocol.drains import Drain
@@ -147,9 +149,9 @@ async def _sessions(id_: str | None, active: int | None, limit: int, where: Wher
         say("no sessions yet; open one with: interlock run AGENT \"…\"", "dim")
         return Exit.DONE
     found.sort(key=lambda one: not one.state.startswith("waiting"))
-    print_table([[one.session_id, one.agent_id, _standing(one), one.runner_id or "", one.workspace or "",
-                  ago(one.updated_at), str(one.lost_frame_count or "")] for one in found],
-                ("SESSION", "AGENT", "STATE", "RUNNER", "WORKSPACE", "UPDATED", "LOST"))
+    write(sys.stdout, session_table(found, terminal_width()) + "\n", safe=True)
+    if len(raw) == limit:
+        say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
     return Exit.DONE
 
 
@@ -185,8 +187,8 @@ async def _status(where: Where, *, json: bool) -> int:
     result(f"commands         {working or 'none at work'}")
     result(f"sessions         {_many(now.sessions)}")
     for one in newest:
-        tokens = f"{one.total_tokens:,} tokens" + (f", context {one.context_tokens:,}" if one.context_tokens else "")
-        result(f"last session     {one_line(one.session_key)} · {one.session_id} · {_standing(one)} · {tokens}")
+        tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
+        result(f"last session     {one_line(one.session_key)} · {one.session_id} · {standing(one)} · {tokens}")
     if now.unsigned is not None:
         result(f"audit log        cannot be signed, so no new command is taken: {one_line(now.unsigned, 1_000)}")
     for one in now.drains:
@@ -234,17 +236,8 @@ def _document(name: str, raw: list[msgspec.Raw]) -> int:
     return Exit.DONE
 
 
-_WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
-
-
 def _state(state: str) -> str:
-    return "waiting for you" if state in _WAITING else state.replace("_", " ")
-
-
-def _standing(session: Session) -> str:
-    """Its state, and who controls it where that is another gateway."""
-    state = _state(session.state)
-    return f"{state}, observed (gateway {one_line(session.controller or '?')})" if session.observed else state
+    return "waiting for you" if state in WAITING else state.replace("_", " ")
 
 
 def _check_limit(limit: int) -> None:

@@ -47,6 +47,11 @@ def ago(moment: str) -> str:
     return f"{span(max(0.0, -_seconds_from_now(moment)))} ago"
 
 
+def age(moment: str) -> str:
+    """Write the time since an ISO instant, for a column that says what it is: "12 min"."""
+    return span(max(0.0, -_seconds_from_now(moment)))
+
+
 def between(start: str | None, end: str | None) -> str:
     """Write the span between two ISO instants; "" where one is missing."""
     if not start or not end:

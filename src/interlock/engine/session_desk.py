@@ -124,7 +124,10 @@ class SessionDesk:
             created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
-            context_tokens=state.context_tokens, frames=state.n, last_durable_seq=state.last_seq,
+            context_tokens=state.context_tokens, context_estimated=state.context_estimated,
+            context_window=compacting.window_of_state(state, self._lanes.limits),
+            model=state.entry.model_override or state.model or None, compactions=state.entry.compaction_count,
+            frames=state.n, last_durable_seq=state.last_seq,
             lost_frame_count=state.lost_frames, observed=bool(state.controller),
             controller=state.controller or self._lanes.gateway_id or None, entry=shown_entry(state.entry),
         )

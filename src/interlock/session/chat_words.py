@@ -47,6 +47,7 @@ class Status(NamedTuple):
     output_tokens: int
     cost_usd: float
     context_tokens: int | None
+    context_estimated: bool
     context_window: int | None
     compactions: int
     running: int
@@ -85,7 +86,8 @@ def stopped_text(count: int) -> str:
 
 
 def _context(now: Status) -> str:
-    used = "not told by the agent" if now.context_tokens is None else f"{now.context_tokens:,}"
+    about = "about " if now.context_estimated else ""
+    used = "not told by the agent" if now.context_tokens is None else f"{about}{now.context_tokens:,}"
     if now.context_tokens is not None and now.context_window:
         used += f" of {now.context_window:,} ({100 * now.context_tokens / now.context_window:.0f} %)"
     return f"context {used} · compactions {now.compactions}"

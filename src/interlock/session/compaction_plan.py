@@ -159,6 +159,15 @@ def plan(
     )
 
 
+def tokens_after(before: int, kept: int, summarised: int, summary: int) -> int:
+    """Return the size of a context after its compaction, in the measure of `before`, which may be the agent's own.
+
+    The other three are estimates, and may be far from what the agent reports: what counts of them is their ratio. A
+    reported size beside an estimate could show a compaction that made the context larger (Z-4)."""
+    estimated = kept + summarised
+    return round(before * (kept + summary) / estimated) if estimated > 0 else kept + summary
+
+
 def estimated_tokens(path: Path) -> int:
     """Estimate the whole context of the path, without any calibration (X-1, Z-1)."""
     begin = _begin(path)

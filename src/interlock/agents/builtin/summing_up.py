@@ -16,7 +16,7 @@ from interlock.agents.builtin.choice import Choice
 from interlock.agents.builtin.messages import parts_of, text_of
 from interlock.ports.agent import CompactionFailed
 from interlock.protocol.payloads import Compacted, Covers, SessionCompact
-from interlock.session.compaction_plan import Plan, size_fault
+from interlock.session.compaction_plan import Plan, size_fault, tokens_after
 from interlock.session.tokens import text_tokens
 
 TIMEOUT_S = 300.0
@@ -86,7 +86,8 @@ async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedU
     preserved: dict[str, Any] = {"files_modified": plan.modified_files} if plan.modified_files else {}
     report = Compacted(
         summary=summary, previous_token_count=plan.tokens_before,
-        current_token_count=plan.tokens_kept + text_tokens(summary), preserved_elements=preserved, trigger="requested",
+        current_token_count=tokens_after(plan.tokens_before, plan.tokens_kept, plan.tokens_summarised,
+                                         text_tokens(summary)), preserved_elements=preserved, trigger="requested",
         request_id=request.request_id, covers=Covers(plan.first_kept, count))
     said: Message = {"role": "compactionSummary", "summary": summary, "tokensBefore": plan.tokens_before}
     return SummedUp(report, (Entry("", said), *parts.kept))

@@ -14,13 +14,13 @@ from interlock.engine.bridge import asking_people, flushing
 from interlock.engine.bridge.context_state import Cause, Pending
 from interlock.engine.bridge.contexts import Prepared, travelling
 from interlock.engine.bridge.lane import SYSTEM, Lane
-from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.protocol.resources import Notice
-from interlock.session.compaction_plan import Plan, Thresholds, size_fault, thresholds
+from interlock.session.compaction_plan import Plan, Thresholds, size_fault, thresholds, tokens_after
 from interlock.session.entries import Compaction
 from interlock.session.file_operations import Files
 from interlock.session.tokens import text_tokens
@@ -79,8 +79,13 @@ def at_work(lane: Lane) -> bool:
 
 def window(lane: Lane) -> int:
     """The window of the session's model, in tokens (Z-1)."""
-    model = lane.state.entry.model_override or lane.state.model
-    return window_of(model, lane.limits.compaction.windows, lane.state.context.window_told)
+    return window_of_state(lane.state, lane.limits)
+
+
+def window_of_state(state: LaneState, limits: Limits) -> int:
+    """The same of a session whose lane is not at hand."""
+    model = state.entry.model_override or state.model
+    return window_of(model, limits.compaction.windows, state.context.window_told)
 
 
 def limits_of(lane: Lane) -> Thresholds:
@@ -118,6 +123,7 @@ def looked(lane: Lane, seen: Seen) -> bool:
         return False
     if seen.leaf != context.leaf:
         return False  # Read again: something was appended meanwhile.
+    state.context_estimated = context.reported is None
     if context.reported is not None:
         context.calibration = context.calibration.heard(seen.estimated, context.reported)
         context.reported = None
@@ -263,25 +269,26 @@ def summary_fault(lane: Lane, summary: str, summarised: int) -> str | None:
         return oversize
     tokens = lane.state.context.calibration.tokens(text_tokens(summary))
     if tokens >= summarised:
-        return f"the summary has about {tokens} tokens, and what it sums up {summarised}: nothing would be won"
+        return f"the summary has about {tokens} tokens, and what it sums up about {summarised}: nothing would be won"
     return None
 
 
 def append(lane: Lane, done: Pending, summary: str, *, by: str) -> None:
     """Append the compaction, count it, and say so, all in one transaction with its audit record (Z-4)."""
     state, context = lane.state, lane.state.context
-    after = done.tokens_kept + context.calibration.tokens(text_tokens(summary))
+    after = tokens_after(done.tokens_before, done.tokens_kept, done.tokens_summarised,
+                         context.calibration.tokens(text_tokens(summary)))
     details: dict[str, Any] = {"readFiles": done.read_files, "modifiedFiles": done.modified_files, "by": by}
     lane.transcribe([Compaction(summary=summary, first_kept_entry_id=done.first_kept, tokens_before=done.tokens_before,
                                 details=details, from_hook=by == "hook")])
-    _count(lane, after)
+    _count(lane, after, estimated=True)
     context.calibration = context.calibration.forgotten()
     context.failures, context.pending, context.due, context.sent = 0, None, "", None
     context.due_reply, state.compacting = "", None
     lane.audit("compact", done.by, {
         "op": "done", "request": done.request_id, "cause": done.cause, "by": by, "entries": done.entries,
         "first_kept": done.first_kept, "tokens_before": done.tokens_before, "tokens_after": after})
-    _tell(lane, done.tokens_before, after, automatic=done.cause != "manual")
+    _tell(lane, f"about {done.tokens_before:,} tokens before, about {after:,} now", automatic=done.cause != "manual")
 
 
 def _append_agents(lane: Lane, report: p.Compacted) -> None:
@@ -292,11 +299,13 @@ def _append_agents(lane: Lane, report: p.Compacted) -> None:
             summary=report.summary[:MAX_SUMMARY_CHARS], first_kept_entry_id=_turn_entry(lane),
             tokens_before=max(0, report.previous_token_count), details={**_preserved(report), "by": "agent"})])
     after = max(0, report.current_token_count)
-    _count(lane, after)
+    _count(lane, after, estimated=False)
     lane.audit("compact", {"id": lane.state.runner_id, "role": "runner"}, {
         "op": "told", "trigger": report.trigger, "by": "agent", "tokens_before": report.previous_token_count,
         "tokens_after": report.current_token_count})
-    _tell(lane, report.previous_token_count, after, automatic=report.trigger == "auto")
+    now = f"{after:,} now" if after else "now not known"
+    _tell(lane, f"{report.previous_token_count:,} tokens before, {now}, as the agent reports",
+          automatic=report.trigger == "auto")
 
 
 def _turn_entry(lane: Lane) -> str:
@@ -312,17 +321,17 @@ def _preserved(report: p.Compacted) -> dict[str, Any]:
     return {"readFiles": [], "modifiedFiles": files.modified} if files.modified else {}
 
 
-def _count(lane: Lane, after: int) -> None:
+def _count(lane: Lane, after: int, *, estimated: bool) -> None:
     entry = lane.state.entry
     lane.state.entry = msgspec.structs.replace(entry, compaction_count=entry.compaction_count + 1)
     lane.state.context_tokens = after or lane.state.context_tokens
+    lane.state.context_estimated = estimated or not after
 
 
-def _tell(lane: Lane, before: int, after: int, *, automatic: bool) -> None:
+def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
     """Verbose surfaces show it, and how often that was (V-1). One that nobody asked for, and that no command runs
     beside, is told with the next command: surfaces follow commands."""
-    sentence = (f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {before} "
-                f"tokens before, about {after} now.")
+    sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
     if automatic and lane.active is None:
         lane.state.context.untold = sentence
     else:

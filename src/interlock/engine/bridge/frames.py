@@ -300,7 +300,8 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     tokens = payload.token_usage
     lane.state.input_tokens += tokens.input_tokens
     lane.state.output_tokens += tokens.output_tokens
-    lane.state.context_tokens = payload.context_window.used or lane.state.context_tokens
+    if payload.context_window.used:
+        lane.state.context_tokens, lane.state.context_estimated = payload.context_window.used, False
     context, stop_reason = lane.state.context, lane.state.ended.stop_reason
     context.reported = payload.context_window.used
     context.window_told = payload.context_window.capacity or context.window_told

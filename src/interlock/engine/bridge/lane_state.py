@@ -139,6 +139,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     context_tokens: int | None = None
+    context_estimated: bool = False
+    """Whether `context_tokens` is an estimate of ours, and not what the agent reported."""
     cost_usd: float = 0.0
     """What the session cost so far, as its agent says (session.usage)."""
     cost_told: float | None = None

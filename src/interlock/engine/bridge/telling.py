@@ -17,7 +17,7 @@ def lane_status(lane: Lane) -> Status:
         session_key=state.session_key, session_id=state.session_id,
         age_ms=lane.wall - (entry.session_started_at or state.created_ms), input_tokens=state.input_tokens,
         output_tokens=state.output_tokens, cost_usd=state.cost_usd, context_tokens=state.context_tokens,
-        context_window=window(lane), compactions=entry.compaction_count,
+        context_estimated=state.context_estimated, context_window=window(lane), compactions=entry.compaction_count,
         running=int(state.active is not None), waiting=len(queued(lane)),
         asking=sum(record.command.state == "pending_approval" for record in waiting)
         + sum(one.approval.state == "pending" and one.approval.door == "tool" for one in lane.approvals.values()),

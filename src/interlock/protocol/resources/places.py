@@ -41,6 +41,14 @@ class Session(Resource, frozen=True, kw_only=True):
     output_tokens: int = 0
     total_tokens: int = 0
     context_tokens: int | None = None
+    """How much of the model's window the conversation takes; None while it is not known."""
+    context_estimated: bool = False
+    """Whether `context_tokens` is the gateway's estimate, and not what the agent reported."""
+    context_window: int | None = None
+    """The model's window in tokens: by the config, by what the agent reports, else by the catalog (Z-1)."""
+    model: str | None = None
+    """The model in use: what its key picks, else what its agent reports."""
+    compactions: int = 0
     frames: int = 0
     last_durable_seq: int = 0
     lost_frame_count: int = 0
