@@ -1,13 +1,15 @@
 """Viewers: the durable tail, the text so far, then live; no gap, no repeat, and nobody is waited for."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.items import Durable, Item, Shared, Transient, closing_frame, coalesced
-from interlock.engine.viewers import MAX_OVERFLOWS, Behind, Viewer, Viewers
+from interlock.engine.replays import PAGES_OF_READER, Reader
+from interlock.engine.viewers import FIRST_PAGE, MAX_OVERFLOWS, REPLAY_PAGE_BYTES, Behind, Viewer, Viewers
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import PAGE_MAX, VIEWER_OUTBOX_BYTES
@@ -337,3 +339,58 @@ async def test_the_end_of_a_turn_forgets_its_open_blocks() -> None:
     lane.event(end(1))
     async with lane.hub.join(S, 1) as viewer:
         assert await viewer.next(0) == []
+
+
+@pytest.mark.req("S-4", "S-1")
+async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and_another_is_live_at_once() -> None:
+    lane = Lane()
+    for _ in range(3 * FIRST_PAGE):
+        lane.event()
+    joined = AsyncExitStack()
+    async with joined:
+        many = [await joined.enter_async_context(lane.hub.join(S, 0, reader=Reader("t", "many"))) for _ in range(1_000)]
+        waiting = [asyncio.create_task(viewer.next()) for viewer in many]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        while len(done) < PAGES_OF_READER:
+            done, _ = await asyncio.wait(waiting, timeout=0)
+        assert (len(done), lane.reads) == (PAGES_OF_READER, PAGES_OF_READER), "a page is held until it is written"
+        async with lane.hub.join(S, 0, reader=Reader("t", "one")) as viewer:
+            seen: list[int] = []
+            while len(seen) < 3 * FIRST_PAGE:
+                seen += numbers(await viewer.next())
+            assert seen == [*range(1, 3 * FIRST_PAGE + 1)]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    async with lane.hub.join(S, 0, reader=Reader("t", "many")) as viewer:
+        assert await viewer.next(), "readers that have left keep no turn"
+
+
+@pytest.mark.req("S-4")
+async def test_a_wait_for_a_turn_is_a_wait_with_an_end() -> None:
+    lane = Lane()
+    for _ in range(10):
+        lane.event()
+    async with AsyncExitStack() as joined:
+        own = Reader("t", "many")
+        for _ in range(PAGES_OF_READER):
+            viewer = await joined.enter_async_context(lane.hub.join(S, 0, reader=own))
+            assert await viewer.next()
+        late = await joined.enter_async_context(lane.hub.join(S, 0, reader=own))
+        assert await late.next(0.01) == [], "a keep-alive can be sent meanwhile"
+        await viewer.next(0)
+        assert len(numbers(await late.next())) == 10
+
+
+@pytest.mark.req("S-4")
+async def test_pages_of_long_events_are_short() -> None:
+    lane = Lane()
+    for _ in range(200):
+        lane.event(b'{"type":"%s"}' % (b"x" * 100_000))
+    async with lane.hub.join(S, 0) as viewer:
+        pages = [numbers(await viewer.next())]
+        while pages[-1][-1] < 200:
+            pages.append(numbers(await viewer.next()))
+    assert [n for page in pages for n in page] == [*range(1, 201)]
+    assert len(pages[0]) == FIRST_PAGE
+    assert {len(page) for page in pages[1:]} == {REPLAY_PAGE_BYTES // 100_000}

@@ -13,7 +13,7 @@ from interlock.command.audit import checkpoint_line
 from interlock.command.note import origin_of, sign_checkpoint
 from interlock.config import GatewaySection
 from interlock.engine.cron import Crons
-from interlock.gateway.access import make_access
+from interlock.gateway.access import Access, make_access
 from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
@@ -38,6 +38,8 @@ class Gateway:
         self.base = f"http://127.0.0.1:{port}"
         self.http = self.as_role("owner")
         self.server: Any = None
+        self.access: Access
+        """What decides who may ask, and how often."""
         self.keys = 0
 
     def as_role(self, role: str, tenant: str = "default") -> httpx2.AsyncClient:
@@ -132,6 +134,7 @@ async def running(
     serving = asyncio.ensure_future(server.serve([listener]))
     there = Gateway(desk, port_of(listener))
     there.server = server
+    there.access = front.access
     yield there
     server.should_exit = True
     await serving

@@ -138,6 +138,8 @@ class RatesSection(Section, frozen=True, kw_only=True):
     tenant_a_minute: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 60_000
     tenant_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
     refused_a_minute: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 60
+    principal_streams: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1_000
+    tenant_streams: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 4_000
     tenant_commands_a_day: Annotated[int, msgspec.Meta(ge=0)] = 0
     principal_commands_a_day: Annotated[int, msgspec.Meta(ge=0)] = 0
 

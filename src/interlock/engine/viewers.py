@@ -16,6 +16,7 @@ from typing import Protocol
 
 from interlock.engine.items import ITEM_BYTES, Durable, Item, Shared, Transient, closing_frame, coalesced
 from interlock.engine.pacing import Pace
+from interlock.engine.replays import NOBODY, Reader, Replays, Turn
 from interlock.protocol import frames
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import KIB, PAGE_MAX, VIEWER_OUTBOX_BYTES
@@ -24,6 +25,11 @@ from interlock.session.blocks import TURN_ENDS, Hole, OpenBlocks
 
 MAX_OVERFLOWS = 16
 """A viewer that fell behind this often is ended with `Behind`."""
+FIRST_PAGE = 64
+"""Events that are read first for a viewer; how many come next depends on how long these were."""
+REPLAY_PAGE_BYTES = 256 * KIB
+"""A page that a viewer is sent from the ledger has about so many bytes, if its events are about as long as those of
+the page before."""
 COALESCE_BYTES = 64 * KIB
 """From this backlog on, neighbouring transient frames of a viewer are merged as it takes them (S-4)."""
 
@@ -68,13 +74,19 @@ class _Topic:
 class Viewer:
     """One reader. `next` gives bursts; as an asynchronous iterator it gives them until the hub ends it."""
 
-    def __init__(self, source: EventSource, stream: str, topic: _Topic, after: int, page: int) -> None:
+    def __init__(self, source: EventSource, stream: str, topic: _Topic, after: int, page: int,
+                 replays: Replays, reader: Reader) -> None:
         self.cursor = after
         """Number of the last durable item that was given out."""
         self._source = source
         self._stream = stream
         self._topic = topic
-        self._page = page
+        self._longest_page = page
+        self._page = min(page, FIRST_PAGE)
+        self._replays = replays
+        self._reader = reader
+        self._turn: Turn | None = None
+        """While a page of the ledger is under way to the reader."""
         self._live = False
         self._told = after
         self._inbox: deque[Item] = deque()
@@ -156,15 +168,13 @@ class Viewer:
     async def next(self, timeout_s: float | None = None) -> list[Item]:
         """Give what there is, else wait. [] when the time is over (0: at once) or the stream is ended. A wait that is
         cancelled loses nothing. Raises Behind."""
-        burst = await self._ready()
-        if burst or self._ended or timeout_s == 0:
-            return burst
+        if timeout_s == 0:
+            return await self._ready()
         try:
             async with asyncio.timeout(timeout_s):
-                while not burst and not self._ended:
+                while not (burst := await self._ready()) and not self._ended:
                     self._wake.clear()
                     await self._wake.wait()
-                    burst = await self._ready()
         except TimeoutError:
             return []
         return burst
@@ -172,12 +182,16 @@ class Viewer:
     async def _ready(self) -> list[Item]:
         if self._overflows >= MAX_OVERFLOWS:
             raise Behind
+        self.rest()
         while not self._live:
             if self._ended:
                 return []
+            if self._turn is None:
+                self._turn = await self._replays.turn(self._reader)
             rows = await self._source.tail(self._stream, self.cursor, self._page)
             if rows:
                 items = [Durable(*row) for row in rows]
+                self._measure(items)
                 if self._topic.reach is not None:
                     await self._topic.reach(items[-1].n)
                 return self._from_ledger(items)
@@ -186,8 +200,19 @@ class Viewer:
             # No await stands between this check and going live, so nothing can be published in between. What was
             # published after the read began is in the ledger: read once more.
             if self._told <= self.cursor:
+                self.rest()
                 return self._go_live()
         return self._take()
+
+    def rest(self) -> None:
+        """No page is under way any more: the last one was written, or the reader has left."""
+        if self._turn is not None:
+            self._turn.end()
+            self._turn = None
+
+    def _measure(self, page: list[Durable]) -> None:
+        size = sum(ITEM_BYTES + len(item.body) for item in page)
+        self._page = max(1, min(self._longest_page, REPLAY_PAGE_BYTES * len(page) // size))
 
     def _from_ledger(self, events: list[Durable]) -> list[Item]:
         if self._topic.blocks:
@@ -256,6 +281,7 @@ class Viewers:
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
+        self._replays = Replays()
         self._topics: dict[str, _Topic] = {}
         self._closed = False
         self.relay: Relay | None = None
@@ -346,21 +372,24 @@ class Viewers:
             del self._topics[stream]
 
     @asynccontextmanager
-    async def join(self, stream: str, after: int, page: int = PAGE_MAX) -> AsyncGenerator[Viewer]:
-        """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live."""
+    async def join(self, stream: str, after: int, page: int = PAGE_MAX, reader: Reader = NOBODY
+                   ) -> AsyncGenerator[Viewer]:
+        """Read a stream from behind number `after`: the ledger's tail in pages, the text so far, then live. Pages of
+        one reader, and of one tenant, are read a few at a time."""
         relay = self.relay
         if relay is not None:
             await relay.watch(stream)
         topic = self._topics.get(stream)
         if topic is None:
             topic = self._topics[stream] = _Topic()
-        viewer = Viewer(self._source, stream, topic, after, page)
+        viewer = Viewer(self._source, stream, topic, after, page, self._replays, reader)
         topic.viewers.append(viewer)
         if self._closed:
             viewer.end()
         try:
             yield viewer
         finally:
+            viewer.rest()
             topic.viewers.remove(viewer)
             if not topic.viewers:
                 topic.pace.forget()

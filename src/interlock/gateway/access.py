@@ -32,6 +32,7 @@ class Access(NamedTuple):
         self.credentials.trust(issuers)
         self.rates.configure(rates)
         self.quotas.configure(rates)
+        self.openings.configure(rates)
 
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
@@ -42,5 +43,5 @@ def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers
     return Access(
         credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),
         Tickets(clock, entropy), Rates(clock, section), Quotas(ledger, clock, section),
-        Openings(credentials),
+        Openings(credentials, section),
     )

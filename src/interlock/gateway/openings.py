@@ -13,6 +13,8 @@ from typing import Literal
 
 import structlog
 
+from interlock.config import RatesSection
+from interlock.engine.replays import Reader
 from interlock.gateway.credentials import Credentials
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.problems import Problem
@@ -20,6 +22,9 @@ from interlock.protocol.problems import Problem
 CHECK_S = 0.5
 """How often each credential of an open stream is looked up. What this gateway revokes itself is noticed at once; what
 another one on the same ledger revoked, what expired, or a tenant that was suspended within this and CACHE_MS."""
+
+RETRY_AFTER_S = 5
+"""A reader with too many open streams is asked to come again after this."""
 
 Kind = Literal["sse", "websocket"]
 
@@ -38,8 +43,11 @@ class Opening:
 class Openings:
     """All of them. One task looks after them while there are any."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, section: RatesSection | None = None) -> None:
         self._credentials = credentials
+        self._of_reader: Counter[Reader] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+        self.configure(section or RatesSection())
         self._open: set[Opening] = set()
         self._forgotten = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -48,6 +56,38 @@ class Openings:
     def counts(self) -> Counter[str]:
         """How many there are of each kind."""
         return Counter(opening.kind for opening in self._open)
+
+    def configure(self, section: RatesSection) -> None:
+        """Take other limits; what is open stays open."""
+        self._reader_limit, self._tenant_limit = section.principal_streams, section.tenant_streams
+
+    def check(self, reader: Reader) -> None:
+        """Refuse one stream more than a principal or a tenant may have open. Raises Problem RateLimited."""
+        for whose, count, limit in (("principal", self._of_reader[reader], self._reader_limit),
+                                    ("tenant", self._of_tenant[reader.tenant_id], self._tenant_limit)):
+            if limit and count >= limit:
+                raise Problem("RateLimited", f"This {whose} has {limit} streams open, which is the most it may have.",
+                              hint=f"Close some, or raise `{whose}_streams` under [rates] in the gateway's config.",
+                              headers={"Retry-After": str(RETRY_AFTER_S)})
+
+    @contextmanager
+    def counted(self, reader: Reader) -> Generator[None]:
+        """Count a stream while it is open. Raises Problem RateLimited."""
+        self.check(reader)
+        self._count(reader, 1)
+        try:
+            yield
+        finally:
+            self._count(reader, -1)
+
+    def _count(self, reader: Reader, more: int) -> None:
+        self._of_reader[reader] += more
+        self._of_tenant[reader.tenant_id] += more
+        # What is at 0 is not kept: there may be any number of readers in time.
+        if not self._of_reader[reader]:
+            del self._of_reader[reader]
+        if not self._of_tenant[reader.tenant_id]:
+            del self._of_tenant[reader.tenant_id]
 
     @contextmanager
     def hold(self, kind: Kind, token: str) -> Generator[Opening]:

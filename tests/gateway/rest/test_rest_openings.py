@@ -1,13 +1,18 @@
 """Streams and WebSockets that are open when their credential is revoked: they are told so and ended (K-1)."""
 
+import asyncio
 import json
+from contextlib import AsyncExitStack
 
+import anyio.lowlevel
 import httpx2
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from gateway.rest.test_rest_door import refused
+from interlock.config import RatesSection
 from interlock.gateway.credentials import digest
 from interlock.gateway.rest.socket import UNAUTHORIZED
 from interlock.ports.ledger import Batch, PutKey
@@ -74,3 +79,42 @@ async def test_what_another_gateway_revoked_on_the_same_ledger_is_noticed_too(ga
         await gateway.desk.ledger.commit(Batch([PutKey(msgspec.structs.replace(record, revoked=True))]))
         gateway.desk.at_ms += 2_000  # What was remembered of the key is old.
         assert "event: unauthorized" in "".join([part async for part in answer.aiter_text()])
+
+
+@pytest.mark.req("K-3", "S-4")
+async def test_a_principal_and_a_tenant_have_so_many_streams_open_and_others_are_not_held_up(gateway: Gateway) -> None:
+    gateway.access.openings.configure(RatesSection(principal_streams=2, tenant_streams=3))
+    stream = f"/v1/commands/{await gateway.execute()}/status"
+    sse = {"Accept": "text/event-stream"}
+    async with gateway.as_role("viewer") as viewer, gateway.as_role("operator") as operator, AsyncExitStack() as opened:
+        for _ in range(2):
+            await opened.enter_async_context(viewer.stream("GET", stream, headers=sse))
+        third = await viewer.get(stream, headers=sse)
+        refused(third, "RateLimited")
+        assert third.headers["Retry-After"] == "5"
+        assert "This principal has 2 streams open" in third.json()["detail"]
+        assert (await viewer.get(stream)).status_code == 200, "a page is no stream"
+        async with operator.stream("GET", stream, headers=sse) as other:
+            assert other.status_code == 200
+            assert "This tenant has 3 streams open" in (await gateway.http.get(stream, headers=sse)).json()["detail"]
+        await opened.aclose()
+        async with asyncio.timeout(20):
+            while (await viewer.get(stream, headers={**sse, "Last-Event-ID": "none"})).status_code == 429:
+                await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("K-3", "S-4")
+async def test_streams_of_a_websocket_count_as_any_others(gateway: Gateway) -> None:
+    gateway.access.openings.configure(RatesSection(principal_streams=2))
+    stream = f"/v1/commands/{await gateway.execute()}/status"
+    headers = {"Authorization": "Bearer ilk_default_viewer"}
+    async with connect(f"ws://127.0.0.1:{gateway.port}/v1/stream", additional_headers=headers) as link:
+        for ref in "abc":
+            await link.send(json.dumps({"op": "subscribe", "ref": ref, "path": stream}))
+        told = [json.loads(await link.recv()) for _ in range(3)]
+        problems = [one for one in told if "problem" in one]
+        assert [(one["ref"], one["problem"]["code"]) for one in problems] == [("c", "RateLimited")]
+        await link.send(json.dumps({"op": "unsubscribe", "ref": "a"}))
+        assert json.loads(await link.recv()) == {"ref": "a", "end": "unsubscribed"}
+        await link.send(json.dumps({"op": "subscribe", "ref": "d", "path": stream}))
+        assert json.loads(await link.recv())["ref"] == "d"

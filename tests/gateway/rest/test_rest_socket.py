@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -156,7 +156,7 @@ async def test_a_reader_that_takes_nothing_is_closed_and_told_to_resume(monkeypa
     async def answer(*_: Any) -> Any:
         raise Problem("NotFound", "There is nothing there.")
 
-    await socket_streams.Socket(answer, OWNER, {"path": "/v1/stream"}, receive, send).serve(
+    await socket_streams.Socket(answer, nullcontext, OWNER, {"path": "/v1/stream"}, receive, send).serve(
         asyncio.Event())
     assert [message["type"] for message in sent] == ["websocket.accept", "websocket.close"]
     assert (sent[-1]["code"], sent[-1]["reason"]) == (4408, "too slow to keep up; resume from your cursors")

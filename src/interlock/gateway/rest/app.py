@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -49,10 +49,11 @@ from interlock.gateway.rest.routes import (
     Table,
     check_acceptable,
     media_ranges,
+    reader_of,
     unversioned,
 )
 from interlock.gateway.rest.socket import Socket
-from interlock.gateway.rest.streams import EventStream
+from interlock.gateway.rest.streams import SSE, EventStream
 from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
@@ -79,6 +80,9 @@ LOGGED = ("command_id", "session_id", "approval_id", "runner_id", "key_id", "tra
 """What a path names, as every line that is logged while the request is answered says it."""
 DRAIN_BYTES = 4 * MAX_BODY_BYTES
 """A body larger than this is not read to its end: the connection is closed."""
+
+READER = "interlock.reader"
+"""Where a request's scope keeps whom its stream is counted for."""
 
 MEDIA_KEPT = 64
 """Declared types of bodies whose meaning is kept: nearly all requests have one of a few."""
@@ -118,7 +122,8 @@ class RestApp:
         try:
             answer = await self._answer(Request(scope, receive))
             if isinstance(answer, EventStream):
-                with self._front.access.openings.hold("sse", scope[CREDENTIAL]) as opening:
+                openings = self._front.access.openings
+                with openings.counted(scope[READER]), openings.hold("sse", scope[CREDENTIAL]) as opening:
                     answer.lost = opening.lost
                     await answer(scope, receive, noting)
                 return
@@ -145,8 +150,11 @@ class RestApp:
     async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/v1/stream` (section 4). Raises Problem before it is accepted."""
         principal = await self._gate.known(scope)
-        with self._front.access.openings.hold("websocket", scope[CREDENTIAL]) as opening:
-            await Socket(self._operate, principal, scope, receive, send).serve(opening.lost)
+        openings, reader = self._front.access.openings, reader_of(principal)
+        openings.check(reader)
+        with openings.hold("websocket", scope[CREDENTIAL]) as opening:
+            await Socket(self._operate, partial(openings.counted, reader), principal, scope, receive, send
+                         ).serve(opening.lost)
 
     async def _answer(self, request: Request) -> ASGIApp:
         scope = request.scope
@@ -157,7 +165,11 @@ class RestApp:
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
         if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
             return await self._open(request, public)
-        return await self._operate(request, await self._gate.known(scope))
+        principal = await self._gate.known(scope)
+        scope[READER] = reader_of(principal)
+        if scope["method"] == "GET" and SSE in media_ranges(said(scope).get(b"accept", ())):
+            self._front.access.openings.check(scope[READER])  # Before anything is read for it.
+        return await self._operate(request, principal)
 
     async def _open(self, request: Request, operation: Operation) -> ASGIApp:
         """Do what asks for no key: its body is the credential, so a wrong one is a refused credential (L-3, U-1)."""

@@ -67,7 +67,8 @@ async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
     location = answer.header(b"location")
     command_id = location.rpartition("/")[2]
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(wait_s), call.front.desk.viewers.join(command_stream(command_id), 0) as viewer:
+        joining = call.front.desk.viewers.join(command_stream(command_id), 0, reader=call.reader)
+        async with asyncio.timeout(wait_s), joining as viewer:
             async for burst in viewer:
                 last = max((item.n for item in burst if isinstance(item, Durable)), default=0)
                 if await _is_over(call, command_id, last):
@@ -160,7 +161,7 @@ async def status(call: Call) -> ASGIApp:
             return None
         return streams.event(_name(item.body), item.body, cursors.stream_cursor(wanted.stream, item.n))
 
-    joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
+    joining = call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader)
     return streams.EventStream(joining, streams.each(render), beat, call.front.heartbeat_s, finished)
 
 

@@ -9,10 +9,16 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from interlock.engine.replays import Reader
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.idempotency import Memory
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
+
+
+def reader_of(principal: Principal) -> Reader:
+    """Name a principal as a reader of streams."""
+    return Reader(principal.tenant_id, f"{principal.actor.type}:{principal.actor.id}")
 
 
 class Call(NamedTuple):
@@ -25,6 +31,11 @@ class Call(NamedTuple):
     body: Any = None
     memory: Memory | None = None
     """Set where the operation changes state (M-1)."""
+
+    @property
+    def reader(self) -> Reader:
+        """Whom a stream is read for: a reader's own streams share what it may have under way."""
+        return reader_of(self.principal)
 
     def query(self, name: str) -> str | None:
         """Give a query parameter."""

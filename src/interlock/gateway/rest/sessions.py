@@ -197,7 +197,7 @@ def _sort(item: Durable) -> str:
 
 
 def _open(call: Call, wanted: streams.Asked, render: streams.Render) -> ASGIApp:
-    joining = call.front.desk.viewers.join(wanted.stream, wanted.after)
+    joining = call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader)
     return streams.EventStream(joining, render, lambda: streams.KEEP_ALIVE, call.front.heartbeat_s, streams.never)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -45,6 +45,10 @@ Answer = Callable[[Request, Principal], Awaitable[ASGIApp]]
 """Finds and checks an operation as for any request, and gives its answer. Raises Problem."""
 
 
+Counted = Callable[[], AbstractContextManager[None]]
+"""Counts one stream of the connection's principal while it is open. Raises Problem RateLimited."""
+
+
 class _Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One message of a reader."""
 
@@ -69,8 +73,10 @@ class _Gone(Exception):
 class Socket:
     """One connection: its subscriptions, each a task of its own, and one writer at a time."""
 
-    def __init__(self, answer: Answer, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, answer: Answer, counted: Counted, principal: Principal, scope: Scope, receive: Receive,
+                 send: Send) -> None:
         self._answer = answer
+        self._counted = counted
         self._principal = principal
         self._scope = scope
         self._receive = receive
@@ -133,12 +139,14 @@ class Socket:
                 if len(self._streams) > MAX_STREAMS:
                     raise Problem("QuotaExceeded", f"One connection follows {MAX_STREAMS} streams at most.",
                                   hint="Unsubscribe from one, or open another connection.")
-                stream = await self._answer(self._request(asked), self._principal)
+                with self._counted():
+                    stream = await self._answer(self._request(asked), self._principal)
+                    how = await self._pass_on(asked.ref, stream)
             except Problem as problem:
                 document = encode(problem_document(problem, urlsplit(asked.path).path))
                 await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), document))
                 return
-            await self._end(asked.ref, await self._pass_on(asked.ref, stream))
+            await self._end(asked.ref, how)
         except asyncio.CancelledError:
             if not self._gone.done():
                 await self._end(asked.ref, "unsubscribed")

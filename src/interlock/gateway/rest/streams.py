@@ -33,6 +33,8 @@ BEHIND = b'event: behind\ndata: {"code":"Behind","detail":"Too slow to keep up; 
 REFUSED = (b'event: unauthorized\ndata: {"code":"Unauthorized","detail":"The credential of this stream is accepted no '
            b'more."}\n\n')
 """The last event of a stream whose credential was revoked, or is over."""
+BEAT_SOON_S = 0.001
+"""A reader is waited for so long although its keep-alive is due."""
 FAREWELL_S = 1.0
 """How long such a stream may take to be told so."""
 
@@ -112,7 +114,7 @@ async def page(call: Call, wanted: Asked, *, wait: bool = True) -> Page:
 async def _gather(call: Call, wanted: Asked) -> list[Item]:
     """Take what there is now, up to one durable event more than a page."""
     items: list[Item] = []
-    async with call.front.desk.viewers.join(wanted.stream, wanted.after, wanted.limit + 1) as viewer:
+    async with call.front.desk.viewers.join(wanted.stream, wanted.after, wanted.limit + 1, call.reader) as viewer:
         while len(_durables(items)) <= wanted.limit:
             burst = await viewer.next(0)
             if not burst:
@@ -122,7 +124,7 @@ async def _gather(call: Call, wanted: Asked) -> list[Item]:
 
 
 async def _first_durable(call: Call, wanted: Asked) -> None:
-    async with call.front.desk.viewers.join(wanted.stream, wanted.after) as viewer:
+    async with call.front.desk.viewers.join(wanted.stream, wanted.after, reader=call.reader) as viewer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wanted.wait_s):
                 async for burst in viewer:
@@ -203,7 +205,8 @@ class EventStream:
         beat_at = loop.time() + self._interval_s
         async with self._joining as viewer:
             while not viewer.ended:
-                burst = await viewer.next(max(0, beat_at - loop.time()))
+                # Not 0, which would wait for a page without an end, and without a beat.
+                burst = await viewer.next(max(BEAT_SOON_S, beat_at - loop.time()))
                 parts = self._render(burst)
                 if loop.time() >= beat_at:
                     parts = [*parts, self._beat()]

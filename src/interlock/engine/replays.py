@@ -1,0 +1,120 @@
+"""Whose turn it is to read a page of the ledger for a viewer that is not live yet (S-1, S-4).
+
+A viewer far behind is read to in pages, and each page is held in memory until it is written to its reader. So few pages
+are under way at a time: some of each reader's streams, some of a tenant's, some of all. Those that wait take turns by
+reader, so that somebody who opens a thousand streams waits for himself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from typing import NamedTuple
+
+PAGES_AT_ONCE = 16
+"""Pages under way, of all readers together."""
+PAGES_OF_TENANT = 8
+PAGES_OF_READER = 4
+HOLD_S = 1.0
+"""A page counts as under way for so long at most: a reader that takes longer holds up no other."""
+
+
+class Reader(NamedTuple):
+    """Whom a viewer reads for."""
+
+    tenant_id: str = ""
+    actor: str = ""
+
+
+NOBODY = Reader()
+
+
+class Turn:
+    """Permission to have one page under way. `end` may be called any number of times."""
+
+    def __init__(self, replays: Replays, reader: Reader) -> None:
+        self._replays = replays
+        self._reader = reader
+        self._timer = asyncio.get_running_loop().call_later(HOLD_S, self.end)
+        self._ended = False
+
+    def end(self) -> None:
+        """The page is written, or is no longer waited for."""
+        if not self._ended:
+            self._ended = True
+            self._timer.cancel()
+            self._replays.ended(self._reader)
+
+
+class Replays:
+    """Gives turns. At no time are there more than the limits say; nobody waits while there are fewer."""
+
+    def __init__(self) -> None:
+        self._under_way: Counter[Reader] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+        self._waiting: OrderedDict[Reader, deque[asyncio.Future[None]]] = OrderedDict()
+        """Those that wait, by reader; the reader that had a turn last is the last one."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def under_way(self) -> int:
+        """How many pages are under way."""
+        return self._under_way.total()
+
+    async def turn(self, reader: Reader) -> Turn:
+        """Wait for a turn, and take it."""
+        if reader not in self._waiting and self._has_room(reader):
+            self._begin(reader)
+            return Turn(self, reader)
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(reader, deque()).append(waiting)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():
+                self.ended(reader)  # The turn came, and nobody takes it.
+            else:
+                self._forget(reader, waiting)
+            raise
+        return Turn(self, reader)
+
+    def ended(self, reader: Reader) -> None:
+        """A page is no longer under way: those that wait go on."""
+        self._under_way[reader] -= 1
+        self._of_tenant[reader.tenant_id] -= 1
+        if not self._under_way[reader]:
+            del self._under_way[reader]
+        if not self._of_tenant[reader.tenant_id]:
+            del self._of_tenant[reader.tenant_id]
+        for one in list(self._waiting):
+            if self.under_way >= PAGES_AT_ONCE:
+                return
+            if self._has_room(one):
+                self._grant(one)
+
+    def _grant(self, reader: Reader) -> None:
+        queue = self._waiting.pop(reader)
+        waiting = queue.popleft()
+        if queue:
+            self._waiting[reader] = queue
+        self._begin(reader)
+        waiting.set_result(None)
+
+    def _has_room(self, reader: Reader) -> bool:
+        return (self.under_way < PAGES_AT_ONCE and self._of_tenant[reader.tenant_id] < PAGES_OF_TENANT
+                and self._under_way[reader] < PAGES_OF_READER)
+
+    def _begin(self, reader: Reader) -> None:
+        self._under_way[reader] += 1
+        self._of_tenant[reader.tenant_id] += 1
+
+    def _forget(self, reader: Reader, waiting: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(reader, deque())
+        if waiting in queue:
+            queue.remove(waiting)
+        if not queue:
+            self._waiting.pop(reader, None)
