@@ -517,6 +517,9 @@ class MemorySink(CheckpointSink):
     def newest(self, tenant_id: str, after: int) -> list[bytes]:
         return self.lines(tenant_id)[-1:]
 
+    def set_aside(self, tenant_id: str) -> None:
+        self._lines.pop(tenant_id, None)
+
     def tenants(self) -> list[str]:
         return sorted(self._lines)
 
@@ -602,3 +605,61 @@ async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops
     assert sizes(tmp_path / "b") == []
     await other.sign()
     assert sizes(tmp_path / "b") == [3, 6]
+
+
+# --- a person accepts a log ---
+
+
+async def accepted(state: Path) -> Report:
+    """Start on a state directory whose log cannot be signed, and accept it as it is."""
+    ledger = await open_ledger(state / LEDGER_NAME, CLOCK)
+    own = signer(ledger, state)
+    await own.sign()
+    assert own.signing.reason("t1") is not None
+    size, root = await ledger.audit_tree("t1")
+
+    def says(reason: str) -> list[Audit]:
+        return [Audit(AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:ann", "role": "auditor"},
+                                 action="audit_resume", meta={"accepted": size, "root": root.hex(),
+                                                              "unsigned": reason}))]
+
+    with pytest.raises(CheckpointRefused, match="not the one that was accepted"):
+        await own.resume("t1", size, bytes(32), says)
+    with pytest.raises(CheckpointRefused, match="not the one that was accepted"):
+        await own.resume("t1", size + 1, root, says)
+    await own.resume("t1", size, root, says)
+    assert own.signing.reason("t1") is None
+    last = (await ledger.audit("t1", size, 10))[-1]
+    assert b'"action":"audit_resume"' in last.body
+    with pytest.raises(checkpoints.NotStalled):
+        await own.resume("t1", size, root, says)
+    await ledger.close()
+    assert await starts_again(state) is None
+    return await check(state)
+
+
+@pytest.mark.req("U-3", "U-1")
+@pytest.mark.parametrize("name", REWRITES)
+async def test_a_log_that_a_person_accepts_is_signed_again_and_says_so(tmp_path: Path, name: str) -> None:
+    await a_signed_log(tmp_path, 3, 2)
+    rewritten(tmp_path, 4)
+    REWRITES[name](tmp_path)
+    kept = files(tmp_path).lines("t1")
+    report = await accepted(tmp_path)
+    assert (report.ok, report.records, report.not_yet_signed) == (True, 5, 0), report.message
+    aside = list(tmp_path.glob("audit/t1.checkpoints.set-aside-*"))
+    assert [path.read_bytes() for path in aside] == ([b"".join(kept)] if head_is_there(name) else [])
+
+
+def head_is_there(name: str) -> bool:
+    """Whether a file of checkpoints is left to set aside."""
+    return name not in ("the file removed", "the file and the ledger's copy removed")
+
+
+@pytest.mark.req("U-3", "U-1")
+async def test_a_log_with_forged_records_behind_it_can_be_accepted(tmp_path: Path) -> None:
+    await a_signed_log(tmp_path, 3)
+    ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
+    await write(ledger, 5_000)
+    await ledger.close()
+    assert (await accepted(tmp_path)).records == 5_004

@@ -19,6 +19,7 @@ from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
+from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.hooks import Hook as Door
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.rest.desk import Remember
@@ -143,6 +144,7 @@ class SmallDesk:
         self.at_ms = NOW
         self.metrics = Metrics()
         self.signing = Signing()
+        self.signer: CheckpointSigner | None = None
         self.up = True
         self.shut_out: list[tuple[str, str]] = []
         self.transcripts: TranscriptDesk | None = None

@@ -126,7 +126,7 @@ async def running(
                   Webhooks(desk.ledger, desk, secrets.token_bytes, desk.hooks), desk.metrics,
                   Retention(desk.ledger, desk.objects, desk),
                   Hooks(desk.doors, desk.ledger, desk.chats, desk, secrets.token_bytes),
-                  Crons(desk.ledger, desk.chats, desk), desk.signing)
+                  Crons(desk.ledger, desk.chats, desk), desk.signing, desk.signer)
     front.crons.configure(desk.jobs)
     app = build_app(front, GatewaySection(hosts=["desk.example"], origins=["https://ok.example"]), rawp)
     listener = listen("127.0.0.1", 0)

@@ -187,7 +187,8 @@ class _Gateway:
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
                             access=make_access(ledger, clock, entropy, issuers, config.rates),
                             webhooks=self._webhooks, metrics=metrics, retention=self._retention,
-                            hooks=self._hooks, crons=self._crons, signing=signer.signing)
+                            hooks=self._hooks, crons=self._crons, signing=signer.signing,
+                            signer=signer)
         self._cluster = None if stores.others is None else Cluster(
             stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", os.uname().nodename)
         if self._cluster is not None:

@@ -129,7 +129,7 @@ async def _gateway(where: Where) -> list[Finding]:
           for one in standing.drains),
         *(() if standing.unsigned is None else (Finding(
             "audit log", False, f"It cannot be signed, so no new command is taken: {standing.unsigned}",
-            "If what is missing cannot be put back: interlock audit resume"),)),
+            "What runs goes on."),)),
     ]
 
 

@@ -95,6 +95,8 @@ AUDIT_VERBS: tuple[Verb, ...] = (
           "interlock audit verify audit.ndjson --key gateway.pub --checkpoint kept.checkpoint")),
     Verb("erase", "interlock.cli.audit_verbs:erase", "Erase personal data from beside the log; the log stays whole.",
          ("interlock audit erase --who user:ann", "interlock audit erase 17 18 --yes")),
+    Verb("resume", "interlock.cli.audit_resume:resume", "Have a log signed again that nothing leads up to.",
+         ("interlock audit resume", "interlock audit resume --accept 9:ROOT --reason 'restored from a copy'")),
     Verb("witness", "interlock.cli.witness_verb:witness", "Watch a gateway's log from outside, and cosign it.",
          ("interlock audit witness ~/witness --url https://gate.example.org --key gateway.pub",)),
 )

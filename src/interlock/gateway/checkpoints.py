@@ -19,10 +19,11 @@ from interlock.command.audit import checkpoint_line
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_tail import CHECKPOINT_FACT, noted_line, noted_size, write_noted
 from interlock.command.audit_tree import EMPTY_ROOT, Wanted, beside, cut, subtree
+from interlock.command.canonical import MAX_INTEGER
 from interlock.command.note import Checkpoint, is_genuine, origin_of, sign_checkpoint
 from interlock.engine.signing import Signing
 from interlock.ports.checkpoints import CheckpointSink
-from interlock.ports.ledger import Batch, CommandQuery, Ledger, LedgerError, PutFact
+from interlock.ports.ledger import Batch, CommandQuery, Ledger, LedgerError, PutFact, Receipt, Write
 from interlock.protocol.limits import CHECKPOINT_INTERVAL_MS, CHECKPOINT_RECORDS, UNSIGNED_RECORDS_MAX
 
 SIGN_EVERY_MS = CHECKPOINT_INTERVAL_MS * 4 // 5
@@ -41,6 +42,10 @@ async def _always() -> bool:
 
 class CheckpointRefused(Exception):
     """The log does not lead up to what was signed before; signing over it would hide that."""
+
+
+class NotStalled(Exception):
+    """The log can be signed, so that no one need accept it."""
 
 
 async def compute(wanted: Wanted[T], ledger: Ledger, tenant_id: str) -> T:
@@ -154,6 +159,48 @@ class CheckpointSigner:
         except (CheckpointRefused, OSError) as error:
             raise LedgerError(f"The audit log of {tenant_id} takes no more records until it can be signed: "
                               f"{error}") from error
+
+    async def kept(self, tenant_id: str) -> list[tuple[str, Checkpoint]]:
+        """Give the last checkpoints that are kept, as (where, checkpoint), whatever they are worth. Raises LedgerError,
+        OSError."""
+        noted = await self._ledger.fact(CHECKPOINT_FACT + tenant_id)
+        lines = [("file", one) for one in await asyncio.to_thread(self._sink.newest, tenant_id, MAX_INTEGER)]
+        lines += [] if noted is None else [("ledger", noted_line(noted))]
+        return [(where, one) for where, line in lines if (one := parse_checkpoint_line(line)) is not None]
+
+    async def resume(self, tenant_id: str, size: int, root: bytes,
+                     writes: Callable[[str], Sequence[Write]]) -> Receipt:
+        """Sign a log that nothing leads up to, as a person accepts it: with the first `size` records under `root`.
+
+        `writes` makes the record of that from the reason why it was not signed. Earlier checkpoints are set aside
+        first; a crash in between leaves a log still unsigned, or one that says who accepted it. Raises NotStalled,
+        CheckpointRefused if the log is another one than was accepted, LedgerError, OSError.
+        """
+        async with self._turn:
+            try:
+                await self._sign_next(tenant_id)
+            except CheckpointRefused as refused:
+                reason = str(refused)
+            else:
+                self.signing.signed(tenant_id)
+                raise NotStalled(f"The log of {tenant_id} can be signed: there is nothing to accept.")
+            now, top = await self._ledger.audit_tree(tenant_id)
+            if size > now or await compute(subtree(0, size), self._ledger, tenant_id) != root:
+                raise CheckpointRefused(f"The log of {tenant_id} is not the one that was accepted: look at it again.")
+            if await compute(subtree(0, now), self._ledger, tenant_id) != top:
+                raise CheckpointRefused(f"The tree over the log of {tenant_id} does not fit its records, so it cannot "
+                                        "be signed: restore the database from a copy.")
+            accepted = sign_checkpoint(self._key, origin_of(self._gateway_id, tenant_id), now, top)
+            await asyncio.to_thread(self._sink.set_aside, tenant_id)
+            self._signed.pop(tenant_id, None)
+            # One transaction: the records may be signed again, and one of them says on whose word.
+            value = write_noted(now, checkpoint_line(accepted))
+            receipt = await self._ledger.commit(Batch(
+                [PutFact(CHECKPOINT_FACT + tenant_id, value), *writes(reason)]))
+            _log.warning("audit_log_accepted", tenant_id=tenant_id, size=now, reason=reason)
+            await self._sign_next(tenant_id)
+            self.signing.signed(tenant_id)
+            return receipt
 
     async def last_line(self, tenant_id: str) -> bytes | None:
         """Give the newest line of the sink, whatever it is worth. Raises OSError."""

@@ -21,6 +21,11 @@ class CheckpointSink(Protocol):
         more than `after` records; a line that a power cut tore is passed over. Raises OSError."""
         ...
 
+    def set_aside(self, tenant_id: str) -> None:
+        """Keep a tenant's checkpoints as evidence only: `lines` and `newest` give none of them any more. Raises
+        OSError, also if they are kept where that cannot be done."""
+        ...
+
     def tenants(self) -> list[str]:
         """Name the tenants of which there is one."""
         ...

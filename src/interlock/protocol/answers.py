@@ -165,6 +165,29 @@ class Erased(msgspec.Struct, frozen=True):
     has_more: bool
 
 
+class KeptCheckpoint(msgspec.Struct, frozen=True):
+    """A checkpoint of the log that was kept, and where."""
+
+    where: Literal["file", "ledger"]
+    size: int
+    root: str
+
+
+class SigningState(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/audit/signing`: how far the log goes now, and why it cannot be signed, if so; the root in hex."""
+
+    unsigned: str | None
+    size: int
+    root: str
+    kept: list[KeptCheckpoint]
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """How many records were accepted; the log is signed again, with one more that says who accepted them."""
+
+    accepted: int
+
+
 class InclusionProof(msgspec.Struct, frozen=True):
     """That record `seq` is leaf `seq` - 1 of the tree of `size` records; all hashes in hex, lowest sibling first."""
 

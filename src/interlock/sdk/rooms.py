@@ -130,6 +130,8 @@ class Audit:
     prove_inclusion = Once(gateway.prove_inclusion)
     prove_consistency = Once(gateway.prove_consistency)
     erase = Once(gateway.erase)
+    signing = Once(gateway.signing)
+    resume_signing = Once(gateway.resume_signing)
 
 
 class Webhooks:

@@ -12,6 +12,8 @@ from interlock.ports.checkpoints import CheckpointSink
 MAX_LINE_BYTES = 16_384
 """No checkpoint's line is longer."""
 SUFFIX = ".checkpoints"
+ASIDE = ".set-aside-"
+"""Before a number, behind the name of a file that was set aside."""
 
 
 class CheckpointFiles(CheckpointSink):
@@ -50,6 +52,14 @@ class CheckpointFiles(CheckpointSink):
         if len(kept) > 1 and not kept[-1].endswith(b"\n") and parse_checkpoint_line(kept[-1]) is None:
             return kept[-2:-1]
         return kept[-1:]
+
+    def set_aside(self, tenant_id: str) -> None:
+        path = self.path(tenant_id)
+        if not path.exists():
+            return
+        number = 1 + sum(1 for _ in self._folder.glob(f"{path.name}{ASIDE}*"))
+        path.rename(path.with_name(f"{path.name}{ASIDE}{number}"))
+        self._sync_folder()
 
     def tenants(self) -> list[str]:
         return sorted(unquote(path.name.removesuffix(SUFFIX)) for path in self._folder.glob("*" + SUFFIX))

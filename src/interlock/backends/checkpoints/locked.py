@@ -58,6 +58,11 @@ class LockedCheckpoints(CheckpointSink):
         names = [name for name in self._names(folder, since) if name.endswith(SUFFIX)]
         return [self._read(max(names))] if names else []
 
+    def set_aside(self, tenant_id: str) -> None:
+        if self._names(self._folder(tenant_id)):
+            raise OSError(f"{self._bucket.name} keeps checkpoints of this log as it was, under {self._bucket.prefix}, "
+                          "and nobody can take them back: name another s3_prefix under [audit], and start again.")
+
     def tenants(self) -> list[str]:
         names = self._names(self._bucket.prefix + "/")
         return sorted({unquote(name.removeprefix(self._bucket.prefix + "/").split("/")[0]) for name in names})
@@ -101,6 +106,10 @@ class Both(CheckpointSink):
         near = self._near.newest(tenant_id, after)
         known = parse_checkpoint_line(near[0]) if near else None
         return [*near, *self._locked.newest(tenant_id, max(after, known.size if known is not None else -1))]
+
+    def set_aside(self, tenant_id: str) -> None:
+        self._locked.set_aside(tenant_id)
+        self._near.set_aside(tenant_id)
 
     def tenants(self) -> list[str]:
         return sorted({*self._near.tenants(), *self._locked.tenants()})

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.command.audit import MAX_REDACTED, record_line
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.canonical import MAX_INTEGER
-from interlock.gateway.rest import audit_proofs, cursors
+from interlock.gateway.rest import audit_proofs, audit_resume, cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.denials import personal_of
 from interlock.gateway.rest.desk import Front
@@ -135,5 +135,6 @@ OPERATIONS: tuple[Operation, ...] = (
               ("seq", "size"), answers=InclusionProof, codes=("NotFound",)),
     Operation("GET", "/audit/proof/consistency", "proveConsistency", audit_proofs.consistency_proof, AUDITORS,
               ("first", "second"), answers=ConsistencyProof, codes=("NotFound",)),
+    *audit_resume.OPERATIONS,
     Operation("POST", "/audit/erasures", "eraseAudit", erase, ADMINS, body=AuditErasureBody, answers=Erased),
 )

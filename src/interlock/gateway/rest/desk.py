@@ -15,6 +15,7 @@ from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
+from interlock.gateway.checkpoints import CheckpointSigner
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
@@ -141,5 +142,6 @@ class Front(NamedTuple):
     crons: Crons
     signing: Signing = NEVER_STALLED
     """Whether the audit logs can be signed."""
+    signer: CheckpointSigner | None = None
     ask: Ask | None = None
     """Asks another gateway; None where there are no others."""

@@ -58,6 +58,7 @@ from interlock.protocol.resources.commands import (
 )
 from interlock.protocol.resources.places import (
     AuditErasureBody,
+    AuditResumeBody,
     Compaction,
     Node,
     PairingCode,
@@ -76,6 +77,7 @@ __all__ = [
     "ApprovalState",
     "ApprovalWish",
     "AuditErasureBody",
+    "AuditResumeBody",
     "Binary",
     "Body",
     "Budget",

@@ -111,6 +111,15 @@ class RunnerToken(Resource, frozen=True, kw_only=True):
     token: str
 
 
+class AuditResumeBody(Body, frozen=True, kw_only=True):
+    """Body of `POST /v1/audit/resume` (U-3): the first `size` records with the root `root`, in hex, are accepted."""
+
+    size: Annotated[int, msgspec.Meta(ge=0)]
+    root: str
+    reason: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
+    idempotency_key: str | None = None
+
+
 class AuditErasureBody(Body, frozen=True, kw_only=True):
     """Body of `POST /v1/audit/erasures` (U-4): records by number, or the `who.id` whose records are meant."""
 

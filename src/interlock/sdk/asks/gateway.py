@@ -21,8 +21,10 @@ from interlock.protocol.answers import (
     PolicyRules,
     Pruned,
     Readiness,
+    Resumed,
     RuleList,
     RunnerList,
+    SigningState,
     Status,
     WebhookList,
 )
@@ -30,6 +32,7 @@ from interlock.protocol.bodies import PairBody, PairingBody, PruneBody, RevokeRu
 from interlock.protocol.drains import DrainBody, DrainScope
 from interlock.protocol.resources import (
     AuditErasureBody,
+    AuditResumeBody,
     Delivery,
     DeliveryState,
     PairingCode,
@@ -162,6 +165,18 @@ def erase(*, records: Sequence[int] | None = None, who: str | None = None, idemp
     """Forget the personal data of some records, or of all that one person caused."""
     body = AuditErasureBody(records=list(records) if records is not None else None, who=who)
     return post("/v1/audit/erasures", Erased, body, idempotency_key)
+
+
+def signing() -> Ask[SigningState]:
+    """How far the log goes, and why it cannot be signed, if so."""
+    return get("/v1/audit/signing", SigningState)
+
+
+def resume_signing(size: int, root: str, *, reason: str | None = None, idempotency_key: str | None = None
+                   ) -> Ask[Resumed]:
+    """Accept the first `size` records of a log that cannot be signed, under this root, and have it signed again."""
+    body = AuditResumeBody(size=size, root=root, reason=reason)
+    return post("/v1/audit/resume", Resumed, body, idempotency_key)
 
 
 def prune(older_than_ms: int, *, dry_run: bool | None = None, idempotency_key: str | None = None) -> Ask[Pruned]:

@@ -1,0 +1,73 @@
+"""`interlock audit resume`: accept an audit log that cannot be joined to an earlier checkpoint (U-3)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import is_terminal, one_line, result, say
+from interlock.cli.trouble import usage
+from interlock.cli.values import count
+from interlock.protocol.answers import Resumed, SigningState
+
+STATE, RESUME = "/v1/audit/signing", "/v1/audit/resume"
+
+
+def resume(
+    *,
+    accept: Annotated[str | None, Parameter(
+        help="What is accepted, as SIZE:ROOT; without it, it is shown and asked for.")] = None,
+    reason: Annotated[str | None, Parameter(help="Why, for the audit log.")] = None,
+    where: Here = NOWHERE,
+) -> int:
+    """Have an audit log signed again that no kept checkpoint leads up to, as it is now.
+
+    Earlier checkpoints are set aside, and a record of the log says who accepted it. Before that, run
+    `interlock audit verify`, and compare with a witness or an earlier export: what was lost or rewritten since
+    then cannot be told afterwards.
+    """
+    if accept is not None and (":" not in accept or not accept.partition(":")[0].isdigit()):
+        raise usage(f"{accept} is not SIZE:ROOT.", "`interlock audit resume` prints what there is to accept.")
+    if accept is None:
+        now = asyncio.run(_state(where))
+        if now.unsigned is None:
+            result("the audit log can be signed: there is nothing to resume")
+            return Exit.DONE
+        accept = f"{now.size}:{now.root}"
+        if not _is_accepted(now, accept):
+            say("nothing was accepted")
+            return Exit.FAILED
+    return asyncio.run(_resume(accept, reason, where))
+
+
+async def _state(where: Where) -> SigningState:
+    async with GatewayLink(where) as link:
+        return await link.read(STATE, SigningState)
+
+
+def _is_accepted(now: SigningState, offered: str) -> bool:
+    """Show what there is to accept, and ask. Raises Trouble if no one can answer."""
+    say(f"the audit log cannot be signed: {one_line(now.unsigned or '', 1_000)}")
+    for one in now.kept:
+        say(f"kept in the {one.where}: a checkpoint of {count(one.size, 'record')}, root {one.root}")
+    say(f"there now: {count(now.size, 'record')}, root {now.root}")
+    if not is_terminal(sys.stdin):
+        raise usage("Accepting the log as it is cannot be undone.",
+                    f"Compare it with what was kept elsewhere, then: interlock audit resume --accept {offered}")
+    say("Accept these records as the log, and sign from here on? What was signed before is set aside.")
+    return input("[y/N] ").strip().lower() in ("y", "yes")
+
+
+async def _resume(accept: str, reason: str | None, where: Where) -> int:
+    size, _, root = accept.partition(":")
+    body = {"size": int(size), "root": root.lower(), **({"reason": reason} if reason else {})}
+    async with GatewayLink(where) as link:
+        done = decoded(await link.send(RESUME, body), Resumed, RESUME)
+    result(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
+    return Exit.DONE

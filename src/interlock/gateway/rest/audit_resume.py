@@ -1,0 +1,75 @@
+"""Resuming the signatures of an audit log that no kept checkpoint leads up to: a person accepts it as it is (U-3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp
+
+from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner, NotStalled
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import AUDITORS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.ports.ledger import Audit, PutIdempotency, Write
+from interlock.protocol.answers import KeptCheckpoint, Resumed, SigningState
+from interlock.protocol.clock import iso
+from interlock.protocol.problems import Place, Problem
+from interlock.protocol.records import AuditDraft
+from interlock.protocol.resources import AuditResumeBody
+
+_ROOT = re.compile("[0-9a-f]{64}")
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /audit/signing: no record is left of it, as a record would change what is shown."""
+    tenant = call.principal.tenant_id
+    try:
+        kept = await _signer(call).kept(tenant)
+    except OSError as error:
+        raise Problem("Unavailable", str(error), headers={"Retry-After": "5"}) from None
+    size, root = await call.front.desk.ledger.audit_tree(tenant)
+    return json_answer(SigningState(
+        unsigned=call.front.signing.reason(tenant), size=size, root=root.hex(),
+        kept=[KeptCheckpoint("file" if where == "file" else "ledger", one.size, one.root.hex())
+              for where, one in kept]))
+
+
+async def resume(call: Call) -> ASGIApp:
+    """POST /audit/resume: accept the log as it is; earlier checkpoints are set aside, and a record says who did it."""
+    memory, principal = call.memory, call.principal
+    body: AuditResumeBody = call.body
+    assert memory is not None
+    if _ROOT.fullmatch(body.root) is None:
+        raise Problem("InvalidPayload", "/root: it is 64 hexadecimal digits.",
+                      errors=(Place("/root", "64 hexadecimal digits"),))
+    answer = memory.keep(200, encode(Resumed(body.size)), {})
+
+    def sealed(reason: str) -> Sequence[Write]:
+        draft = AuditDraft(
+            tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), action="audit_resume",
+            who={"id": principal.actor.id, "role": principal.role},
+            meta={"accepted": body.size, "root": body.root, "unsigned": reason},
+            personal={"reason": body.reason} if body.reason else {})
+        return [Audit(draft), PutIdempotency(answer)]
+
+    try:
+        await _signer(call).resume(principal.tenant_id, body.size, bytes.fromhex(body.root), sealed)
+    except (NotStalled, CheckpointRefused) as refused:
+        raise Problem("Conflict", str(refused), hint="Look at `GET /v1/audit/signing`.") from None
+    except OSError as error:
+        raise Problem("Unavailable", str(error), headers={"Retry-After": "5"}) from None
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+def _signer(call: Call) -> CheckpointSigner:
+    if call.front.signer is None:
+        raise Problem("Unavailable", "This gateway signs no audit log.")
+    return call.front.signer
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/audit/signing", "showSigning", show, AUDITORS, answers=SigningState),
+    Operation("POST", "/audit/resume", "resumeSigning", resume, AUDITORS, body=AuditResumeBody, answers=Resumed,
+              codes=("Conflict",)),
+)
