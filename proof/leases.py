@@ -44,7 +44,6 @@ name = "the proof's own lines are free"
 effect = "allow"
 door = "tool"
 agent = "shell"
-command = ".*# free"
 """
 
 
@@ -252,7 +251,7 @@ def _writer(row: Row, chaos: Chaos, runner_id: str, count: int, acknowledged: li
         name = f"{runner_id}-{number}"
         target = {"session_id": session_id} if session_id else {"agent_id": "shell", "runner_id": runner_id,
                                                                 "workspace": str(row.workspace)}
-        line = f"sleep 0.3; echo started >> {row.workspace}/{name} # free"
+        line = f"sleep 0.3; echo started >> {row.workspace}/{name}"
         answer = row.post("/v1/commands", {"type": "execute", "target": target, "payload": {"messages": [
             {"role": "user", "content": [{"contentType": "text", "value": line}]}]}}, key=f"proof-of-leases-{name}")
         if answer.status_code != 202:

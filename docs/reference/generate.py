@@ -193,6 +193,8 @@ MEANING = {
     "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: "
     "`RING` the "
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
+    "policy.use": "ready-made rules that come behind those of the file: `readonly`, `edits`, `ci`, `boxed`; "
+                  "`interlock policy use` sets it",
     "policy.rules": "`[[policy.rules]]`, see below",
     "budget.name": "what people are shown; what is used is kept under it",
     "budget.tenant": "the tenant; all of them without",
@@ -362,11 +364,24 @@ MEANING = {
     "rule.origin": "who gave the command",
     "rule.tool": "glob over the tool's name, as the agent gives it",
     "rule.kind": "glob over the agent's own word for what the tool does: read, edit, execute, …",
-    "rule.command": "regular expression for the whole line of the tool input's `command`, a text or a list of words",
+    "rule.runner": "the runner's name",
+    "rule.workspace": "the session's workspace, a directory as its runner names it",
+    "rule.person": "whose session it is: `user:ann`, or the person who drives the agent that asked",
+    "rule.words": "a program and its words, such as `git status **`: `*` is part of a word, `**` at the end any number "
+                  "of plain arguments",
+    "rule.command": "regular expression of RE2 for one simple command, or for the whole line with its operators "
+                    "written out; in an allow rule no repeated dot or class may match an operator",
     "rule.command_line": "the whole line itself, letter by letter",
+    "rule.shell": "operators that may stand between the commands of an allow rule: `pipe`, `and`, `or`, `sequence`",
+    "rule.url": "glob over the URLs in the tool's input and its commands",
+    "rule.described": "whether the agent only describes the call and does not send its input; no allow rule about the "
+                      "input covers such a call",
+    "rule.box": "whether the agent works in a box; none has one yet",
+    "rule.until": "the moment from which the rule no longer holds, such as `2026-12-24T18:00:00Z`",
     "rule.session": "a session's id",
     "rule.digest": "the SHA-256 of the input's bytes, hex, as an approval shows it",
-    "rule.path": "glob over the paths in the tool's input, below the workspace as named from there, else absolute",
+    "rule.path": "glob over the paths in the tool's input, below the workspace as named from there, else absolute; "
+                 "one that begins in the workspace allows nothing outside it",
     "rule.permission": "whether the agent asks before its tools, or never",
     "rule.cost_over": "matches once the session has cost more than this many USD, as far as its agent tells",
     "rule.hours": "\"09:00-18:00\"; a span may go over midnight",
@@ -426,9 +441,11 @@ def config_page() -> str:
     from interlock.session.routing import Binding
 
     lines += ["## [[policy.rules]]", "", *paragraph(
-        "The first rule that matches decides; denials and quorums (`required` above 1) come before the rest, and the",
-        "shipped rules come last. A list of texts holds when one of them does. [By example](../how-to/policies.md)."),
-              *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
+        "The first rule that matches decides: shipped denials, then denials and quorums (`required` above 1), then",
+        "what people said always or never to, then the rest, then the shipped default. A list of texts holds when one",
+        "of them does. An allow rule about the input covers all of it, a denial needs one part.",
+        "[By example](../how-to/policies.md)."),
+              *_keys("policy", config.PolicySection), "", *_keys("rule", Rule), "", "## [[budgets]]", "", *paragraph(
         "At its limit a session pauses and asks whether to go on. [How to set them](../how-to/budgets.md)."),
               *_keys("budget", Budget), "", "## [[redaction.rules]]", "", *paragraph(
         "Applied in order to the texts of what leaves for logs, webhooks and exports of conversations, never to ids;",

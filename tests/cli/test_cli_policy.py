@@ -98,7 +98,7 @@ async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Pa
              answer({"events": events[3:], "next_cursor": "c2", "has_more": False})]
     session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
                       updated_at=AT)
-    policy = Policy([Rule(name="git", effect="allow", command="git .*"),
+    policy = Policy([Rule(name="git", effect="allow", words="git log **"),
                      Rule(name="no", effect="deny", command="rm .*")])
     script = Script({"GET /v1/sessions/s/frames": pages})
     async with link_to(script, tmp_path) as link:

@@ -3,15 +3,25 @@
 import msgspec
 import pytest
 
+from interlock.command.facts.request import Facts
 from interlock.command.policy import Policy, Rule, Subject, Verdict, duration_ms
 
 NOON = 1_800_000_000_000  # a Friday, 08:00 UTC
 
 TOOL = Subject("tool", "t1", "shell", "user", "asks", NOON, tool_name="bash", tool_kind="execute",
-               command_line="ls -l")
-READ = TOOL._replace(tool_name="read_file", tool_kind="read", command_line=None, paths=("src/a.py",))
+               facts=Facts(lines=("ls -l",)))
+READ = TOOL._replace(tool_name="read_file", tool_kind="read", facts=Facts(paths=("src/a.py",)))
 EXECUTE = Subject("command", "t1", "shell", "user", "asks", NOON, command_type="execute")
-FLUSH = READ._replace(origin="flush", tool_kind="edit", paths=("memory/2026-11-21.md",))
+FLUSH = READ._replace(origin="flush", tool_kind="edit", facts=Facts(paths=("memory/2026-11-21.md",)))
+
+
+def touching(subject: Subject, *paths: str) -> Subject:
+    return subject._replace(facts=Facts(paths=paths))
+
+
+def running(line: str) -> Subject:
+    return TOOL._replace(facts=Facts(lines=(line,)))
+
 
 
 @pytest.mark.req("P-1")
@@ -19,8 +29,8 @@ FLUSH = READ._replace(origin="flush", tool_kind="edit", paths=("memory/2026-11-2
     ("subject", "effect"),
     [
         (TOOL, "ask"),
-        (TOOL._replace(allowed_tools=("bash",)), "allow"),
-        (TOOL._replace(allowed_tools=("bas",)), "ask"),
+        (TOOL._replace(allowed_tools=("bash",)), "ask"),
+        (TOOL._replace(allowed_tools=("bas",)), "deny"),
         (READ, "ask"),
         (READ._replace(trusted_kinds=True), "allow"),
         (READ._replace(trusted_kinds=True, tool_kind="edit"), "ask"),
@@ -32,12 +42,12 @@ FLUSH = READ._replace(origin="flush", tool_kind="edit", paths=("memory/2026-11-2
         (EXECUTE._replace(command_type="cancel"), "allow"),
         (EXECUTE._replace(command_type="cancel", origin="agent"), "allow"),
         (FLUSH, "allow"),
-        (FLUSH._replace(paths=("memory/../src/a.md",)), "deny"),
-        (FLUSH._replace(paths=("memory/a.md", "src/a.py")), "deny"),
-        (FLUSH._replace(paths=("memory/deep/a.md",)), "deny"),
-        (FLUSH._replace(paths=()), "deny"),
+        (touching(FLUSH, "memory/../src/a.md"), "deny"),
+        (touching(FLUSH, "memory/a.md", "src/a.py"), "deny"),
+        (touching(FLUSH, "memory/deep/a.md"), "deny"),
+        (touching(FLUSH), "deny"),
         (FLUSH._replace(tool_kind="execute"), "deny"),
-        (FLUSH._replace(allowed_tools=("read_file",), paths=("x",)), "deny"),
+        (touching(FLUSH._replace(allowed_tools=("read_file",)), "x"), "deny"),
     ],
 )
 def test_the_shipped_default(subject: Subject, effect: str) -> None:
@@ -61,13 +71,27 @@ def test_the_shipped_default(subject: Subject, effect: str) -> None:
         ({"permission": "never"}, TOOL, False),
         ({"command": "ls( -[a-z]+)?"}, TOOL, True),
         ({"command": "ls"}, TOOL, False),
-        ({"command": "ls.*"}, READ, False),
-        ({"command": "ls.*"}, TOOL._replace(command_line="ls\nrm -rf /"), True),
-        ({"command": ".*"}, TOOL._replace(command_line="x" * 70_000), False),
+        ({"command": "ls"}, READ, False),
+        ({"command": "ls( [a-z -]+)*"}, running("ls\nrm -rf /"), False),
+        ({"command": "echo x+"}, running("echo " + "x" * 4_091), True),
+        ({"command": "echo x+"}, running("echo " + "x" * 4_092), False),
+        ({"words": "ls **"}, TOOL, True),
+        ({"words": ["pwd", "ls -l"]}, TOOL, True),
+        ({"words": "ls"}, TOOL, False),
+        ({"words": "ls *"}, running("ls -l src"), False),
+        ({"runner": "here"}, TOOL._replace(runner_id="here"), True),
+        ({"runner": "here"}, TOOL, False),
+        ({"workspace": ["/a", "/b"]}, TOOL._replace(workspace="/b"), True),
+        ({"workspace": "/a"}, TOOL._replace(workspace="/a/b"), False),
+        ({"person": "user:ann"}, TOOL._replace(person="user:ben"), False),
+        ({"until": "2027-01-15T08:00:00.001Z"}, TOOL, True),
+        ({"until": "2027-01-15T08:00:00Z"}, TOOL, False),
+        ({"box": True}, TOOL, False),
+        ({"box": True}, TOOL._replace(box=True), True),
         ({"path": "src/*.py"}, READ, True),
-        ({"path": "src/*.py"}, READ._replace(paths=("src/deep/a.py",)), False),
-        ({"path": "src/**/*.py"}, READ._replace(paths=("src/deep/a.py",)), True),
-        ({"path": "src/**"}, READ._replace(paths=("src/a.py", "etc/b")), False),
+        ({"path": "src/*.py"}, touching(READ, "src/deep/a.py"), False),
+        ({"path": "src/**/*.py"}, touching(READ, "src/deep/a.py"), True),
+        ({"path": "src/**"}, touching(READ, "src/a.py", "etc/b"), False),
         ({"path": "a.py"}, READ, False),
         ({"path": "src/*"}, TOOL, False),
         ({"cost_over": 1.5}, TOOL._replace(cost_usd=1.5), False),
@@ -89,9 +113,9 @@ def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: 
     ("fields", "subject", "holds"),
     [
         ({"path": "*.py"}, READ, True),
-        ({"path": "etc/*"}, READ._replace(paths=("src/a.py", "/home/me/etc/b")), True),
-        ({"path": "/etc/*"}, READ._replace(paths=("/x/etc/b",)), False),
-        ({"command": "rm .*"}, TOOL._replace(command_line="x" * 70_000), True),
+        ({"path": "etc/*"}, touching(READ, "src/a.py", "/home/me/etc/b"), True),
+        ({"path": "/etc/*"}, touching(READ, "/x/etc/b"), False),
+        ({"command": "rm .*"}, running("x" * 70_000), True),
     ],
 )
 def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: Subject, holds: bool) -> None:
@@ -107,8 +131,8 @@ def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_r
     quorum = Rule(name="quorum", effect="ask", tool="bash", command="git push.*", required=2)
     remembered = Rule(name="remembered", effect="allow", tool="bash")
     policy = Policy([Rule(name="ask", effect="ask", tool="bash", ttl="15m"), allow, deny, quorum], [remembered])
-    assert policy.decide(TOOL._replace(command_line="rm x")).rule == "deny"
-    assert policy.decide(TOOL._replace(command_line="git push")) == Verdict("ask", "quorum", 2)
+    assert policy.decide(running("rm x")).rule == "deny"
+    assert policy.decide(running("git push")) == Verdict("ask", "quorum", 2)
     assert policy.decide(TOOL).rule == "remembered"
     assert Policy(policy.rules).decide(READ).rule == "ask before a tool"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import posixpath
 import re
 import shlex
 import tomllib
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from interlock import config
+from interlock.command.facts.request import Facts
 from interlock.command.policy import Policy, Subject
 from interlock.protocol.codes import Code
 from interlock.protocol.extras import Extra, install
@@ -222,7 +224,7 @@ def examples() -> list[Example]:
     for section in re.split(r"^## ", POLICIES.read_text("utf-8"), flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
         rules = "\n".join(body for language, body in FENCE.findall(section) if language == "toml")
-        found += [Example(title, rules, *row)
+        found += [Example(title, rules, row[0].replace("\\|", "|"), *row[1:])
                   for row in re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)]
     return found
 
@@ -232,10 +234,11 @@ def subject(asked: str) -> Subject:
     door, *pairs = shlex.split(asked)
     fields = dict(pair.split("=", 1) for pair in pairs)
     at = fields.pop("at", "2026-11-21T12:00:00Z")
-    path = fields.pop("path", None)
+    path, line = fields.pop("path", None), fields.pop("command", None)
     more: dict[str, Any] = {
-        "tool_kind": fields.pop("kind", None), "command_line": fields.pop("command", None),
-        "trusted_kinds": fields.pop("trusted", "no") == "yes", "paths": (path,) if path else (),
+        "tool_kind": fields.pop("kind", None),
+        "trusted_kinds": fields.pop("trusted", "no") == "yes",
+        "facts": Facts(paths=(posixpath.normpath(path),) if path else (), lines=(line,) if line else ()),
         "tool_name": "some_tool" if door == "tool" else None,
         "command_type": fields.pop("type", "execute") if door == "command" else None,
     }
@@ -248,6 +251,7 @@ def subject(asked: str) -> Subject:
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("example", examples(), ids=lambda one: f"{one.section}: {one.asked}")
 def test_a_policy_decides_as_the_page_says(example: Example) -> None:
+    pytest.importorskip("tree_sitter_bash")
     policy = Policy(config.parse(example.rules, "policies.md").policy.rules)
     verdict = policy.decide(subject(example.asked))
     decided = f"{verdict.effect} {verdict.required}" if verdict.required > 1 else verdict.effect

@@ -19,7 +19,13 @@ name = "lines that say so are free"
 effect = "allow"
 door = "tool"
 agent = "shell"
-command = ".*# free"
+command = '(echo [a-z ]+|sleep [0-9]+|exit [0-9]) # free'
+
+[[policy.rules]]
+name = "an agent of the tests asks nobody"
+effect = "allow"
+door = "tool"
+agent = "free"
 
 [[policy.rules]]
 name = "lines that say so are never run"
@@ -56,7 +62,8 @@ def acp(name: str, *args: str) -> str:
     return f'\n[agents.{name}]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = [{given}]\n'
 
 
-AGENTS = (acp("misbehaving") + acp("dead", "--start=die") + acp("deaf", "--start=die-initialize")
+AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = ["-m", "interlock.shell_agent"]\n'
+          + acp("misbehaving") + acp("dead", "--start=die") + acp("deaf", "--start=die-initialize")
           + acp("penniless", "--start=session-error") + acp("prisoner") + acp("guarded")
           + '\n[agents.absent]\nadapter = "acp"\ncommand = "/nowhere/at/all"\n'
           + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n')

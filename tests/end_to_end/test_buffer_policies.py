@@ -33,7 +33,7 @@ def unbuffered(tmp_path: object, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.mark.req("D-3", "D-4", "D-2", "S-3")
 def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tuple[House, Stretch]) -> None:
     house, stretch = unbuffered
-    errand = submit(house, "shell", SAYING, workspace=house.workspace)
+    errand = submit(house, "free", SAYING, workspace=house.workspace)
     with watching(errand) as viewer:
         viewer.until_text("before\n")
         stretch.cut()
@@ -51,5 +51,5 @@ def test_what_none_loses_is_told_on_the_stream_and_in_the_result(unbuffered: tup
     assert ended["state"] == "succeeded"
     kept = [notice for notice in ended["result"]["output"]["notices"] if notice["code"] == "Truncated"]
     assert [notice["lost_frame_count"] for notice in kept] == [len(missing)]
-    again = submit(house, "shell", AFTER, session_id=errand.session_id)
+    again = submit(house, "free", AFTER, session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"

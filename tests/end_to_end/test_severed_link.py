@@ -54,7 +54,7 @@ def place(far: tuple[House, Stretch], request: pytest.FixtureRequest) -> Path:
 @contextlib.contextmanager
 def counting(house: House, place: Path) -> Generator[tuple[Errand, Viewer]]:
     """A command in the middle of its output, and a viewer who has seen the first hundred lines."""
-    errand = submit(house, "shell", COUNTING, workspace=place)
+    errand = submit(house, "free", COUNTING, workspace=place)
     with watching(errand) as viewer:
         viewer.until_text("line 100\n")
         yield errand, viewer
@@ -153,7 +153,7 @@ def test_a_cancel_while_the_link_is_down_is_done_when_it_is_back(far: tuple[Hous
 
         assert errand.ended()["state"] == "canceled"
         assert cancel.ended()["state"] == "succeeded"
-    again = submit(house, "shell", "echo again # free", session_id=errand.session_id)
+    again = submit(house, "free", "echo again # free", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 

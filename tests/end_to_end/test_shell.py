@@ -16,7 +16,7 @@ SLOW_LINES = "for i in 1 2 3; do echo line $i; done; while [ ! -e go ]; do sleep
 
 @pytest.mark.req("L-1", "C-0", "C-8", "T-2", "T-3", "A-1", "E-4")
 def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
+    errand = submit(house, "free", "echo $RAWP_WORKSPACE_PATH; echo $RAWP_DPS_VERSION # free", workspace=workspace)
 
     ended = errand.ended()
 
@@ -32,7 +32,7 @@ def test_a_command_runs_and_its_result_arrives(house: House, workspace: Path) ->
 
 @pytest.mark.req("S-1", "S-3", "E-4")
 def test_output_is_shown_live_before_the_tool_ends_and_equals_what_is_kept(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", SLOW_LINES, workspace=workspace)
+    errand = submit(house, "free", SLOW_LINES, workspace=workspace)
 
     with watching(errand) as viewer:
         viewer.until_text("line 3\n")
@@ -118,7 +118,7 @@ def test_policy_may_deny_a_command(house: House, workspace: Path) -> None:
 
 @pytest.mark.req("A-4", "C-2", "C-8", "D-4")
 def test_a_cancel_in_the_middle_of_output_ends_the_tool(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
+    errand = submit(house, "free", "echo $$ > pid; echo begun; exec sleep 600 # free", workspace=workspace)
     with watching(errand) as viewer:
         viewer.until_text("begun\n")
 
@@ -129,13 +129,13 @@ def test_a_cancel_in_the_middle_of_output_ends_the_tool(house: House, workspace:
     assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
     assert errand.sent("session.turn.end")[0]["payload"]["stop_reason"] == "cancelled"
     assert errand.sent("tool.invoke.result")[0]["payload"]["output"].startswith("begun\n")
-    again = submit(house, "shell", "echo again # free", session_id=errand.session_id)
+    again = submit(house, "free", "echo again # free", session_id=errand.session_id)
     assert again.ended()["state"] == "succeeded"
 
 
 @pytest.mark.req("C-1", "C-8")
 def test_a_command_that_takes_too_long_is_timed_out(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
+    errand = submit(house, "free", "echo $$ > pid; exec sleep 600 # free", workspace=workspace, timeout_ms=700)
 
     ended = errand.ended()
 
@@ -145,10 +145,10 @@ def test_a_command_that_takes_too_long_is_timed_out(house: House, workspace: Pat
 
 @pytest.mark.req("T-1", "C-0")
 def test_a_second_prompt_of_a_session_waits_for_the_first(house: House, workspace: Path) -> None:
-    first = submit(house, "shell", "while [ ! -e go ]; do sleep 0.05; done; echo one >> order # free",
+    first = submit(house, "free", "while [ ! -e go ]; do sleep 0.05; done; echo one >> order # free",
                    workspace=workspace)
     first.until("running")
-    second = submit(house, "shell", "echo two >> order # free", session_id=first.session_id)
+    second = submit(house, "free", "echo two >> order # free", session_id=first.session_id)
 
     assert second.command()["state"] == "queued"
     (workspace / "go").touch()
@@ -161,7 +161,7 @@ def test_a_second_prompt_of_a_session_waits_for_the_first(house: House, workspac
 
 @pytest.mark.req("A-2", "C-8")
 def test_the_first_failure_stops_the_lines_and_its_exit_status_is_the_result(house: House, workspace: Path) -> None:
-    errand = submit(house, "shell", "exit 7 # free\ntouch never # free", workspace=workspace)
+    errand = submit(house, "free", "exit 7 # free\ntouch never # free", workspace=workspace)
 
     ended = errand.ended()
 
@@ -175,7 +175,7 @@ def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> N
     link = house.workspace / "link"
     if not link.is_symlink():
         link.symlink_to("/etc")
-    errand = submit(house, "shell", "touch here # free", workspace=place.format(root=house.workspace))
+    errand = submit(house, "free", "touch here # free", workspace=place.format(root=house.workspace))
 
     ended = errand.ended()
 
@@ -188,10 +188,10 @@ def test_a_workspace_outside_the_roots_is_refused(house: House, place: str) -> N
 
 @pytest.mark.req("M-1", "M-2")
 def test_the_same_key_gives_the_same_answer_and_runs_once(house: House, workspace: Path) -> None:
-    key, wanted = new_key(), body("shell", "echo once >> ran # free", workspace=workspace)
+    key, wanted = new_key(), body("free", "echo once >> ran # free", workspace=workspace)
 
     first, second = house.post("/v1/commands", wanted, key), house.post("/v1/commands", wanted, key)
-    other = house.post("/v1/commands", body("shell", "echo other # free", workspace=workspace), key)
+    other = house.post("/v1/commands", body("free", "echo other # free", workspace=workspace), key)
 
     assert (first.status_code, second.status_code, other.status_code) == (202, 202, 422)
     assert first.content == second.content

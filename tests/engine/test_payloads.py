@@ -119,15 +119,14 @@ async def test_an_execute_without_a_payload_names_what_is_missing() -> None:
 # --- tools that a command names, and its time ---
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize(("rules", "answer"), [
-    ([], "allow"),
+    ([], "held"),
+    ([Rule(name="anything", effect="allow", tool="shell")], "allow"),
     ([Rule(name="never", effect="deny", tool="shell")], "deny"),
     ([Rule(name="two", effect="ask", tool="shell", required=2)], "held"),
     ([Rule(name="mine", effect="ask", tool="shell")], "held"),
-    ([Rule(name="another", effect="deny", tool="browser")], "allow"),
+    ([Rule(name="another", effect="deny", tool="browser")], "held"),
 ])
-async def test_a_tool_that_its_command_names_may_be_called_without_asking_where_no_rule_says_otherwise(
-    rules: list[Rule], answer: str
-) -> None:
+async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[Rule], answer: str) -> None:
     table = Table(Policy(rules))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["shell"]})
     session_id = command.target.session_id
@@ -141,14 +140,15 @@ async def test_a_tool_that_its_command_names_may_be_called_without_asking_where_
 
 
 @pytest.mark.req("P-1")
-async def test_a_tool_that_is_not_named_is_asked_about() -> None:
-    table = Table()
+async def test_a_tool_that_its_command_does_not_name_is_denied_whatever_the_rules_allow() -> None:
+    table = Table(Policy([Rule(name="anything", effect="allow", tool="shell")]))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["browser"]})
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
     await table.asked(session_id)
-    assert table.wire.types()[-1] == "x-interlock.interaction.held"
+    answer = table.wire.last("control.interaction.response").payload
+    assert (answer.decision, answer.message) == ("deny", "The command names the tools that it may use.")
 
 
 @pytest.mark.req("C-1")

@@ -118,7 +118,7 @@ async def test_always_in_this_session_answers_the_same_call_there_and_nowhere_el
 async def test_a_tenants_rule_outlives_the_gateway_until_it_is_revoked() -> None:
     table = Table()
     approval_id = await held(table, "git status")
-    match = RuleMatch(command="git (status|diff)( .*)?")
+    match = RuleMatch(words=["git status **", "git diff **"])
     voted = await cast(table, approval_id, remember=Remembering(scope="rule", match=match))
     table.begin()
     await table.engine.start()
@@ -132,14 +132,14 @@ async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_qu
     table = Table()
     approval_id = await held(table, "make test")
     with pytest.raises(Problem, match="does not fit the call"):
-        await cast(table, approval_id, remember=Remembering(scope="session", match=RuleMatch(command="rm .*")))
+        await cast(table, approval_id, remember=Remembering(scope="session", match=RuleMatch(words="rm **")))
     with pytest.raises(Problem, match="not a regular expression"):
         await cast(table, approval_id, remember=Remembering(scope="session", match=RuleMatch(command="(")))
     with pytest.raises(Problem, match="kept by an admin"):
         await cast(table, approval_id, KIM, remember=Remembering(scope="rule"))
     assert (await shown(table, approval_id)).votes == []
     two = Table(TWO)
-    with pytest.raises(Problem, match="cannot stand for it"):
+    with pytest.raises(Problem, match="cannot replace it"):
         await cast(two, await held(two), remember=Remembering(scope="session"))
 
 
@@ -147,7 +147,7 @@ async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_qu
 async def test_a_quorum_comes_before_anybodys_always() -> None:
     table = Table()
     approval_id = await held(table, "make test")
-    await cast(table, approval_id, remember=Remembering(scope="rule", match=RuleMatch(any_input=True)))
+    await cast(table, approval_id, remember=Remembering(scope="rule", match=RuleMatch(words="make test")))
     table.engine.configure(TWO, table.limits)
     names = [rule.name for rule in table.engine.policy.rules]
     assert names[0] == "two"

@@ -105,7 +105,7 @@ async def run_gateway(
             if new_signing_key and stores.others is not None and (at_work := await stores.others.leases.instances()):
                 raise KeyUnusable(f"{len(at_work)} gateways are at work on {stores.shown}: stop them before one begins "
                                   "with --new-signing-key.")
-            await note_policy(ledger, clock, OWNER_TENANT, config.policy.rules)
+            await note_policy(ledger, clock, OWNER_TENANT, config.policy.in_force)
             await note_key(ledger, clock, OWNER_TENANT, key.public_key(), state / KEY_NAME,
                            may_change=new_signing_key or stores.others is None)
             gateway = _Gateway(state, config, stores, signer, gateway_id)
@@ -149,7 +149,7 @@ class _Gateway:
         self._signer = signer
         self._clock = clock
         self._viewers = Viewers(ledger)
-        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, Policy(config.policy.rules),
+        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, Policy(config.policy.in_force),
                               _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock,
                               signer.signing)
         self._engine.chats.settings = chat_settings(config)
@@ -276,18 +276,18 @@ class _Gateway:
         async def take(config: Config, ways: Ways, issuers: OidcIssuers | None, hooks: dict[str, Hook]) -> None:
             async with turn:
                 try:  # A policy that the audit log does not know of decides nothing (U-1).
-                    await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.rules)
+                    await note_policy(self._ledger, self._clock, OWNER_TENANT, config.policy.in_force)
                 except LedgerError as error:
                     log.warning("config_not_reloaded", sentences=[str(error)])
                     return
-                self._engine.configure(Policy(config.policy.rules), _limits(config))
+                self._engine.configure(Policy(config.policy.in_force), _limits(config))
                 self._engine.chats.settings = chat_settings(config)
                 self._hooks.hooks = hooks
                 self._crons.configure(cron_jobs(config))
                 self._notifier.channels, self._webhooks.hooks = ways
                 self._front.access.configure(issuers, config.rates)
                 self._redact_by(config)
-                log.info("config_reloaded", rules=len(config.policy.rules))
+                log.info("config_reloaded", rules=len(config.policy.in_force))
 
         def hangup() -> None:
             try:

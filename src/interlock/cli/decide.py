@@ -23,10 +23,18 @@ Always = Annotated[
     Parameter(help="Decide the same call so from now on: in its session, or by a rule of the tenant."),
 ]
 OnCommand = Annotated[
-    str | None, Parameter(name="--command", help="With --always: every command line that this expression covers.")
+    str | None, Parameter(name="--command", help="With --always: every command that this expression of RE2 covers.")
 ]
 OnPath = Annotated[str | None, Parameter(name="--path", help="With --always: every path that this glob covers.")]
-AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always: whatever the tool is given.")]
+OnWords = Annotated[
+    str | None, Parameter(name="--words", help='With --always: a program and its words, such as "git log **".')
+]
+OfWidth = Annotated[
+    Literal["exact", "program", "below"] | None,
+    Parameter(name="--width", help="With --always: this very input, this program and first word, or this tool below "
+              "this directory."),
+]
+AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always, for a no: whatever the tool is given.")]
 Option = Annotated[str | None, Parameter(
     name="--option", help="Which of the agent's own ways of saying so; `interlock approvals ID --json` lists them.")]
 Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
@@ -38,6 +46,8 @@ def approve(
     always: Always = None,
     command: OnCommand = None,
     path: OnPath = None,
+    words: OnWords = None,
+    width: OfWidth = None,
     any_input: AnyInput = False,
     change: Annotated[str | None, Parameter(help="Allow it with this input instead, a JSON object.")] = None,
     option: Option = None,
@@ -52,7 +62,8 @@ def approve(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    more = _remembering(always, command, path, any_input=any_input) | _changed(change, always, ids) | _named(option)
+    covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
+    more = _remembering(always, covers) | _changed(change, always, ids) | _named(option)
     return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, json=json))
 
 
@@ -63,6 +74,8 @@ def deny(
     always: Always = None,
     command: OnCommand = None,
     path: OnPath = None,
+    words: OnWords = None,
+    width: OfWidth = None,
     any_input: AnyInput = False,
     option: Option = None,
     sign: Sign = False,
@@ -76,7 +89,8 @@ def deny(
     ids
         Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
     """
-    more = _remembering(always, command, path, any_input=any_input) | _named(option)
+    covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
+    more = _remembering(always, covers) | _named(option)
     return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, json=json))
 
 
@@ -160,12 +174,15 @@ def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _remembering(always: str | None, command: str | None, path: str | None, *, any_input: bool) -> dict[str, Any]:
-    given = {"command": command, "path": path, "any_input": any_input or None}
-    match = {name: value for name, value in given.items() if value is not None}
+def _covers(**given: str | bool | None) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value}
+
+
+def _remembering(always: str | None, match: dict[str, Any]) -> dict[str, Any]:
     if always is None:
         if match:
-            raise usage("--command, --path and --any-input say what --always covers.", "Add --always session or rule.")
+            raise usage("--width, --words, --command, --path and --any-input say what --always covers.",
+                        "Add --always session or rule.")
         return {}
     return {"remember": {"scope": always, **({"match": match} if match else {})}}
 

@@ -159,7 +159,7 @@ def _candidate(file: Path) -> Policy:
     if not file.is_file():
         raise usage(f"There is no file {file}.", "Name a config file with [[policy.rules]].")
     try:
-        return Policy(config.load(file).policy.rules)
+        return Policy(config.load(file).policy.in_force)
     except config.ConfigError as error:
         raise usage(error.sentences[0], f"See all with: interlock config check --state {file.parent}") from None
 

@@ -1,4 +1,4 @@
-"""How a policy's words are held against a value: one of several, a glob, a path's glob."""
+"""How a policy's words are compared with a value: one of several, a glob, a path's glob."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
+from typing import Any
+
+from interlock.command.patterns import compiled
+
+MAX_GLOB_CHARS = 1_000
 
 
 def is_one_of(wanted: str | Sequence[str] | None, value: str | None) -> bool:
@@ -26,9 +31,10 @@ def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in wanted)
 
 
-@lru_cache(maxsize=512)
-def path_glob(pattern: str, any_depth: bool) -> re.Pattern[str]:
-    """A path's glob: `*` and `?` stay inside one directory, `**` does not."""
+@lru_cache(maxsize=1_024)
+def path_glob(pattern: str, any_depth: bool) -> Any:
+    """A path's glob as RE2 matches it: `*` and `?` stay inside one directory, `**` does not. With `any_depth`, as ask
+    and deny rules need it, it also fits below any directory, and upper and lower case are the same."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -43,7 +49,7 @@ def path_glob(pattern: str, any_depth: bool) -> re.Pattern[str]:
             parts.append("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char))
             at += 1
     lead = "(?:.*/)?" if any_depth and not pattern.startswith("/") else ""
-    return re.compile(lead + "".join(parts), re.DOTALL)
+    return compiled(lead + "".join(parts), ignore_case=any_depth)
 
 
 def any_glob(wanted: str | Sequence[str]) -> re.Pattern[str]:

@@ -1,39 +1,76 @@
-"""A person's "always" as a rule of policy, made from the approval that it was said on (A-9, P-1)."""
+"""A person's "always" as a rule of policy, made from its approval and no wider than it (A-9, H-8)."""
 
 from __future__ import annotations
 
-from typing import Any
+import posixpath
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from interlock.command.coverage import REST
+from interlock.command.facts import programs
+from interlock.command.facts.shell import quoted
 from interlock.command.policy import Effect, Rule, Subject
+from interlock.protocol.clock import iso
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.resources import Approval, Decision, RememberedRule, Remembering, RuleMatch
 
-GLOB_CHARS = frozenset("*?")
-"""A path that has one of these in its name cannot be written as a glob that means it alone."""
+GLOB_CHARS = frozenset("*?[")
+"""A path or word that has one of these cannot be written as a glob that means it alone."""
+REMEMBERED_MS = 30 * 86_400_000
+"""How long an "always" holds; it is asked again afterwards (H-8)."""
+
+Width = Literal["exact", "program", "below"]
+"""How much an "always" covers: this very input; this program and first word; this tool below this directory."""
+
+
+class Unsafe(ValueError):
+    """An allow rule that an earlier version kept and that is no longer in force: such a call is asked again."""
+
+
+class Offer(NamedTuple):
+    """One width that an approval may be remembered in, with the rule it would leave."""
+
+    width: Width
+    rule: Rule
+
+
+def offers(approval: Approval, subject: Subject, decision: Decision, wish: Remembering) -> list[Offer]:
+    """List the widths that fit this call, the narrowest first. Raises Problem if it cannot be remembered at all."""
+    found = [Offer("exact", rule_of(approval, subject, decision, wish))]
+    for width in get_args(Width)[1:]:
+        if _fields_of(width, subject) is not None:
+            match = RuleMatch(width=width)
+            try:
+                found.append(Offer(width, rule_of(approval, subject, decision, msgspec.structs.replace(
+                    wish, match=match))))
+            except Problem:
+                continue  # The call itself holds more than this width covers.
+    return found
 
 
 def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Remembering) -> Rule:
-    """The rule that a vote with `remember` leaves behind, shown before it is saved.
+    """Make the rule that a vote with `remember` leaves behind, shown before it is saved.
 
-    Without `match` it covers the input that was asked for, and no other: its command line, its paths, else its digest.
-    Raises Problem where the wish does not fit the approval.
+    Without `match` it covers the input that was asked for, and no other. A yes holds for this directory, this runner
+    and the sessions of the person whose work it is, for 30 days (H-8); a no holds everywhere until it is revoked.
+    Raises Problem if the wish does not fit the approval.
     """
     if approval.required > 1 or approval.groups or approval.signed or not approval.self_approval:
         raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
-                      "one person's always cannot stand for it", hint="Vote without remember.")
+                      "one person's always cannot replace it", hint="Vote without remember.")
     if approval.kind == "question":
         raise malformed("/remember", "a question is answered each time")
-    match = wish.match or RuleMatch()
-    wide = match.any_input or match.command is not None or match.path is not None
     effect: Effect = "allow" if decision == "grant" else "deny"
+    match = wish.match or RuleMatch()
+    if effect == "allow":
+        _check_grant(subject, match)
     fields: dict[str, Any] = {
         "tenant": approval.tenant_id, "door": approval.door, "agent": approval.agent_id,
-        "tool": match.tool or approval.tool_name, "command": match.command, "path": match.path,
+        "tool": match.tool or approval.tool_name,
         "session": approval.session_id if wish.scope == "session" else None,
         "type": subject.command_type, "origin": subject.origin if approval.door == "command" else None,
-        **({} if wide else _this_input(subject)),
+        **(_narrow(subject) if effect == "allow" else {}), **_input_fields(match, subject),
     }
     try:
         rule = Rule(name=_name(approval, wish), effect=effect, **fields)
@@ -56,19 +93,95 @@ def plain(rule: Rule) -> dict[str, Any]:
 
 
 def read(remembered: RememberedRule) -> Rule:
-    """The rule of a row, by the name that decisions show. Raises ValueError where it cannot be read any more."""
+    """Read the rule of a row, by the name that decisions show.
+
+    Raises Unsafe for a yes of an earlier version, which did not say where and how long it holds. A no that cannot be
+    read any more denies the whole tool: to leave it out would allow what a person has denied. Raises ValueError if
+    there is not even that in it.
+    """
+    said = remembered.rule
+    if said.get("effect") == "allow" and "until" not in said:
+        raise Unsafe(f"remembered rule {remembered.id} does not say where and how long it holds")
     try:
-        rule = msgspec.convert(remembered.rule, Rule)
+        rule = msgspec.convert(said, Rule)
     except msgspec.ValidationError as error:
-        raise ValueError(f"remembered rule {remembered.id}: {error}") from None
+        if said.get("effect") == "allow":
+            raise Unsafe(f"remembered rule {remembered.id}: {error}") from None
+        kept = {name: said[name] for name in _WHOM if name in said}
+        try:
+            rule = msgspec.convert(kept, Rule)
+        except msgspec.ValidationError:
+            raise ValueError(f"remembered rule {remembered.id}: {error}") from None
     return msgspec.structs.replace(rule, name=f"{remembered.id}: {rule.name}")
 
 
+_WHOM = ("name", "effect", "tenant", "door", "type", "agent", "tool", "session")
+
+
+def _check_grant(subject: Subject, match: RuleMatch) -> None:
+    if match.any_input:
+        raise malformed("/remember/match/any_input", "this would allow inputs that no person has seen; name `words`, "
+                        "`path` or a `width`")
+    if subject.facts.described:
+        raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
+                        "asked each time")
+    if subject.facts.unclear is not None:
+        raise malformed("/remember", f"{subject.facts.unclear}, so it is asked each time")
+
+
+def _narrow(subject: Subject) -> dict[str, Any]:
+    return {"runner": subject.runner_id, "workspace": subject.workspace, "person": subject.person,
+            "until": iso(subject.at_ms + REMEMBERED_MS)}
+
+
+def _input_fields(match: RuleMatch, subject: Subject) -> dict[str, Any]:
+    if match.width is not None and match.width != "exact":
+        fields = _fields_of(match.width, subject)
+        if fields is None:
+            raise malformed("/remember/match/width", f"{match.width} does not fit this call; exact does")
+        return fields
+    said = {"command": match.command, "words": match.words, "path": match.path}
+    if match.any_input or any(value is not None for value in said.values()):
+        return said
+    return _this_input(subject)
+
+
 def _this_input(subject: Subject) -> dict[str, Any]:
-    """What names this very input. Shown as what a person can read, where that says it all."""
-    if subject.command_line is not None and subject.command_only:
-        return {"command_line": subject.command_line}
+    """What names this very input. Shown as what a person can read, if that says it all."""
+    if len(subject.facts.lines) == 1 and subject.facts.command_only:
+        return {"command_line": subject.facts.lines[0].strip(" \t\n")}
     return {"digest": subject.digest}
+
+
+def _fields_of(width: Width, subject: Subject) -> dict[str, Any] | None:
+    """The fields of a wider rule that is safe by construction; None if there is none for this call."""
+    return _program(subject) if width == "program" else _below(subject)
+
+
+def _program(subject: Subject) -> dict[str, Any] | None:
+    lines = subject.facts.read
+    if len(lines) != 1 or lines[0].unclear is not None or len(lines[0].commands) != 1:
+        return None
+    words = lines[0].commands[0].words
+    name = programs.program(words)
+    if not words or name in programs.RUNNERS or any(GLOB_CHARS & set(word) for word in words[:2]):
+        return None
+    named = programs.must_name(words)
+    first = 2 if len(words) > 1 and not words[1].startswith("-") else 1
+    while first in named and first < len(words):
+        first += 1
+    return {"words": " ".join([*map(quoted, words[:first]), REST])}
+
+
+def _below(subject: Subject) -> dict[str, Any] | None:
+    paths = subject.facts.paths
+    if not paths or subject.facts.lines or any(GLOB_CHARS & set(path) for path in paths):
+        return None
+    directories = {posixpath.dirname(path) for path in paths}
+    top = posixpath.commonpath(directories) if len({one.startswith("/") for one in directories}) == 1 else ""
+    if top in ("", "/", "~", "..") or top.startswith("../"):
+        return {"path": "*"} if directories == {""} else None
+    return {"path": f"{top}/**"}
 
 
 def _name(approval: Approval, wish: Remembering) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.command.budget import MAX_BUDGETS, Budget
 from interlock.command.policy import Rule
+from interlock.command.presets import Preset, rules_of
 from interlock.command.redaction import MAX_RULES, RedactionRule
 from interlock.config.chats import CronSection, HookSection, SessionSection
 from interlock.config.contexts import CompactionSection, DefaultsSection
@@ -56,9 +57,15 @@ class GatewaySection(Section, frozen=True, kw_only=True):
 
 
 class PolicySection(Section, frozen=True, kw_only=True):
-    """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`."""
+    """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`, and ready-made ones behind them (Y-4)."""
 
+    use: list[Preset] = []
     rules: list[Rule] = []
+
+    @property
+    def in_force(self) -> list[Rule]:
+        """The file's own rules, then those of the presets that it uses."""
+        return [*self.rules, *rules_of(self.use)]
 
 
 class LimitsSection(Section, frozen=True, kw_only=True):

@@ -21,7 +21,8 @@ def show(config: Config) -> str:
     """Write the effective config as TOML, values of secret-looking environment variables left out."""
     data = cast("dict[str, Any]", msgspec.to_builtins(config))
     lines: list[str] = []
-    rules = cast("list[dict[str, Any]]", data.pop("policy")["rules"])
+    policy = cast("dict[str, Any]", data.pop("policy"))
+    rules = cast("list[dict[str, Any]]", policy["rules"])
     agents = cast("dict[str, dict[str, Any]]", data.pop("agents"))
     budgets = cast("list[dict[str, Any]]", data.pop("budgets"))
     redactions = cast("list[dict[str, Any]]", data.pop("redaction")["rules"])
@@ -39,6 +40,8 @@ def show(config: Config) -> str:
         if section is None:
             continue
         lines += ["", f"[{name}]", *_entries(section)]
+    if policy["use"]:
+        lines += ["", "[policy]", f"use = {value_toml(policy['use'])}"]
     for rule in rules:
         lines += ["", "[[policy.rules]]", *_entries(rule)]
     for budget in budgets:

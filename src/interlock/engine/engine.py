@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -143,10 +144,14 @@ class Engine:
         self.lanes.room.hint("rules")
 
     async def read_rules(self) -> None:
-        """Take the remembered rules that are in force from the ledger (A-9). One that cannot be read is an error: to
-        leave a denial out would allow what a person has denied."""
+        """Take the remembered rules that are in force from the ledger (A-9). A denial that cannot be read is an error;
+        a yes that is no longer safe is left out, and so asked for again."""
         records = await self.ledger.rules()
-        self._remembered = [remembering.read(record.rule) for record in records]
+        remembered: list[Rule] = []
+        for record in records:
+            with suppress(remembering.Unsafe):
+                remembered.append(remembering.read(record.rule))
+        self._remembered = remembered
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
 

@@ -220,10 +220,21 @@ class PolicyRules(msgspec.Struct, frozen=True):
     rules: list[dict[str, Any]]
 
 
+class ProposedWidth(msgspec.Struct, frozen=True):
+    """How much an "always" may cover, and the rule that it would be."""
+
+    width: Literal["exact", "program", "below"]
+    rule: dict[str, Any]
+
+
 class ProposedRule(msgspec.Struct, frozen=True):
-    """`GET /v1/approvals/{id}/rule`: what a vote with `remember` would leave behind (A-9)."""
+    """`GET /v1/approvals/{id}/rule`: what a vote with `remember` would leave behind (A-9).
+
+    `rule` is that of the width asked for; `widths` are all that fit this call, the narrowest first (H-8).
+    """
 
     rule: dict[str, Any]
+    widths: list[ProposedWidth] = []
 
 
 class BudgetList(msgspec.Struct, frozen=True):

@@ -19,7 +19,8 @@ PUBLIC = base64.b64encode(Ed25519PrivateKey.from_private_bytes(bytes(32)).public
 
 async def remembered(gateway: Gateway, rule_id: str = "rul_1", tenant: str = "default") -> None:
     rule = RememberedRule(id=rule_id, tenant_id=tenant, created_at="", created_by="user:kim", approval_id="apr_1",
-                          rule={"name": "always", "effect": "allow", "tool": "shell", "tenant": tenant})
+                          rule={"name": "always", "effect": "allow", "tool": "shell", "tenant": tenant,
+                                "until": "2999-01-01T00:00:00Z"})
     await gateway.desk.ledger.commit(Batch([PutRule(RuleRecord(rule=rule))]))
     await gateway.desk.learn_rules()
 
@@ -31,18 +32,19 @@ async def test_the_rules_are_shown_in_the_order_in_which_they_are_asked(gateway:
                                   Rule(name="theirs", effect="deny", tenant="other")])
     await remembered(gateway)
     shown = (await gateway.http.get("/v1/policy")).json()["rules"]
-    assert [(rule["source"], rule["name"]) for rule in shown[:3]] == [
+    assert [(rule["source"], rule["name"]) for rule in shown[2:5]] == [
         ("config", "no"), ("remembered", "rul_1: always"), ("config", "mine")]
-    assert {rule["source"] for rule in shown[3:]} == {"shipped"}
+    assert {rule["effect"] for rule in shown[:2]} == {"deny"}, "shipped denials come before any rule of a user"
+    assert {rule["source"] for rule in (*shown[:2], *shown[5:])} == {"shipped"}
 
 
 @pytest.mark.req("P-1")
 async def test_a_described_call_is_decided_and_each_rule_before_it_says_why_not(gateway: Gateway) -> None:
     gateway.desk.policy = Policy([Rule(name="no rm", effect="deny", command="rm .*", reason="never"),
-                                  Rule(name="git", effect="allow", tool="shell", command="git .*")])
+                                  Rule(name="git", effect="allow", tool="shell", words="git log **")])
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&tool=shell&command=git%20log")).json()
     assert (answer["effect"], answer["rule"]) == ("allow", "git")
-    assert [(step["rule"], step["missed"]) for step in answer["steps"]] == [("no rm", "command"), ("git", None)]
+    assert [(step["rule"], step["missed"]) for step in answer["steps"][2:]] == [("no rm", "command"), ("git", None)]
     answer = (await gateway.http.get('/v1/policy/decision?agent=goose&tool=shell&input={"command":"rm -r x"}')).json()
     assert (answer["effect"], answer["reason"]) == ("deny", "never")
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&door=command&permission=never")).json()
@@ -71,6 +73,7 @@ async def test_the_rule_is_shown_before_it_is_saved(gateway: Gateway) -> None:
     make = msgspec.Raw(b'{"command":"make"}')
     await gateway.desk.add_approval("apr_1", door="tool", tool_name="shell", input=make)
     shown = (await gateway.http.get("/v1/approvals/apr_1/rule?scope=session")).json()["rule"]
+    assert shown.pop("until") > "2026"
     assert shown == {"name": "shell of shell in one session", "effect": "allow", "tenant": "default", "door": "tool",
                      "agent": "shell", "tool": "shell", "command_line": "make", "session": "s1"}
     assert (await gateway.http.get("/v1/approvals/apr_1/rule?decision=deny")).json()["rule"]["effect"] == "deny"

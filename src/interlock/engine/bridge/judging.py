@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
-import re
-import shlex
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Origin, Permission, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
 from interlock.protocol.records import CommandRecord
-from interlock.protocol.resources import Approval, Quorum
-
-_PATH_NAMES = re.compile(
-    r"(?:.*_)?(?:path|file|filename|dir|directory|folder|source|src|destination|dest|dst)s?", re.IGNORECASE
-)
-"""Members of a tool's input that name a path. One too many only makes an `allow` rule narrower."""
-_COMMAND_NAMES = frozenset({"command", "description", "title", "timeout", "timeout_ms"})
-"""Members beside a command line that do not change what it does."""
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+from interlock.protocol.resources import Actor, Approval, Quorum
 
 
 def quorums(verdict: Verdict) -> list[Quorum]:
@@ -50,18 +39,25 @@ def subject_of(
         input_bytes, state.workspace, tenant_id=state.tenant_id, agent_id=state.agent_id,
         origin=origin_of(record), permission=state.permission,
         at_ms=lane.wall, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
-        allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
+        allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id, runner_id=state.runner_id or None,
+        person=person_of(record.command.actor, record.driver) if record is not None else None,
     )
 
 
 def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> Subject:
     """A tool call by its input's bytes; `known` are the fields of Subject that do not come from them."""
-    fields = _fields(input_bytes)
-    return Subject(
-        door="tool", command_line=_command_line(fields.get("command")), command_only=fields.keys() <= _COMMAND_NAMES,
-        paths=tuple(relative(path, workspace) for path in _paths(fields)),
-        digest=hashlib.sha256(input_bytes).hexdigest(), **known,
-    )
+    return request_subject(Request(input_bytes, workspace), hashlib.sha256(input_bytes).hexdigest(), **known)
+
+
+def request_subject(request: Request, digest: str, **known: Any) -> Subject:
+    """A tool call by the whole permission request, as received; `digest` is of what is shown and voted on."""
+    return Subject(door="tool", facts=facts(request), workspace=request.workspace or None, digest=digest, **known)
+
+
+def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
+    """Whose work it is, as a rule's `person` names them: the one who drives the agent that asked, else who asked."""
+    who = driver or actor
+    return f"{who.type}:{who.id}" if who is not None else None
 
 
 def subject_of_approval(approval: Approval, now_ms: int, permission: Permission = "asks") -> Subject:
@@ -70,42 +66,9 @@ def subject_of_approval(approval: Approval, now_ms: int, permission: Permission 
     known: dict[str, Any] = {
         "tenant_id": approval.tenant_id, "agent_id": approval.agent_id, "permission": permission, "at_ms": now_ms,
         "origin": asker.type if asker is not None else "system", "session_id": approval.session_id,
+        "runner_id": approval.runner_id, "person": person_of(asker, approval.driver),
     }
     if approval.door == "command":
-        return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest, **known)
+        return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
+                       workspace=approval.workspace, **known)
     return tool_subject(bytes(approval.input), approval.workspace or "", tool_name=approval.tool_name, **known)
-
-
-def relative(path: str, workspace: str) -> str:
-    """A path below the workspace as it is named from there, any other as an absolute one. Only text is looked at."""
-    if not workspace or path.startswith("~"):
-        return path
-    whole = posixpath.normpath(posixpath.join(workspace, path))
-    root = posixpath.normpath(workspace)
-    if whole == root:
-        return "."
-    return whole.removeprefix(root.rstrip("/") + "/")
-
-
-def _fields(input_bytes: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(input_bytes, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-
-
-def _command_line(command: object) -> str | None:
-    if isinstance(command, str):
-        return command
-    words = cast("list[object]", command) if isinstance(command, list) else []
-    texts = [word for word in words if isinstance(word, str)]
-    return shlex.join(texts) if texts and len(texts) == len(words) else None
-
-
-def _paths(fields: dict[str, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        if _PATH_NAMES.fullmatch(_CAMEL.sub("_", name)) is None:
-            continue
-        for found in cast("list[object]", value) if isinstance(value, list) else [value]:
-            if isinstance(found, str):
-                yield found

@@ -12,7 +12,7 @@ from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
-from interlock.engine.bridge.judging import quorums
+from interlock.engine.bridge.judging import person_of, quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import check_prompt, read_payload
@@ -41,7 +41,6 @@ def submit_execute(
     if not raw:
         raise malformed("/payload", "an execute needs a payload with messages")
     payload = read_payload(raw)
-    tools = tuple(payload.tools)
     check_prompt(payload)
     digest, who = hashlib.sha256(raw).hexdigest(), who_is(principal)
     if len(lane.commands) >= MAX_QUEUED_COMMANDS and len(queued(lane)) >= MAX_QUEUED_COMMANDS:
@@ -51,8 +50,9 @@ def submit_execute(
     verdict = policy.decide(
         Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
                 origin=principal.actor.type if origin == "user" else origin, permission=lane.state.permission,
-                at_ms=lane.wall, command_type="execute", allowed_tools=tools, session_id=lane.state.session_id,
-                cost_usd=lane.state.cost_usd, digest=digest)
+                at_ms=lane.wall, command_type="execute", session_id=lane.state.session_id,
+                cost_usd=lane.state.cost_usd, digest=digest, runner_id=lane.state.runner_id or None,
+                workspace=lane.state.workspace or None, person=person_of(principal.actor, principal.driver))
     )
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})

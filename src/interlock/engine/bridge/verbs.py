@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.command.policy import Policy, Subject, Verdict
 from interlock.engine.bridge.approving import open_approval
-from interlock.engine.bridge.judging import quorums
+from interlock.engine.bridge.judging import person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.orders import who_is
 from interlock.protocol.problems import Problem
@@ -87,7 +87,9 @@ def _subject(lane: Lane, verb: Verb, digest: str) -> Subject:
     return Subject(
         door="command", tenant_id=state.tenant_id, agent_id=verb.agent_id or state.agent_id,
         origin=verb.principal.actor.type, permission="asks" if house else state.permission, at_ms=lane.wall,
-        command_type=verb.name, session_id=None if house else state.session_id, cost_usd=state.cost_usd, digest=digest)
+        command_type=verb.name, session_id=None if house else state.session_id, cost_usd=state.cost_usd, digest=digest,
+        runner_id=None if house else state.runner_id or None, workspace=None if house else state.workspace or None,
+        person=person_of(verb.principal.actor, verb.principal.driver))
 
 
 def _wait_for(lane: Lane, verb: Verb, verdict: Verdict, written: bytes, pending: ApprovalRecord | None) -> Problem:

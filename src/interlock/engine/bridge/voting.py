@@ -65,8 +65,8 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
             raise malformed("/remember", "a yes to a budget holds for this turn or this day alone",
                           hint="Vote without remember, or raise the budget in the config.")
         if counted.outcome == "counted":
-            raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot stand for "
-                          "it", hint="Vote without remember.")
+            raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot "
+                          "replace it", hint="Vote without remember.")
         approval = _remember(lane, approval, principal, body, booth)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,

@@ -6,16 +6,16 @@ from typing import Any, cast, get_args
 
 from starlette.types import ASGIApp
 
-from interlock.command.remembering import plain, rule_of
+from interlock.command.remembering import Width, offers, plain
 from interlock.engine.bridge.judging import subject_of_approval
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
 from interlock.gateway.rest.policy import explanation
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule
+from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import (
     AnswerBody,
@@ -98,8 +98,16 @@ async def proposal(call: Call) -> ASGIApp:
     scope = call.choice("scope", ("session", "rule")) or "session"
     decision = call.choice("decision", get_args(Decision)) or "grant"
     subject = subject_of_approval(approval, call.front.clock.now_ms())
+    width = call.choice("width", get_args(Width)) or "exact"
     wish = Remembering(scope=cast("Any", scope))
-    return json_answer(ProposedRule(plain(rule_of(approval, subject, cast("Any", decision), wish))))
+    found = offers(approval, subject, cast("Any", decision), wish)
+    chosen = next((offer.rule for offer in found if offer.width == width), None)
+    if chosen is None:
+        raise Problem("InvalidPayload", f"The width {width} does not fit this call; "
+                      f"{', '.join(offer.width for offer in found)} does.",
+                      errors=(Place("width", "one that fits the call"),))
+    widths = [ProposedWidth(offer.width, plain(offer.rule)) for offer in found]
+    return json_answer(ProposedRule(plain(chosen), widths))
 
 
 async def explain(call: Call) -> ASGIApp:
@@ -127,7 +135,7 @@ OPERATIONS: tuple[Operation, ...] = (
               body=AnswerBody, answers=Approval, codes=("Conflict",)),
     Operation("POST", "/approvals/{approval_id}/withdrawals", "withdrawVote", withdraw, APPROVERS,
               body=WithdrawalBody, body_optional=True, answers=Approval, codes=("Conflict",)),
-    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS, ("scope", "decision"),
-              answers=ProposedRule, codes=("Conflict",)),
+    Operation("GET", "/approvals/{approval_id}/rule", "proposeRule", proposal, APPROVERS,
+              ("scope", "decision", "width"), answers=ProposedRule, codes=("Conflict",)),
     Operation("GET", "/approvals/{approval_id}/explain", "explainApproval", explain, READERS, answers=Explanation),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, get_args
 
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission
+from interlock.command.remembering import Width
 from interlock.gateway.rest.audit_proofs import MAX_SIZE
 from interlock.gateway.rest.cursors import CURSOR_CHARS
 from interlock.gateway.rest.sessions import ACTIVE_MAX, VIEWS
@@ -59,6 +60,7 @@ PARAMETERS: dict[str, Parameter] = {
     "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was said "
                                        "(the default), or as it is, to import it elsewhere: for admins, and recorded."),
     "proposeRule.scope": Parameter(_one_of("session", "rule"), "For the session, or for the tenant."),
+    "proposeRule.width": Parameter(_one_of(*get_args(Width)), "How much it covers; `exact` without it."),
     "proposeRule.decision": Parameter(_one_of(*get_args(Decision)), "What is to be remembered."),
     "decide.agent": Parameter({"type": "string", "pattern": f"^{AGENT_ID.pattern}$"}, "The agent of the call.",
                               required=True),

@@ -143,10 +143,14 @@ class Budget(Resource, frozen=True, kw_only=True):
 class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
 
-    `command` is a regular expression for the whole line, `path` a glob; `any_input` covers whatever the tool is given.
+    `width` is one of those that `GET /v1/approvals/{id}/rule` lists: `exact`, `program` (this program and first word)
+    or `below` (this tool below this directory). Else `words` is a program and its words, `command` a regular expression
+    for one simple command, `path` a glob. `any_input` covers whatever the tool is given, and is for a no alone.
     """
 
+    width: Literal["exact", "program", "below"] | None = None
     tool: str | None = None
+    words: str | list[str] | None = None
     command: str | None = None
     path: str | list[str] | None = None
     any_input: bool = False

@@ -86,10 +86,10 @@ def explain(approval_id: str) -> Ask[Explanation]:
     return get(_path(approval_id, "/explain"), Explanation)
 
 
-def rule(approval_id: str, *, scope: Literal["session", "rule"] | None = None, decision: Decision | None = None
-         ) -> Ask[ProposedRule]:
-    """The rule that a vote with `remember` would leave behind."""
-    return get(_path(approval_id, "/rule"), ProposedRule, scope=scope, decision=decision)
+def rule(approval_id: str, *, scope: Literal["session", "rule"] | None = None, decision: Decision | None = None,
+         width: Literal["exact", "program", "below"] | None = None) -> Ask[ProposedRule]:
+    """The rule that a vote with `remember` would leave behind, and the widths that fit the call."""
+    return get(_path(approval_id, "/rule"), ProposedRule, scope=scope, decision=decision, width=width)
 
 
 def signing_keys() -> Ask[SigningKeyList]:

@@ -50,8 +50,8 @@ def submit(
     idempotency_key: str | None = None,
 ) -> Ask[Command]:
     """Ask an agent to work; the command as it was taken. `approvals` asks for at least so many yeses before it starts;
-    `tools` may be called without asking, within policy. With `wait_s` the answer comes when the command has ended;
-    Timeout is raised where that takes longer (30 s at most), and the command goes on."""
+    `tools` are the only ones that it may use; policy decides on each as ever. With `wait_s` the answer comes when the
+    command has ended; Timeout is raised where that takes longer (30 s at most), and the command goes on."""
     payload = prompt if isinstance(prompt, ExecutePayload) else _said(prompt, tools)
     return _given(CommandBody(
         type="execute", target=Target(agent_id=agent, session_id=session_id, session_key=session_key,

@@ -1,0 +1,368 @@
+"""The one normaliser: what an agent asks for, in whatever spelling, as the facts that policy compares (H-6).
+
+`facts(Request(…))` is the only way from bytes to facts. A caller passes all that it has of the permission request:
+its input, title, locations and content, and the runner's own reading of symbolic links.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+from interlock.command.facts import shell
+
+MAX_FACTS = 1_000
+"""Paths, commands, URLs or texts of one request; with more it is unclear."""
+MAX_NESTING = 32
+"""Objects and lists inside each other; deeper is unclear."""
+MAX_DENY_TEXT_CHARS = 262_144
+"""Text of a described request that deny rules look at; a longer one meets every deny rule by command or path."""
+
+
+class Request(NamedTuple):
+    """What an agent asks for, as received.
+
+    `input` is the raw input's bytes, None or empty if the agent sends none. `content` is the request's content as JSON
+    bytes (ACP: a list of diffs and texts). `locations` are the paths that it names beside the input. With `described`
+    the input does not contain the effect (H-2). `resolved_paths` maps a path as it was sent to the real one, symbolic
+    links followed on the runner; a path that is not in it is judged by its text alone.
+    """
+
+    input: bytes | None
+    workspace: str = ""
+    title: str = ""
+    locations: tuple[str, ...] = ()
+    content: bytes | None = None
+    described: bool = False
+    resolved_paths: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a request consists of. An allow rule must cover each fact; a deny rule needs one.
+
+    `paths` are below the workspace as they are named from there, else absolute; `lines` are command lines as a shell
+    would get them. `beside` names what no rule by command covers: another directory, an environment, standard input.
+    `unclear` says why no allow rule may cover the request, None if one may. `texts` are what a described request says.
+    """
+
+    paths: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    unclear: str | None = None
+    described: bool = False
+    texts: tuple[str, ...] = ()
+    workspace: str = ""
+    directory: str = ""
+    """Where its commands run; relative arguments are resolved against it."""
+    command_only: bool = False
+    """The input is one command line and words about it: nothing else in it changes what is done."""
+    resolved_paths: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @cached_property
+    def read(self) -> tuple[shell.Line, ...]:
+        """The command lines, taken apart; the grammar is loaded and asked when a rule first wants to know."""
+        return tuple(shell.read(line) for line in self.lines)
+
+    @cached_property
+    def vague(self) -> bool:
+        """Whether deny rules must search all text, since not every fact could be made out."""
+        return self.described or self.unclear is not None or any(line.unclear is not None for line in self.read)
+
+    def place(self, path: str) -> Iterator[str]:
+        """A path that a command names, and where its symbolic links lead: below the workspace, else absolute."""
+        yield relative(path, self.workspace, self.directory)
+        if path in self.resolved_paths:
+            yield relative(self.resolved_paths[path], self.workspace)
+
+
+def facts(request: Request) -> Facts:
+    """Normalise a request. Never raises: what cannot be understood is unclear, and its text is kept for deny rules."""
+    found = _Collected(request.workspace)
+    if request.input:
+        found.document(request.input)
+    elif not request.described:
+        found.unclear = "the agent sent no input"
+    for path in request.locations:
+        found.path(path)
+    if request.content:
+        found.document(request.content, content=True)
+    found.commands()
+    texts = (request.title, *found.texts, *request.locations, *(
+        raw.decode("utf-8", "replace") for raw in (request.input, request.content) if raw))
+    paths = list(dict.fromkeys(found.paths))
+    real = [request.resolved_paths[path] for path in paths if path in request.resolved_paths]
+    kept = list(dict.fromkeys(relative(path, request.workspace, found.directory) for path in (*paths, *real)))
+    if len(kept) + len(found.lines) + len(found.urls) > MAX_FACTS:
+        found.unclear = f"it has more than {MAX_FACTS} parts"
+    return Facts(
+        tuple(kept[:MAX_FACTS]), tuple(found.lines[:MAX_FACTS]), tuple(found.urls[:MAX_FACTS]), tuple(found.beside),
+        found.unclear, request.described, tuple(_sound(text) for text in texts if text), request.workspace,
+        found.directory, found.command_only, request.resolved_paths)
+
+
+def _sound(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def relative(path: str, workspace: str, directory: str = "") -> str:
+    """A path below the workspace as it is named from there, any other as an absolute one. Only text is looked at."""
+    if path.lower().startswith("file:"):
+        path = "/" + path[5:].lstrip("/")
+    if path.startswith("~"):
+        return path
+    if not workspace:
+        return posixpath.normpath(posixpath.join(directory, path)) if path else path
+    whole = posixpath.normpath(posixpath.join(workspace, directory, path))
+    root = posixpath.normpath(workspace)
+    if whole == root:
+        return "."
+    return whole.removeprefix(root.rstrip("/") + "/")
+
+
+_COMMANDS = frozenset({
+    "argv", "bash", "bashcommand", "cmd", "cmdline", "command", "commandline", "commands", "exec", "executable",
+    "program", "script", "shell", "shellcommand",
+})
+_ARGUMENTS = frozenset({
+    "args", "argumentlist", "arguments", "commandargs", "parameters",
+})
+_DIRECTORIES = frozenset({
+    "chdir", "currentdirectory", "currentworkingdirectory", "cwd", "dirpath", "workdir", "workingdir",
+    "workingdirectory",
+})
+_ENVIRONMENTS = frozenset({
+    "env", "environ", "environment", "environmentvariables", "envvars",
+})
+_INPUTS = frozenset({
+    "inputdata", "standardinput", "stdin",
+})
+_PATHS = (
+    "path", "paths", "file", "files", "filename", "filenames", "pathname", "pathnames", "dir", "dirs",
+    "directory", "directories", "folder", "folders", "source", "src", "destination", "dest", "dst", "root",
+    "target", "location", "locations", "filepattern",
+)
+"""What the name of a member ends with that names a path; one too many only makes an allow rule narrower."""
+_LINKS = ("url", "urls", "uri", "uris", "href", "endpoint", "link")
+_DATA = frozenset({
+    "activeform", "body", "cellid", "celltype", "content", "contents", "data", "description", "editmode",
+    "explanation", "filetext", "format", "header", "id", "insertline", "instructions", "justification", "kind",
+    "language", "message", "mode", "newsource", "newstr", "newstring", "newtext", "note", "oldstr", "oldstring",
+    "oldtext", "outputmode", "prompt", "query", "question", "reason", "regex", "replace", "replacement", "search",
+    "status", "summary", "text", "thought", "thoughts", "title", "toolcallid", "type",
+})
+"""Members whose text is what is written or said, not where or what is run."""
+_ABOUT = frozenset({
+    "description", "explanation", "reason", "runinbackground", "timeout", "timeoutms", "timeoutseconds", "title",
+})
+"""Members beside a command line that do not change what it does."""
+_EDITS = frozenset({
+    "create", "insert", "str_replace", "undo_edit", "view",
+})
+"""What the `command` of a text editor says, beside a path; no shell gets it."""
+_PATCH = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: (.+)|\*\*\* Move to: (.+)"
+                    r"|(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+).*"
+                    r"|(?:rename|copy) (?:from|to) (.+)|diff --git (?:a/)?(\S+) (?:b/)?(\S+))$", re.MULTILINE)
+_PATCH_BEGINS = re.compile(r"^(?:\*\*\* Begin Patch|diff --git |--- \S|\*\*\* (?:Add|Update|Delete) File)",
+                           re.MULTILINE)
+_LOOKS_LIKE_PATH = re.compile(r"(?:~|\.{1,2}(?:/|$)|/|[A-Za-z]:[\\/]|file:).*|.*/\.\.(?:/.*)?|\.[A-Za-z][\w.-]*"
+                              r"|\S*[/\\]\S*|\S+\.[A-Za-z]\w{0,7}", re.DOTALL)
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|(?:data|javascript|mailto):\S+", re.IGNORECASE)
+
+
+class _Collected:
+    """Facts while they are found."""
+
+    def __init__(self, workspace: str) -> None:
+        self.paths: list[str] = []
+        self.lines: list[str] = []
+        self.urls: list[str] = []
+        self.texts: list[str] = []
+        self.beside: list[str] = []
+        self.directory = ""
+        self.unclear: str | None = None
+        self.command_only = False
+        self._workspace = workspace
+        self._programs: list[object] = []
+        self._arguments: list[object] = []
+
+    def document(self, raw: bytes, *, content: bool = False) -> None:
+        """Read JSON. A member that comes twice counts with both values, and makes the whole unclear."""
+        try:
+            value: Any = json.loads(raw, object_pairs_hook=_Pairs, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            self._doubt("its input is not JSON")
+            return
+        if not content and not isinstance(value, _Pairs):
+            self._doubt("its input is not a JSON object")
+        if isinstance(value, _Pairs) and not content:
+            names = [_plain(name) for name, _ in value.pairs]
+            self.command_only = names.count("command") == 1 and all(
+                name == "command" or name in _ABOUT for name in names)
+        self._value("", value, 0)
+
+    def path(self, path: str) -> None:
+        """Note a path; one with control characters is unclear."""
+        if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in path):
+            self._doubt("a path has control characters")
+        if URL.fullmatch(path) and not path.lower().startswith("file:"):
+            self.urls.append(path)
+        else:
+            self.paths.append(path)
+            if "\\" in path:
+                self.paths.append(path.replace("\\", "/"))
+
+    def commands(self) -> None:
+        """Put programs and arguments together."""
+        arguments = [word for value in self._arguments for word in self._strings(value)]
+        for value in self._programs:
+            if isinstance(value, str):
+                # `command` with `args` beside it is a program and its words; a line with spaces stays a line.
+                line = " ".join([value, *map(shlex.quote, arguments)]) if arguments else value
+                self.lines.append(line)
+                continue
+            words = self._strings(value)
+            if words:
+                self.lines.append(shlex.join([*words, *arguments]))
+        if arguments and not self._programs:
+            self._doubt("it has arguments and no command")
+
+    def _doubt(self, why: str) -> None:
+        self.unclear = self.unclear or why
+
+    def _value(self, name: str, value: object, depth: int) -> None:
+        if depth > MAX_NESTING or len(self.paths) + len(self._programs) + len(self.texts) > 4 * MAX_FACTS:
+            self._doubt("its input is too large or nested too deep to judge")
+            return
+        if isinstance(value, _Pairs):
+            self._object(value, depth)
+        elif isinstance(value, list):
+            for member in cast("list[object]", value):
+                self._value(name, member, depth + 1)
+        elif isinstance(value, str):
+            self._text(name, value)
+        elif value is not None and name.endswith(_PATHS) and not isinstance(value, bool | int | float):
+            self._doubt("a path is not a text")
+
+    def _object(self, value: _Pairs, depth: int) -> None:
+        if value.twice:
+            self._doubt(f"its input has {json.dumps(value.twice)} twice")
+        names = [_plain(name) for name, _ in value.pairs]
+        has_path = any(name.endswith(_PATHS) for name in names)
+        for name, (spelled, member) in zip(names, value.pairs, strict=True):
+            if _LOOKS_LIKE_PATH.fullmatch(spelled) or "/" in spelled:
+                self.path(spelled)  # Of a table of files by their path.
+            if name in _COMMANDS and not (has_path and member in _EDITS):
+                self._program(member)
+            elif name in _ARGUMENTS:
+                self._argument(member, depth)
+            elif name in _DIRECTORIES:
+                self._run_in(member)
+            elif name in _ENVIRONMENTS:
+                self._other("environment", member)
+            elif name in _INPUTS:
+                self._other("standard input", member)
+            else:
+                self._value(name, member, depth + 1)
+
+    def _program(self, member: object) -> None:
+        if isinstance(member, str):
+            self._programs.append(member)
+        elif isinstance(member, list):
+            words = cast("list[object]", member)
+            if words and all(isinstance(word, str) for word in words):
+                self._programs.append(words)
+            elif words:
+                self._doubt("its command is neither a text nor a list of words")
+                for word in words:
+                    self._value("command", word, 1)
+        elif member is not None:
+            self._doubt("its command is neither a text nor a list of words")
+            self._value("", member, 1)
+
+    def _argument(self, member: object, depth: int) -> None:
+        if isinstance(member, _Pairs):  # The arguments of an MCP tool: an object of its own.
+            self._value("", member, depth + 1)
+            return
+        self._arguments.append(member)
+        if not isinstance(member, str) and not self._all_texts(member):
+            self._doubt("its arguments are not a list of words")
+
+    def _run_in(self, member: object) -> None:
+        if not isinstance(member, str):
+            if member is not None:
+                self._doubt("its directory is not a text")
+            return
+        if self.directory and self.directory != member:
+            self._doubt("it names two directories")
+        if member:
+            self.directory = member
+            where = relative(member, self._workspace)
+            if not self._workspace or where.startswith(("/", "~", "..")):
+                self.beside.append("directory")
+                self.path(member)
+
+    def _other(self, what: str, member: object) -> None:
+        if member not in (None, "", []) and not (isinstance(member, _Pairs) and not member.pairs):
+            self.beside.append(what)
+
+    def _text(self, name: str, text: str) -> None:
+        if name.endswith(_LINKS) or URL.fullmatch(text):
+            (self.urls if not text.lower().startswith("file:") else self.paths).append(text)
+        elif name in _DATA and not text.startswith("*** Begin Patch"):
+            self.texts.append(text)
+        elif _PATCH_BEGINS.search(text):
+            self._patch(text)
+        elif name.endswith(_PATHS):
+            self.path(text)
+        else:
+            self.texts.append(text)
+            if "\n" not in text and _LOOKS_LIKE_PATH.fullmatch(text):
+                self.path(text)
+
+    def _patch(self, text: str) -> None:
+        names = [name for found in _PATCH.finditer(text) for name in found.groups() if name and name != "/dev/null"]
+        if not names:
+            self._doubt("its patch names no file")
+        for name in names:
+            self.path(name.strip())
+
+    def _all_texts(self, value: object) -> bool:
+        return isinstance(value, list) and all(isinstance(word, str) for word in cast("list[object]", value))
+
+    def _strings(self, value: object) -> list[str]:
+        if isinstance(value, str):
+            return [value]
+        words = cast("list[object]", value) if isinstance(value, list) else []
+        return [word for word in words if isinstance(word, str)]
+
+
+class _Pairs:
+    """A JSON object as its pairs, none lost. `twice` is a name that comes more than once, None if none does."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        self.pairs = pairs
+        names = [name for name, _ in pairs]
+        self.twice = Counter(names).most_common(1)[0][0] if len(set(names)) < len(names) else None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _plain(name: str) -> str:
+    """A member's name without what spellings differ by: `filePath`, `file_path` and `File-Path` are one."""
+    return name.replace("_", "").replace("-", "").replace(" ", "").lower()
+
+
+def tokens(text: str) -> Iterator[str]:
+    """What a text could name as a path: its parts between blanks, quotes and brackets."""
+    yield from (part for part in re.split(r"[\s'\"`()<>,;:=\[\]{}|&]+", text) if part)

@@ -1,0 +1,309 @@
+"""A rule of policy: what it is about, whom it concerns, what it decides (P-1). `coverage` compares it with an input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from interlock.command.coverage import Wanted, check_command, check_words, meets, uncovered
+from interlock.command.facts.request import Facts
+from interlock.command.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
+
+Door = Literal["command", "tool"]
+Effect = Literal["allow", "ask", "deny"]
+Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
+Permission = Literal["asks", "never"]
+Source = Literal["config", "remembered", "shipped"]
+
+VERBS = ("cancel", "pause", "resume", "close", "compact", "reset", "patch", "archive", "restore", "release", "drain",
+         "undrain", "label", "branch", "fork", "import", "repair")
+"""What is answered at once. A cancel is never held (C-2)."""
+COMMAND_TYPES = ("execute", *VERBS)
+"""What a rule's `type` may say. A rule that says none concerns what starts, an execute, and none of the verbs."""
+
+ShellPart = Literal["pipe", "and", "or", "sequence"]
+"""What a rule's `shell` may name: how several simple commands stand in one line."""
+
+_DURATION = re.compile(r"([1-9][0-9]*)(s|m|h|d)")
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_HOURS = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
+
+
+NO_FACTS = Facts()
+
+
+class Subject(NamedTuple):
+    """What is decided on. `door` says which half of the fields is set."""
+
+    door: Door
+    tenant_id: str
+    agent_id: str
+    origin: Origin
+    permission: Permission
+    at_ms: int
+    command_type: str | None = None
+    tool_name: str | None = None
+    tool_kind: str | None = None
+    """The agent's own word (ACP kind); believed only if `trusted_kinds` says so."""
+    trusted_kinds: bool = False
+    facts: Facts = NO_FACTS
+    """What the tool's input consists of (H-6)."""
+    allowed_tools: tuple[str, ...] = ()
+    """`tools` of the command that the turn belongs to: the only ones that it may use; empty leaves all (H-9)."""
+    cost_usd: float = 0.0
+    session_id: str | None = None
+    digest: str | None = None
+    """SHA-256 of the input as received, hex (P-2)."""
+    runner_id: str | None = None
+    workspace: str | None = None
+    person: str | None = None
+    """Whose session it is: `user:ann`, or the person who drives the agent that asked."""
+    box: bool = False
+    """The agent works inside a box (H-18)."""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A quorum's part: at least `min` of the votes come from people of `role`."""
+
+    role: str
+    min: int = 1
+
+
+class Verdict(NamedTuple):
+    """What the first matching rule says. `rule` is its name, shown to everyone who is asked."""
+
+    effect: Effect
+    rule: str
+    required: int = 1
+    ttl_ms: int | None = None
+    reason: str | None = None
+    self_approval: bool = True
+    groups: tuple[Group, ...] = ()
+    deny_threshold: int = 1
+    signed: bool = False
+
+
+class Step(NamedTuple):
+    """One rule as a decision passed it: `missed` is the match field that does not hold, None where the rule fits."""
+
+    rule: str
+    source: Source
+    effect: Effect
+    missed: str | None
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[policy.rules]]`: every match field that is set must hold; a list holds when one of its members does.
+
+    `tool`, `kind`, `agent` and `url` are globs. `words` is a program and its words, `command` a regular expression of
+    RE2 for one simple command, `command_line` the whole line itself; `shell` names the operators that an allow rule
+    lets stand between its commands. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the
+    SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule no longer
+    holds. `ttl` is "90s", "15m", "24h" or "2d". With `signed` only votes by signature count. An allow rule that says
+    something of the input must cover all of it (H-6). Raises ValueError with one sentence that begins with the
+    field's name.
+    """
+
+    name: str
+    effect: Effect
+    tenant: str | None = None
+    door: Door | None = None
+    type: str | list[str] | None = None
+    agent: str | list[str] | None = None
+    runner: str | list[str] | None = None
+    workspace: str | list[str] | None = None
+    person: str | list[str] | None = None
+    origin: Origin | list[Origin] | None = None
+    tool: str | list[str] | None = None
+    kind: str | list[str] | None = None
+    words: str | list[str] | None = None
+    command: str | list[str] | None = None
+    command_line: str | list[str] | None = None
+    shell: list[ShellPart] = []
+    path: str | list[str] | None = None
+    url: str | list[str] | None = None
+    session: str | None = None
+    digest: str | None = None
+    described: bool | None = None
+    box: bool | None = None
+    permission: Permission | None = None
+    cost_over: float | None = None
+    hours: str | None = None
+    zone: str = "UTC"
+    until: str | None = None
+    required: int = 1
+    groups: list[Group] = []
+    deny_threshold: int = 1
+    ttl: str | None = None
+    reason: str | None = None
+    self_approval: bool = msgspec.field(name="self", default=True)
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name: a rule needs a name, which people are shown")
+        _check_types(self.type, self.effect)
+        if self.required < 1 or self.deny_threshold < 1:
+            raise ValueError("required: at least one vote is needed, for a yes as for a no")
+        self._check_input()
+        if self.hours is not None and _HOURS.fullmatch(self.hours) is None:
+            raise ValueError('hours: write a span of the day as "09:00-18:00"')
+        _check_zone(self.zone)
+        if self.until is not None and moment_ms(self.until) is None:
+            raise ValueError('until: write a moment as "2026-12-24T18:00:00Z"')
+        if self.ttl is not None and not 0 < duration_ms(self.ttl) <= APPROVAL_TTL_MAX_MS:
+            raise ValueError("ttl: an approval lives 30 days at most")
+
+    def _check_input(self) -> None:
+        allows = self.effect == "allow"
+        for source in listed(self.command):
+            check_command(source, allows=allows)
+        for source in listed(self.words):
+            check_words(source, allows=allows)
+        if self.shell and not (self.words or self.command):
+            raise ValueError("shell: it names what may stand between the commands of `words` or `command`")
+        for name in ("path", "url", "tool", "kind", "agent"):
+            for glob in listed(getattr(self, name)):
+                if len(glob) > MAX_GLOB_CHARS:
+                    raise ValueError(f"{name}: a glob has at most {MAX_GLOB_CHARS} characters")
+
+    def verdict(self) -> Verdict:
+        """Write what the rule says."""
+        return Verdict(
+            self.effect,
+            self.name,
+            self.required,
+            duration_ms(self.ttl) if self.ttl else None,
+            self.reason,
+            self.self_approval,
+            tuple(self.groups),
+            self.deny_threshold,
+            self.signed,
+        )
+
+    def missed(self, subject: Subject) -> str | None:
+        """Name the first match field that does not hold, None if all do."""
+        for name, fits in MATCHES:
+            if not fits(self, subject):
+                return name
+        return self.missed_input(subject.facts) if subject.door == "tool" else self._missed_at_command()
+
+    def _missed_at_command(self) -> str | None:
+        """A rule about a tool's input concerns no command."""
+        return "command" if says_input(self) else None
+
+    def fits_cost(self, cost_usd: float) -> bool:
+        """Whether the session has cost more than `cost_over`."""
+        return self.cost_over is None or cost_usd > self.cost_over
+
+    def fits_hours(self, at_ms: int) -> bool:
+        """Whether the moment lies in `hours` of `zone`."""
+        if self.hours is None:
+            return True
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(self.zone))
+        minute = moment.hour * 60 + moment.minute
+        first, last = (int(part[:2]) * 60 + int(part[3:]) for part in self.hours.split("-"))
+        # A span that ends before it begins goes over midnight.
+        return first <= minute < last if first <= last else minute >= first or minute < last
+
+    def missed_input(self, facts: Facts) -> str | None:
+        """Name the first field about the input that does not hold, None if all do: every fact covered to allow, one
+        met to ask or deny (H-6)."""
+        wanted = _wanted(self)
+        if self.effect != "allow":
+            return meets(wanted, facts) if wanted.says_something else None
+        if wanted.says_something:
+            return uncovered(wanted, facts)
+        if self.digest is not None and facts.described:
+            return "digest"
+        return "input" if facts.unclear is not None else None
+
+
+def listed(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One, several or none as a tuple."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+@lru_cache(maxsize=4_096)
+def _wanted_of(command: tuple[str, ...], command_line: tuple[str, ...], words: tuple[str, ...], path: tuple[str, ...],
+               url: tuple[str, ...], shell: tuple[str, ...]) -> Wanted:
+    return Wanted(command, command_line, words, path, url, frozenset(shell))
+
+
+def _wanted(rule: Rule) -> Wanted:
+    return _wanted_of(listed(rule.command), listed(rule.command_line), listed(rule.words), listed(rule.path),
+                      listed(rule.url), tuple(rule.shell))
+
+
+def says_input(rule: Rule) -> bool:
+    """Whether a rule says something of a tool's input, beside its digest."""
+    return _wanted(rule).says_something
+
+
+@lru_cache(maxsize=1_024)
+def moment_ms(text: str) -> int | None:
+    """A moment of a rule in milliseconds; None if it is not one."""
+    try:
+        return parse_iso(text)
+    except ValueError:
+        return None
+
+
+MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
+    ("tenant", lambda rule, subject: rule.tenant is None or rule.tenant == subject.tenant_id),
+    ("door", lambda rule, subject: rule.door is None or rule.door == subject.door),
+    ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),
+    ("permission", lambda rule, subject: rule.permission is None or rule.permission == subject.permission),
+    ("type", lambda rule, subject: fits_type(rule.type, subject.command_type)),
+    ("origin", lambda rule, subject: is_one_of(rule.origin, subject.origin)),
+    ("agent", lambda rule, subject: fits_glob(rule.agent, subject.agent_id)),
+    ("runner", lambda rule, subject: is_one_of(rule.runner, subject.runner_id)),
+    ("workspace", lambda rule, subject: is_one_of(rule.workspace, subject.workspace)),
+    ("person", lambda rule, subject: is_one_of(rule.person, subject.person)),
+    ("tool", lambda rule, subject: fits_glob(rule.tool, subject.tool_name)),
+    ("kind", lambda rule, subject: fits_glob(rule.kind, subject.tool_kind)),
+    ("box", lambda rule, subject: rule.box is None or rule.box is subject.box),
+    ("described", lambda rule, subject: rule.described is None or rule.described is subject.facts.described),
+    ("until", lambda rule, subject: rule.until is None or subject.at_ms < (moment_ms(rule.until) or 0)),
+    ("cost_over", lambda rule, subject: rule.fits_cost(subject.cost_usd)),
+    ("hours", lambda rule, subject: rule.fits_hours(subject.at_ms)),
+    ("digest", lambda rule, subject: rule.digest is None or rule.digest == subject.digest),
+)
+"""The match fields in the order in which they are looked at, the cheap ones first; the input comes last."""
+
+
+def duration_ms(text: str) -> int:
+    """Read "90s", "15m", "24h" or "2d". Raises ValueError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError('ttl: write a duration as "90s", "15m", "24h" or "2d"')
+    return int(found[1]) * _UNIT_MS[found[2]]
+
+
+def _check_types(types: str | list[str] | None, effect: Effect) -> None:
+    """A mistyped type would hold nothing, silently."""
+    for name in [types] if isinstance(types, str) else types or ():
+        if name not in COMMAND_TYPES:
+            raise ValueError(f"type: there is no {name}; the types are {', '.join(COMMAND_TYPES)}")
+        if name == "cancel" and effect != "allow":
+            raise ValueError("type: a cancel is never held; whoever may send it may stop what runs")
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f'zone: there is no time zone "{zone}" on this machine') from None
+
+
+def fits_type(wanted: str | list[str] | None, value: str | None) -> bool:
+    """A rule that names no type was written for what starts: it must not keep anyone from ending it."""
+    return value in (None, "execute") if wanted is None else is_one_of(wanted, value)
