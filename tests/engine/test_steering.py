@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from engine.conversation import Table
+from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Policy, Rule
 from interlock.protocol.problems import Problem
+from interlock.protocol.resources import CommandBody, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-2", "P-1")]
 
@@ -34,6 +36,20 @@ async def test_a_pause_or_resume_that_a_rule_holds_is_refused_and_does_nothing(
         await table.order(kind, command.id)
     assert refused.value.code == code
     assert (len(table.wire.sent), await table.state(command.id)) == (sent, state)
+
+
+@pytest.mark.req("C-0")
+@pytest.mark.parametrize("kind", ["pause", "resume", "cancel"])
+async def test_a_payload_on_what_is_no_execute_is_ignored(kind: str) -> None:
+    table = Table()
+    command = await running(table)
+    if kind == "resume":
+        await table.order("pause", command.id)
+    body = CommandBody(type=kind, target=Target(command_id=command.id),  # type: ignore[arg-type]
+                       payload=msgspec.Raw(b'{"messages": [], "tools": []}'))
+    steered = await table.engine.submit(OWNER, body, remember)
+    assert (steered.type, steered.target.command_id) == (kind, command.id)
+    assert table.wire.types()[-1] == f"control.turn.{kind}"
 
 
 @pytest.mark.parametrize("effect", ["ask", "deny"])

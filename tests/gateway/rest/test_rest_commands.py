@@ -27,6 +27,7 @@ async def test_a_command_is_taken_with_202_and_its_place(gateway: Gateway, path:
     shown = await gateway.http.get(answer.headers["Location"])
     assert shown.json() == command
     assert command["payload"] == BODY["payload"]
+    assert command["priority"] == 0
     assert command["actor"] == {"type": "user", "id": "owner"}
     assert command["idempotency_key"].startswith("test-key")
 

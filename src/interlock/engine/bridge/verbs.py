@@ -40,8 +40,11 @@ class Verb(NamedTuple):
 
 
 def said_in(body: msgspec.Struct) -> dict[str, Any]:
-    """What a request's body says: all but the key that it is sent under."""
-    said = msgspec.to_builtins(body)
+    """Return a body's fields as JSON values, without the idempotency key and without what is null.
+
+    Fields that stay bytes (`payload`) are decoded too: by JSON, since `to_builtins` cannot.
+    """
+    said = msgspec.json.decode(msgspec.json.encode(body))
     return {name: value for name, value in said.items() if name != "idempotency_key" and value is not None}
 
 

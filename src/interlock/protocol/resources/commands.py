@@ -167,7 +167,8 @@ class Command(Resource, frozen=True, kw_only=True):
     type: CommandType
     target: Target
     state: CommandState
-    priority: int = 0
+    priority: int = msgspec.field(default_factory=int)
+    """Always shown, 0 too: a factory is not a default that `omit_defaults` leaves out."""
     timeout_ms: int
     attempt: int = 0
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
