@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 from proof.house import NotReady
+from proof.seeds.breaks import BREAKS
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
 PROOFS = {
@@ -44,6 +45,7 @@ PROOFS = {
     "A1": "proof.audit_tamper",
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
+    "seeds": "proof.seeds",
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
@@ -72,8 +74,12 @@ def main() -> int:
                         help="of the simulation: how many a simulated second on average, of gateways that die, stand "
                              "still, lose the bus, its notes or the store, of links cut and runners killed; "
                              f"{FAILURES_A_SECOND} where none is given")
+    parser.add_argument("--break", choices=sorted(BREAKS), dest="broken", metavar="NAME",
+                        help=f"of seeds: what a relay breaks, and the table must notice: {', '.join(BREAKS)}")
     given = parser.parse_args()
     proofs = CLUSTERED if given.cluster else PROOFS
+    if given.broken and given.names != ["seeds"]:
+        parser.error("--break is for seeds alone")
     if alone := [name for name in given.names if name not in proofs]:
         parser.error(f"--cluster is for {', '.join(CLUSTERED)}, and not for {', '.join(alone)}")
     signal.signal(signal.SIGTERM, _end)
@@ -83,7 +89,7 @@ def main() -> int:
         print(f"== {name} (seed {seed})", flush=True)
         try:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
-            counts = {count: getattr(given, count) for count in named}
+            counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name == "seeds" else ()))}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")

@@ -1,0 +1,46 @@
+"""A runner, a gateway and a client written from the published text alone, played against our gateway and our runner.
+
+`python -m proof seeds [--break NAME]` prints the table: clause, what was played, what the other side did, and whether
+the clause holds. The peers import nothing of Interlock (a test asserts it); what the text leaves open stands in
+`profile`. With --break a relay breaks something on the way, and the table must notice it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from proof.seeds.report import counted, printed
+from proof.seeds.table import FAILS, Line, Play, perform
+
+
+async def play(place: Path, plays: list[Play], broken: str | None = None) -> list[Line]:
+    """Play some plays on a stage of their own."""
+    from proof.seeds.breaks import BREAKS, HONEST
+    from proof.seeds.stage import stage
+
+    async with stage(place) as found:
+        return await perform(found.under(BREAKS[broken]() if broken else HONEST), plays)
+
+
+def all_plays() -> list[Play]:
+    """Every line of the table, in order."""
+    from proof.seeds import with_client, with_gateway, with_runner
+
+    return [*with_gateway.PLAYS, *with_runner.PLAYS, *with_client.PLAYS]
+
+
+def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
+    """Play everything and print the table; with `broken` also whether that was noticed. False if a line fails."""
+    from proof.seeds.breaks import BREAKS
+
+    del seed, rounds
+    with tempfile.TemporaryDirectory(prefix="interlock-seeds-") as place:
+        lines = asyncio.run(play(Path(place), all_plays(), broken))
+    print(printed(lines))
+    print(counted(lines))
+    if broken is not None:
+        noticed = {line.play.name for line in lines if line.verdict == FAILS} & set(BREAKS[broken].noticed_by)
+        print(f"broken: {BREAKS[broken].says}; {'noticed' if noticed else 'NOT NOTICED'}")
+    return all(line.verdict != FAILS for line in lines)

@@ -1,0 +1,476 @@
+"""RACP, played against our gateway by a client written from the text; a Local Client of the peers is the agent.
+
+The text names two paths: `/commands` and `/commands/:id/status?since=<cursor>`. Those of votes, of the audit log, of
+keys and of what else can be refused are Interlock's own (docs/reference/rest.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from functools import partial
+from typing import Any
+
+from proof.seeds import forms, profile
+from proof.seeds.peer_client import Answer, Document, Person, said
+from proof.seeds.profile import HEAR_S
+from proof.seeds.stage import BURST, COMMANDS_A_DAY, Stage
+from proof.seeds.table import Play, must, play, unless
+from proof.seeds.with_gateway import Turn, prompted, state, turn
+
+PLAYS: list[Play] = []
+racp = partial(play, PLAYS)
+COMMON: Document = {
+    "id": "cmd_01HXXX...", "created_at": "2025-09-06T10:00:00Z", "idempotency_key": "c6b2a...", "tenant_id": "org_abc",
+    "actor": {"type": "user", "id": "u_123"},
+}
+"""The common fields, as the text prints them."""
+HEARTBEAT_S = 17.0
+"""A viewer gets a heartbeat event each 15 s."""
+AT_ONCE = 16
+NO_KEY = ("/healthz", "/readyz", "/openapi.json")
+
+
+def command(target: Document, kind: str = "execute", **more: Any) -> Document:
+    """The text's command, with all its fields, for a target that exists."""
+    return {"type": kind, "target": target, "priority": 0, "timeout_ms": 60000,
+            "payload": {**said("go"), "tools": []}, **more}
+
+
+async def posted(person: Person, body: Document, key: str | None = "") -> Document:
+    """POST a command that must be accepted; a client that has just dialled may be offered a moment later."""
+    deadline = time.monotonic() + HEAR_S
+    answer = await person.post("/commands", body, key)
+    while answer.code == "Conflict" and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+        answer = await person.post("/commands", body, key)
+    must(answer.status in (200, 201, 202), f"POST /commands: {answer.status} {answer.body}")
+    return answer.body
+
+
+async def until(person: Person, command_id: str, wanted: str) -> Document:
+    """Wait until a command is in a state. Raises Broken."""
+    deadline = time.monotonic() + HEAR_S
+    while (found := await person.found(f"/commands/{command_id}"))["state"] != wanted:
+        must(time.monotonic() < deadline, f"the command is {found['state']}, not {wanted}")
+        await asyncio.sleep(0.1)
+    return found
+
+
+def refused(answer: Answer, code: str) -> None:
+    """Raise Broken unless an answer is the refusal with this code."""
+    must(answer.status >= 400 and answer.code == code, f"the answer is {answer.status} {answer.body}, not {code}")
+
+
+# --- common fields and commands ---
+
+@racp("RACP common", "gateway", "execute with all common fields in its body, as printed; the key is c6b2a...")
+async def the_example_is_accepted(stage: Stage) -> str:
+    async with stage.client("a_123") as (client, _):
+        person = await stage.person()
+        made = await posted(person, {**COMMON, **command({"agent_id": "a_123"})}, None)
+        unless(forms.unlike("common", made))
+        must(made["id"] != COMMON["id"] and made["tenant_id"] != "org_abc" and made["actor"]["id"] != "u_123",
+             f"the body's word counts for who asks: {made}")
+        prompt = await client.opened()
+        await client.end(await client.begin(prompt))
+        return f"{made['id']}, id, tenant and actor from the key; {state(await person.ended(made['id']), 'succeeded')}"
+
+
+@racp("RACP Command", "gateway", "what the answer to POST /commands and GET /commands/:id shows")
+async def a_command_has_the_form(stage: Stage) -> str:
+    async with stage.client() as (client, target):
+        person = await stage.person()
+        made = await posted(person, command(target))
+        for shown in (made, await person.found(f"/commands/{made['id']}")):
+            unless(forms.unlike("command", shown) + forms.unlike("common", shown))
+            must(shown["timeout_ms"] == 60000, f"timeout_ms is {shown['timeout_ms']}")
+        prompt = await client.opened()
+        must("go" in json.dumps(prompt["payload"]), f"the message did not arrive: {prompt['payload']}")
+        await client.end(await client.begin(prompt))
+        return f"both examples' fields; {state(await person.ended(made['id']), 'succeeded')}"
+
+
+@racp("RACP Command", "gateway", "priority 0.0 and timeout_ms 60000.0; no priority, no timeout, no tools")
+async def numbers_may_be_written_with_a_point(stage: Stage) -> str:
+    async with stage.client() as (client, target):
+        person = await stage.person()
+        made = await posted(person, command(target, priority=0.0, timeout_ms=60000.0))
+        prompt = await client.opened()
+        await client.end(await client.begin(prompt))
+        state(await person.ended(made["id"]), "succeeded")
+        bare = await posted(person, {"type": "execute", "target": {"session_id": client.session_id},
+                                     "payload": said("go")})
+        await client.end(await client.begin(await client.hear("control.prompt.request"), 1))
+        return f"both accepted; {state(await person.ended(bare['id']), 'succeeded')}"
+
+
+@racp("RACP Command", "gateway", "payload.tools names the tool that the agent asks for, then another")
+async def tools_are_allowances(stage: Stage) -> str:
+    async with stage.client() as (client, target):
+        person = await stage.person()
+        made = await posted(person, command(target, payload={**said("go"), "tools": ["touch"]}))
+        turn_id = await client.begin(await client.opened())
+        await client.send("agent.interaction.request", profile.question("i-1", "touch"))
+        answer = (await client.hear("control.interaction.response"))["payload"]
+        must(answer["decision"] == "allow", f"the named tool got {answer}")
+        await client.send("agent.interaction.request", profile.question("i-2", "other"))
+        await client.nothing("control.interaction.response", 0.3)
+        await client.end(turn_id)
+        did = state(await person.ended(made["id"]), "succeeded")
+        return f"the named tool is allowed, the other is asked for; {did}"
+
+
+@racp("RACP Command", "gateway", "type pause and type cancel, each with all fields of the example")
+async def pause_and_cancel_reach_the_agent(stage: Stage) -> str:
+    async with prompted(stage, pause="boundary") as (client, person, made, prompt):
+        turn_id = await client.begin(prompt)
+        await person.events(made["id"], lambda event: event.get("state") == "running")
+        target = {"agent_id": client.agent_id, "session_id": client.session_id}
+        paused = await person.post("/commands", command(target, "pause"))
+        must(paused.status in (200, 201, 202), f"pause: {paused.status} {paused.body}")
+        await client.hear("control.turn.pause")
+        canceled = await person.post("/commands", command(target, "cancel"))
+        must(canceled.status in (200, 201, 202), f"cancel: {canceled.status} {canceled.body}")
+        await client.hear("control.turn.cancel")
+        await client.end(turn_id, "cancelled")
+        state(await person.ended(made["id"]), "canceled")
+        events = await person.events(made["id"], lambda event: event["event"] in ("result", "error"))
+        code = next(event["code"] for event in events if event["event"] == "error")
+        must(code == "Canceled", f"the error event's code is {code}")
+        return "control.turn.pause, control.turn.cancel; the command is canceled, error event Canceled"
+
+
+# --- idempotency ---
+
+@racp("RACP idempotency", "gateway", "the same POST three times at once, then once more; then another body")
+async def a_retry_has_the_same_answer(stage: Stage) -> str:
+    async with stage.client() as (client, target):
+        person = await stage.person()
+        first = await posted(person, command(target), "c6b2a...")
+        again = await asyncio.gather(*(person.post("/commands", command(target), "c6b2a...") for _ in range(3)))
+        for answer in again:
+            must(answer.code == "IdempotencyKeyInUse" or answer.body == first,
+                 f"a retry was answered {answer.status} {answer.body}")
+        await client.end(await client.begin(await client.opened()))
+        state(await person.ended(first["id"]), "succeeded")
+        await client.nothing("control.prompt.request", 0.3)
+        other = await person.post("/commands", command(target, timeout_ms=1), "c6b2a...")
+        must(other.status in (409, 422), f"the key with another body: {other.status} {other.body}")
+        return f"the same answer, one prompt; another body: {other.status} {other.code}"
+
+
+@racp("RACP idempotency", "gateway", "execute without any key (멱등키 필수)")
+async def a_key_is_needed(stage: Stage) -> str:
+    async with stage.client() as (_, target):
+        answer = await (await stage.person()).post("/commands", command(target), None)
+        must(400 <= answer.status < 500, f"accepted: {answer.status} {answer.body}")
+        return f"{answer.status} {answer.code}"
+
+
+# --- approvals ---
+
+@racp("RACP Approval", "gateway", "required 2: no grant, one, two; GET /commands/:id/approval each time")
+async def pending_until_granted(stage: Stage) -> str:
+    async with stage.client(f"two-{id(stage)}") as (client, target):
+        asker, people = await stage.person(), [await stage.person("approver") for _ in range(2)]
+        made = await posted(asker, command(target))
+        inbox = (await people[0].found("/approvals?state=pending&limit=200"))["items"]
+        approval = next(item for item in inbox if item.get("command_id") == made["id"])
+        for grants in range(3):
+            shown = await asker.found(f"/commands/{made['id']}/approval")
+            unless(forms.unlike("approval", shown))
+            must(len(shown["grants"]) == grants, f"{len(shown['grants'])} grants, not {grants}")
+            now = (await asker.found(f"/commands/{made['id']}"))["state"]
+            pending = shown["required"] > len(shown["grants"])
+            must((now == "pending_approval") is pending, f"{grants} of {shown['required']} grants, and it is {now}")
+            if pending:
+                await client.nothing("control.session.open", 0.2)
+                voted = await people[grants].post(f"/approvals/{approval['id']}/grants",
+                                                  {"decision": "grant", "method": "acl", "digest": approval["digest"]})
+                must(voted.status in (200, 201), f"the vote: {voted.status} {voted.body}")
+        await client.end(await client.begin(await client.opened()))
+        did = state(await asker.ended(made["id"]), "succeeded")
+        return f"pending_approval with 0 and 1 of 2; behind the second {did}"
+
+
+@racp("RACP sequence", "gateway", "POST, approval request, approve, dispatch, heartbeat/progress/result, stream")
+async def the_sequence_of_the_text(stage: Stage) -> str:
+    async with stage.client(f"one-{id(stage)}") as (client, target):
+        person = await stage.person()
+        made = await posted(person, command(target))
+        must(made["state"] == "pending_approval", f"the command is {made['state']}")
+        await person.post(f"/approvals/{made['approval_id']}/grants", {"decision": "grant"})
+        turn_id = await client.begin(await client.opened())
+        streaming = asyncio.create_task(person.stream(f"/commands/{made['id']}/status"))
+        await client.say(turn_id, "hello")
+        await client.end(turn_id)
+        state(await person.ended(made["id"]), "succeeded")
+        streamed = [event["event"] for event in await streaming]
+        must("result" in streamed, f"the stream had {streamed}")
+        records = [each for each in await audit(stage) if each.get("command_id") == made["id"]]
+        actions = [each["action"] for each in records if each["action"] in forms.RACP["audit"]["action"].split("|")]
+        must("enqueue" in actions and actions[-2:] == ["start", "complete"] and "approve" in actions[:-2],
+             f"the audit log has {actions}")
+        return f"stream: {', '.join(streamed)}; audit: {', '.join(actions)}"
+
+
+# --- status ---
+
+async def vouch(at: Turn) -> None:
+    """Have the client vouch for its agent."""
+    await at.client.send_frame(profile.made("x-interlock.heartbeat", {"agents": [
+        {"session_id": at.client.session_id, "agent_id": at.client.agent_id, "state": "running",
+         "turn_id": at.turn_id}]}))
+
+
+async def _use_tools(at: Turn, kind: str, stage: str) -> None:
+    """Call tools of a kind until the stage is shown: a change of stage is an event at most once a second."""
+    deadline = time.monotonic() + HEAR_S
+    while True:
+        call = {"invocation_id": str(uuid.uuid4()), "turn_id": at.turn_id, "tool_name": kind, "input": {}}
+        await at.client.send("tool.invoke.request", call, kind=kind)
+        await at.client.send("tool.invoke.result", {"invocation_id": call["invocation_id"], "status": "ok",
+                                                    "output_type": "text", "output": "x", "duration_ms": 1})
+        page = await at.person.found(f"/commands/{at.command['id']}/status")
+        if any(event.get("stage") == stage for event in page["events"]):
+            return
+        must(time.monotonic() < deadline, f"no progress with stage {stage}")
+        await asyncio.sleep(0.2)
+
+
+@racp("RACP Status", "gateway", "progress in each stage, and result, as stream and by polling; the last heartbeat")
+async def status_events_have_the_form(stage: Stage) -> str:
+    async with turn(stage) as at:
+        streaming = asyncio.create_task(at.person.stream(f"/commands/{at.command['id']}/status"))
+        await vouch(at)
+        await at.client.say(at.turn_id, "hello")
+        for wanted, kind in (("retrieval", "search"), ("tool", "execute")):
+            await _use_tools(at, kind, wanted)
+        beat = (await at.person.found(f"/commands/{at.command['id']}/status")).get("last_heartbeat_at")
+        must(forms.is_time(beat), f"the last heartbeat is {beat}")
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        streamed, polled = await streaming, await at.person.events(at.command["id"], lambda e: e["event"] == "result")
+        for event in (*streamed, *polled):
+            if event["event"] in ("progress", "result"):
+                unless(forms.unlike(event["event"], event, without=() if "percent" in event else ("percent",)))
+        must([e for e in streamed if e["event"] == "result"] == [e for e in polled if e["event"] == "result"],
+             "stream and poll show different results")
+        stages = list(dict.fromkeys(event["stage"] for event in polled if event["event"] == "progress"))
+        must(set(stages) == {"chat", "retrieval", "tool"}, f"the stages are {stages}")
+        return f"stages {', '.join(stages)}; result as stream and poll; the last heartbeat"
+
+
+@racp("RACP Status", "gateway", "the heartbeat event of a stream, while the agent works", slow=True)
+async def a_heartbeat_has_the_form(stage: Stage) -> str:
+    async with turn(stage) as at:
+        streaming = asyncio.create_task(at.person.stream(f"/commands/{at.command['id']}/status"))
+        await vouch(at)
+        await asyncio.sleep(HEARTBEAT_S)
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        beats = [event for event in await streaming if event["event"] == "heartbeat"]
+        must(beats, f"no heartbeat in {HEARTBEAT_S:.0f} s")
+        unless(misfit for event in beats for misfit in forms.unlike("heartbeat", event))
+        return f"{json.dumps(beats[0])}"
+
+
+@racp("RACP Status", "gateway", "a command with timeout_ms 200 whose agent goes on: error event Timeout")
+async def a_timeout_is_an_event(stage: Stage) -> str:
+    async with stage.client() as (client, target):
+        person = await stage.person()
+        made = await posted(person, command(target, timeout_ms=200))
+        turn_id = await client.begin(await client.opened())
+        await client.hear("control.turn.cancel")
+        await client.end(turn_id, "cancelled")
+        events = await person.events(made["id"], lambda event: event["event"] == "error")
+        error = next(event for event in events if event["event"] == "error")
+        unless(forms.unlike("error", error))
+        must(error["code"] == "Timeout", f"the code is {error['code']}")
+        return f"error event {error['code']}: {error['message']}"
+
+
+@racp("RACP Status", "gateway", "GET /commands/:id/status?since=<cursor>, an event at a time")
+async def a_cursor_goes_on_where_it_was(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.say(at.turn_id, "hello")
+        await at.client.end(at.turn_id)
+        await at.ended()
+        path = f"/commands/{at.command['id']}/status"
+        whole, single, since = (await at.person.found(path))["events"], [], ""
+        while True:
+            page = await at.person.found(f"{path}?limit=1{since}")
+            single += page["events"]
+            since = f"&since={page['next_cursor']}"
+            if not page["has_more"]:
+                break
+        must(single == whole, f"{len(single)} events one by one, {len(whole)} at once")
+        again = (await at.person.found(f"{path}?since={page['next_cursor']}"))["events"]
+        must(again == [], f"behind the last cursor: {again}")
+        return f"{len(whole)} events, each once; nothing behind the last cursor"
+
+
+# --- audit ---
+
+async def audit(stage: Stage) -> list[Document]:
+    """All records of the log, in order."""
+    found: list[Document] = []
+    since = ""
+    while True:
+        page = await stage.owner.found(f"/audit?limit=500{since}")
+        found += [item["record"] for item in page["items"]]
+        if not page["has_more"]:
+            return found
+        since = f"&since={page['next_cursor']}"
+
+
+@racp("RACP Audit", "gateway", "the records of an approved, a rejected and a failed command")
+async def records_have_the_form(stage: Stage) -> str:
+    async with stage.client(f"one-a{id(stage)}") as (client, target):
+        person = await stage.person()
+        ids = []
+        for vote, reason in (("grant", "error"), ("deny", "")):
+            made = await posted(person, command(target))
+            ids.append(made["id"])
+            await person.post(f"/approvals/{made['approval_id']}/grants", {"decision": vote})
+            if reason:
+                await client.end(await client.begin(await client.opened()), reason)
+                state(await person.ended(made["id"]), "failed")
+        await until(person, ids[1], "rejected")
+        async with turn(stage) as at:
+            await at.client.end(at.turn_id)
+            await at.ended()
+            ids.append(at.command["id"])
+        actions = forms.RACP["audit"]["action"].split("|")
+        records = [each for each in await audit(stage) if each.get("command_id") in ids and each["action"] in actions]
+        unless(misfit for each in records for misfit in forms.unlike("audit", each, without=("meta",)))
+        must(all(isinstance(each.get("meta", {}), dict) for each in records), "meta is no object")
+        seen = {each["action"] for each in records}
+        must(seen == set(actions), f"of the actions there is {sorted(seen)}")
+        return f"{len(records)} records in the form, all six actions"
+
+
+@racp("RACP Audit", "gateway", "append-only: read twice with commands between; PUT, PATCH, DELETE and POST on it")
+async def the_log_only_grows(stage: Stage) -> str:
+    person = await stage.person("auditor")
+    before = (await person.found("/audit?limit=20"))["items"]
+    async with turn(stage) as at:
+        await at.client.end(at.turn_id)
+        await at.ended()
+    after = (await person.found("/audit?limit=20"))["items"]
+    must(before and after[:len(before)] == before, "a record that was there reads otherwise")
+    for method in ("PUT", "PATCH", "DELETE", "POST"):
+        for path in ("/audit", f"/audit/{before[0]['record']['id']}"):
+            answer = await stage.owner.ask(method, path, {})
+            must(answer.status in (404, 405), f"{method} {path}: {answer.status}")
+    records = [item["record"] for item in before]
+    hashes = [item["hash"] for item in before]
+    must(all(record["prev"] == last for record, last in zip(records[1:], hashes, strict=False)),
+         "the records are not chained by their hashes")
+    return "what was there reads the same; every change is 404 or 405; each record names the hash before it"
+
+
+# --- credentials ---
+
+@racp("RACP security", "gateway", "each path of /openapi.json without a key, and with a wrong one")
+async def every_path_needs_a_key(stage: Stage) -> str:
+    paths = (await stage.owner.found("/openapi.json"))["paths"]
+    calls = [(method.upper(), path.replace("{", "").replace("}", "")) for path, operations in paths.items()
+             for method in operations if method in ("get", "post", "patch", "delete", "put")
+             and path.removeprefix("/v1") not in (*NO_KEY, "/runners/pair") and not path.startswith("/v1/hooks")]
+    open_ones: list[str] = []
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(person: Person, method: str, path: str) -> None:
+        async with turns:
+            answer = await person.ask(method, path, {} if method != "GET" else None)
+            if answer.status != 401:
+                open_ones.append(f"{method} {path}: {answer.status}")
+
+    for key in (None, "ilk_wrong"):
+        person = Person(stage.port, key, stage.broken.answer)
+        await asyncio.gather(*(one(person, method, path) for method, path in calls))
+    must(not open_ones, "; ".join(open_ones[:5]))
+    return f"401 Unauthorized {2 * len(calls)} times"
+
+
+@racp("RACP security", "gateway", "a key of another tenant: the command, its status, its session, the lists")
+async def a_tenant_sees_its_own_alone(stage: Stage) -> str:
+    tenant = f"org-{id(stage)}"
+    made = await stage.owner.post("/tenants", {"tenant_id": tenant})
+    must(made.status in (200, 201), f"POST /tenants: {made.status} {made.body}")
+    other = await stage.person("admin", tenant=tenant)
+    async with turn(stage) as at:
+        for path in (f"/commands/{at.command['id']}", f"/commands/{at.command['id']}/status",
+                     f"/sessions/{at.client.session_id}"):
+            answer = await other.get(path)
+            must(answer.status == 404, f"GET {path} from another tenant: {answer.status}")
+        must((await other.found("/commands"))["items"] == [], "the other tenant lists commands")
+        await at.client.end(at.turn_id)
+        await at.ended()
+    return "404 each, and empty lists"
+
+
+# --- error codes ---
+
+@racp("RACP errors", "gateway", "Unauthorized, Forbidden, InvalidPayload, UnsupportedCapability, Conflict")
+async def refusals_have_their_codes(stage: Stage) -> str:
+    person, viewer = await stage.person(), await stage.person("viewer")
+    async with turn(stage) as at:
+        refused(await Person(stage.port, None).get("/commands"), "Unauthorized")
+        refused(await viewer.post("/commands", command({"session_id": at.client.session_id})), "Forbidden")
+        refused(await person.post("/commands", command({"session_id": at.client.session_id}, "explode")),
+                "InvalidPayload")
+        refused(await person.post("/commands", b"{"), "InvalidPayload")
+        await at.client.end(at.turn_id)
+        await at.ended()
+        refused(await person.post(f"/sessions/{at.client.session_id}/compact", {}), "UnsupportedCapability")
+        refused(await person.post("/commands", command({"session_id": at.client.session_id}, "pause")), "Conflict")
+    return "each is answered"
+
+
+@racp("RACP errors", "gateway", "ApprovalRequired: a verb that policy holds; UpstreamError: a service that is away")
+async def what_waits_and_what_fails_elsewhere(stage: Stage) -> str:
+    person = await stage.person()
+    async with turn(stage) as at:
+        await at.client.end(at.turn_id)
+        await at.ended()
+        refused(await person.post(f"/sessions/{at.client.session_id}/reset", {}), "ApprovalRequired")
+    refused(await person.post("/webhooks/dead/test", {}), "UpstreamError")
+    return "each is answered"
+
+
+@racp("RACP errors", "gateway", "RateLimited: one principal asks too often; QuotaExceeded: too many commands a day")
+async def limits_have_their_codes(stage: Stage) -> str:
+    hasty, busy = await stage.person(), await stage.person()
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one() -> Answer:
+        async with turns:
+            return await hasty.get("/whoami")
+
+    answers = await asyncio.gather(*(one() for _ in range(BURST + 200)))
+    limited = [answer for answer in answers if answer.status != 200]
+    must(limited, f"{len(answers)} requests at once are answered")
+    refused(limited[0], "RateLimited")
+    async with stage.client() as (client, target):
+        await posted(busy, command(target))
+        await client.opened()
+        for _ in range(COMMANDS_A_DAY + 1):
+            answer = await busy.post("/commands", command({"session_id": client.session_id}))
+            if answer.status >= 400:
+                break
+        refused(answer, "QuotaExceeded")
+    return f"RateLimited behind {len(answers) - len(limited)} requests, QuotaExceeded behind {COMMANDS_A_DAY} commands"
+
+
+@racp("RACP errors", "gateway", "InternalError, and every code of the list, in what the server says of itself")
+async def every_code_is_declared(stage: Stage) -> str:
+    said_codes = json.dumps(await stage.owner.found("/openapi.json"))
+    missing = [code for code in (*forms.ERROR_CODES, "IdempotencyKeyInUse")
+               if f'"{code}"' not in said_codes and code not in ("Canceled",)]
+    must(not missing, f"/openapi.json does not name {', '.join(missing)}")
+    return "/openapi.json names them; InternalError cannot be played from outside"

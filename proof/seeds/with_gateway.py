@@ -1,0 +1,500 @@
+"""RAWP-DPS sections 7 and 17, played against our gateway by a Local Client written from the text."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from proof.seeds import forms, profile
+from proof.seeds.peer_client import Document, Person
+from proof.seeds.peer_runner import USAGE, LocalClient
+from proof.seeds.profile import Broken, Frame
+from proof.seeds.stage import Stage
+from proof.seeds.table import Play, must, play, unless
+
+PLAYS: list[Play] = []
+against_gateway = partial(play, PLAYS)
+NO_LOSS: Frame = {"policy_applied": "RING", "truncated": False}
+REFUSED_S = 10.0
+"""What is not refused within this counts as accepted."""
+TERMINATED_S = 20.0
+"""A termination procedure that has begun has ended the command within this."""
+FULL_USAGE: Frame = {
+    "token_usage": {"input_tokens": 7.0, "output_tokens": 5, "cache_read_tokens": 3, "cache_write_tokens": 2.0,
+                    "thinking_tokens": 1},
+    "cost_usage": {"limit": 12.5, "used": 0.25, "unit": "USD"},
+    "message_usage": {"limit": 100.0, "used": 1, "unit": "COUNT"},
+    "context_window": {"capacity": 200000, "used": 5e3, "utilization": 0.025},
+    "time_to_reset": "2030-01-01T00:00:00+09:00",
+}
+
+
+class Turn(NamedTuple):
+    """A client in the middle of a turn for a command."""
+
+    client: LocalClient
+    person: Person
+    command: Document
+    turn_id: str
+
+    async def ended(self) -> Document:
+        """The command, when it has ended."""
+        return await self.person.ended(self.command["id"])
+
+    async def frames(self) -> list[Document]:
+        """What the gateway keeps of the session: [{kind, frame | notice …}]."""
+        path = f"/sessions/{self.client.session_id}/frames?view=raw&limit=500"
+        return list((await self.person.found(path))["events"])
+
+    async def kept(self, kind: str) -> list[Frame]:
+        """Payloads of the frames of a type that were taken from the client."""
+        return [event["frame"]["payload"] for event in await self.frames()
+                if event["kind"] == "C" and event["frame"]["type"] == kind]
+
+
+@contextlib.asynccontextmanager
+async def prompted(stage: Stage, **features: Any) -> AsyncIterator[tuple[LocalClient, Person, Document, Frame]]:
+    """A command that has reached the client as a prompt."""
+    async with stage.client(**features) as (client, target):
+        person = await stage.person()
+        command = await person.execute(target)
+        yield client, person, command, await client.opened()
+
+
+@contextlib.asynccontextmanager
+async def turn(stage: Stage, **start: Any) -> AsyncIterator[Turn]:
+    """A turn that has started."""
+    async with prompted(stage) as (client, person, command, prompt):
+        yield Turn(client, person, command, await client.begin(prompt, **start))
+
+
+def state(command: Document, wanted: str) -> str:
+    """Raise Broken unless a command ended so; else say how it ended."""
+    must(command["state"] == wanted, f"the command is {command['state']} {command.get('error') or ''}, not {wanted}")
+    return f"the command {wanted}"
+
+
+async def refusal(client: LocalClient) -> str:
+    """The gateway's `session.error` for a frame that it refuses, in the published form, and not fatal."""
+    error = (await client.hear("session.error", within_s=REFUSED_S))["payload"]
+    unless(forms.misfits("session.error", error))
+    must(error["fatal"] is False, "the refusal is fatal")
+    return f"session.error {error['error_code']}: {error['message']}"
+
+
+# --- 7.1 session.history ---
+
+@against_gateway("7.1.1", "gateway", "a turn that ends while the link is down; then history with its frames first")
+async def a_history_is_applied(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.cut()
+        await at.client.say(at.turn_id, "said while it was cut")
+        await at.client.end(at.turn_id)
+        await at.client.recover(NO_LOSS)
+        did = state(await at.ended(), "succeeded")
+        texts = [payload["text"] for payload in await at.kept("agent.text.done")]
+        must(texts == ["said while it was cut"], f"the texts kept are {texts}")
+        return f"{did}; the text is there once"
+
+
+@against_gateway("7.1.1", "gateway", "RING, DROP and NONE; high watermark with and without; an empty history")
+async def every_policy_is_taken(stage: Stage) -> str:
+    async with turn(stage) as at:
+        for status in (NO_LOSS, {**NO_LOSS, "policy_applied": "DROP", "buffer_high_watermark": 4096.0},
+                       {"policy_applied": "NONE", "truncated": False, "lost_frame_count": 0}):
+            await at.client.cut()
+            await at.client.recover(status)
+        await at.client.end(at.turn_id)
+        did = state(await at.ended(), "succeeded")
+        must(not any("lost_frame_count" in str(event) for event in await at.frames() if event["kind"] == "notice"),
+             "a loss is told where there was none")
+        return f"{did}; no loss is told"
+
+
+@against_gateway("7.1.1 MUST", "gateway", "truncated: true, lost_frame_count 3 and absent: session, status and result")
+async def a_loss_is_told(stage: Stage) -> str:
+    counts: list[Any] = []
+    for count in ({"lost_frame_count": 3}, {"lost_frame_count": 3.0}, {}):
+        async with turn(stage) as at:
+            await at.client.cut()
+            for _ in range(3):
+                await at.client.say(at.turn_id, "lost")
+            await at.client.end(at.turn_id)
+            await at.client.recover({"policy_applied": "RING", "truncated": True, **count}, keep=2)
+            command = await at.ended()
+            told = {
+                "session": [event for event in await at.frames() if event["kind"] == "notice"
+                            and "Truncated" in str(event)],
+                "status": [event for event in await at.person.events(command["id"], lambda e: e["event"] == "result")
+                           if event["event"] == "notice" and event.get("code") == "Truncated"],
+                "result": [notice for notice in (command.get("result") or {}).get("notices", [])
+                           if notice["code"] == "Truncated"],
+            }
+            missing = [where for where, notices in told.items() if not notices]
+            must(not missing, f"with {count or 'no lost_frame_count'} there is no notice in: {', '.join(missing)}")
+            counts.append(told["result"][0].get("lost_frame_count"))
+    must(counts[:2] == [3, 3], f"the notices count {counts[:2]}, not 3")
+    return f"notice Truncated in all three, lost_frame_count {counts}"
+
+
+# --- 7.2 session.compacted ---
+
+@against_gateway("7.2.1", "gateway", "auto, manual and requested; all of preserved_elements, and none")
+async def every_compaction_is_taken(stage: Stage) -> str:
+    full = {"files_modified": ["a.py"], "decisions_made": ["keep it"], "errors_encountered": [],
+            "active_todos": [{"text": "test it"}]}
+    async with turn(stage) as at:
+        for trigger in ("auto", "manual", "requested"):
+            for preserved in (full, {}):
+                await at.client.send("session.compacted", {
+                    "summary": "what was said", "previous_token_count": 900, "current_token_count": 90.0,
+                    "preserved_elements": preserved, "trigger": trigger})
+        await at.client.end(at.turn_id)
+        did = state(await at.ended(), "succeeded")
+        kept = await at.kept("session.compacted")
+        unless(each for payload in kept for each in forms.misfits("session.compacted", payload))
+        must(len(kept) == 6, f"{len(kept)} of 6 are kept")
+        return f"six are kept as they were sent; {did}"
+
+
+@against_gateway("7.2.1", "gateway", 'trigger "later", files_modified "x", no summary')
+async def a_misshapen_compaction_is_refused(stage: Stage) -> str:
+    good = {"summary": "s", "previous_token_count": 9, "current_token_count": 1, "preserved_elements": {},
+            "trigger": "auto"}
+    return await _refused(stage, "session.compacted", [
+        {**good, "trigger": "later"}, {**good, "preserved_elements": {"files_modified": "x"}},
+        {**good, "previous_token_count": -1}, {name: good[name] for name in good if name != "summary"}])
+
+
+async def _refused(stage: Stage, kind: str, payloads: list[Frame]) -> str:
+    """Each payload is refused, and the turn goes on to its end."""
+    did = ""
+    async with turn(stage) as at:
+        for payload in payloads:
+            frame = await at.client.send(kind, payload)
+            try:
+                did = await refusal(at.client)
+            except Broken as broken:
+                raise Broken(f"{frame['payload']} was accepted ({broken})") from None
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+    return f"each refused, the last with {did}"
+
+
+# --- 7.3 session.usage ---
+
+@against_gateway("7.3.1", "gateway", "each optional field absent, then each present; -1 and fractions; with text.done")
+async def usage_is_taken(stage: Stage) -> str:
+    counts: list[int] = []
+    for usage in (USAGE, FULL_USAGE):
+        async with turn(stage) as at:
+            await at.client.say(at.turn_id, "hello")
+            await at.client.send("session.usage", {**usage, "turn_id": at.turn_id})
+            await at.client.end(at.turn_id, usage=usage)
+            command = await at.ended()
+            state(command, "succeeded")
+            kept = await at.kept("session.usage")
+            must(len(kept) == 2, f"{len(kept)} of 2 are kept")
+            unless(each for payload in kept for each in forms.misfits("session.usage", payload))
+            found = (command["result"]["output"].get("usage") or {}) if command.get("result") else {}
+            counts.append(found.get("totalTokens", 0))
+    must(min(counts) >= 12, f"the results count {counts} tokens, not 12 and more")
+    return f"all kept; the results count {counts} tokens"
+
+
+@against_gateway("7.3.1", "gateway", "objects without a required field (context_window, preserved_elements) left out")
+async def an_optional_object_may_be_left_out(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.compacted", {"summary": "s", "previous_token_count": 9, "current_token_count": 1,
+                                                   "trigger": "auto"})
+        await at.client.end(at.turn_id, usage={name: USAGE[name] for name in USAGE if name != "context_window"})
+        did = state(await at.ended(), "succeeded")
+        kept = [len(await at.kept(kind)) for kind in ("session.compacted", "session.usage")]
+        must(kept == [1, 1], f"kept are {kept}: {[e for e in await at.frames() if e['kind'] == 'refused']}"[:300])
+        return f"both kept; {did}"
+
+
+@against_gateway("7.3.1 MUST", "gateway", "a turn whose end has no usage behind it")
+async def usage_is_owed(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.turn.end", {"turn_id": at.turn_id, "stop_reason": "end_turn"})
+        await at.client.send("session.turn.start", {"turn_id": str(uuid.uuid4()), "turn_index": 1})
+        did = await refusal(at.client)
+        await at.client.send("session.usage", USAGE)
+        return f"the next turn is refused with {did}; {state(await at.ended(), 'succeeded')} behind the usage"
+
+
+@against_gateway("7.3.1", "gateway", "negative tokens, utilization 1.5, no cost_usage, unit \"THINGS\"")
+async def misshapen_usage_is_refused(stage: Stage) -> str:
+    return await _refused(stage, "session.usage", [
+        {**USAGE, "token_usage": {"input_tokens": -1, "output_tokens": 0}},
+        {**USAGE, "context_window": {"utilization": 1.5}},
+        {name: USAGE[name] for name in USAGE if name != "cost_usage"},
+        {**USAGE, "message_usage": {"limit": -1, "used": 1, "unit": "THINGS"}}])
+
+
+# --- 7.4 session.error ---
+
+@against_gateway("7.4.1", "gateway", "fatal: false in the middle of a turn")
+async def an_error_that_is_not_fatal_ends_nothing(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.error", {"error_code": "ODD", "message": "odd, and no more", "fatal": False})
+        await at.client.end(at.turn_id)
+        return f"the turn goes on; {state(await at.ended(), 'succeeded')}"
+
+
+@against_gateway("7.4.1", "gateway", "fatal: true in the middle of a turn, and nothing more")
+async def a_fatal_error_ends_the_session(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.error", {"error_code": "BROKEN", "message": "it broke", "fatal": True})
+        try:
+            async with asyncio.timeout(TERMINATED_S):
+                command = await at.ended()
+        except TimeoutError:
+            raise Broken(f"the command still runs {TERMINATED_S:.0f} s later") from None
+        state(command, "failed")
+        must(command["error"]["code"] == "BROKEN", f"the command failed with {command['error']}, not BROKEN")
+        return "the command failed with BROKEN"
+
+
+@against_gateway("7.4.1", "gateway", "what the gateway itself reports as session.error")
+async def an_error_of_the_master_has_the_form(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("agent.text.done", {"turn_id": at.turn_id})
+        did = await refusal(at.client)
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        return did
+
+
+# --- 7.5 turns ---
+
+@against_gateway("7.5.1", "gateway", "mode absent and present, turn_index 0 and 1.0, over two commands of a session")
+async def turns_are_counted(stage: Stage) -> str:
+    async with turn(stage, mode="default") as at:
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        command = await at.person.execute({"session_id": at.client.session_id})
+        second = await at.client.begin(await at.client.hear("control.prompt.request"), 1.0)
+        await at.client.end(second, tool_invocation_count=2.0)
+        did = state(await at.person.ended(command["id"]), "succeeded")
+        kept = await at.kept("session.turn.start")
+        must(len(kept) == 2, f"{len(kept)} of 2 starts are kept")
+        return f"both kept; {did}"
+
+
+@against_gateway("7.5.1", "gateway", 'turn_id "turn-1" and a UUID v1; turn_index -1, 2^64-1, 0.5')
+async def a_misshapen_start_is_refused(stage: Stage) -> str:
+    good = str(uuid.uuid4())
+    async with prompted(stage) as (client, person, command, prompt):
+        for wrong in ({"turn_id": "turn-1", "turn_index": 0}, {"turn_id": str(uuid.uuid1()), "turn_index": 0},
+                      {"turn_id": good, "turn_index": -1}, {"turn_id": good, "turn_index": 2**64 - 1},
+                      {"turn_id": good, "turn_index": 0.5}):
+            await client.send("session.turn.start", wrong, prompt_id=prompt["payload"]["prompt_id"])
+            try:
+                did = await refusal(client)
+            except Broken as broken:
+                raise Broken(f"{wrong} was accepted ({broken})") from None
+        await client.end(await client.begin(prompt, turn_id=good))
+        return f"each refused, the last with {did}; then {state(await person.ended(command['id']), 'succeeded')}"
+
+
+@against_gateway("7.5.1", "gateway", "turn_index 0 for two turns of a session (0-based 순번)")
+async def a_repeated_index_is_refused(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        command = await at.person.execute({"session_id": at.client.session_id})
+        prompt = await at.client.hear("control.prompt.request")
+        await at.client.begin(prompt, 0)
+        did = await refusal(at.client)
+        await at.client.end(await at.client.begin(prompt, 1))
+        return f"refused with {did}; then {state(await at.person.ended(command['id']), 'succeeded')}"
+
+
+def _stops(reason: str, wanted: str) -> None:
+    @against_gateway("7.5.2", "gateway", f"stop_reason {reason}, then usage")
+    async def a_stop_reason(stage: Stage) -> str:
+        async with turn(stage) as at:
+            await at.client.end(at.turn_id, reason)
+            if reason == "tool_use":
+                followed = str(uuid.uuid4())
+                await at.client.send("session.turn.start", {"turn_id": followed, "turn_index": 1})
+                await at.client.end(followed)
+            command = await at.ended()
+            did = state(command, wanted)
+            if reason == "awaiting_input":
+                must(command["result"]["output"]["awaiting_input"], "the result does not say that it awaits input")
+            return did + (" behind the next turn" if reason == "tool_use" else "")
+
+    a_stop_reason.__name__ = f"stop_reason_{reason}"
+
+
+for _reason, _wanted in (("end_turn", "succeeded"), ("max_tokens", "succeeded"), ("cancelled", "canceled"),
+                         ("error", "failed"), ("tool_use", "succeeded"), ("awaiting_input", "succeeded")):
+    _stops(_reason, _wanted)
+
+
+@against_gateway("7.5.2", "gateway", 'stop_reason "bored"')
+async def another_stop_reason_is_refused(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.turn.end", {"turn_id": at.turn_id, "stop_reason": "bored"})
+        did = await refusal(at.client)
+        await at.client.end(at.turn_id)
+        return f"refused with {did}; then {state(await at.ended(), 'succeeded')}"
+
+
+# --- 17 adapters ---
+
+@against_gateway("17.1, 17.4", "gateway", "adapter_type process and sdk in the agent's metadata and features")
+async def both_adapter_types_are_taken(stage: Stage) -> str:
+    seen = []
+    for kind in ("process", "sdk"):
+        async with prompted(stage, adapter_type=kind) as (client, person, command, prompt):
+            await client.end(await client.begin(prompt))
+            state(await person.ended(command["id"]), "succeeded")
+            nodes = await person.found("/edge/nodes")
+            seen += [agent["adapter_type"] for node in nodes["nodes"] for agent in node.get("agents", [])
+                     if agent["agent_id"] == client.agent_id]
+    must(seen == ["process", "sdk"], f"people are shown {seen}")
+    return "both work, and are shown"
+
+
+@against_gateway("17.2.2", "gateway", "agent.error fatal SIGNAL_EXIT, then turn.end error, then usage")
+async def a_reported_signal_fails_the_command(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("agent.error", {"severity": "fatal", "error_code": "SIGNAL_EXIT", "message": "signal 9"})
+        await at.client.end(at.turn_id, "error")
+        command = await at.ended()
+        state(command, "failed")
+        must(command["error"]["code"] == "SIGNAL_EXIT", f"the error is {command['error']}")
+        return "the command failed with SIGNAL_EXIT"
+
+
+async def _asking(at: Turn, tool_name: str = "touch") -> tuple[str, Document]:
+    """Send a permission request; returns its id and the approval that people see."""
+    asked = str(uuid.uuid4())
+    await at.client.send("agent.interaction.request", profile.question(asked, tool_name))
+    events = await at.person.events(at.command["id"], lambda event: event["event"] == "approval")
+    approval_id = next(event["approval_id"] for event in events if event["event"] == "approval")
+    return asked, await at.person.found(f"/approvals/{approval_id}")
+
+
+@against_gateway("17.3.1", "gateway", "PERMISSION with context.tool_name; a person grants, another denies")
+async def a_permission_is_asked_for(stage: Stage) -> str:
+    did = []
+    for vote, wanted in (("grant", "allow"), ("deny", "deny")):
+        async with turn(stage) as at:
+            asked, approval = await _asking(at)
+            must("touch" in str(approval), f"the approval does not name the tool: {approval}")
+            await at.client.nothing("control.interaction.response", 0.3)
+            voted = await at.person.post(f"/approvals/{approval['id']}/grants",
+                                         {"decision": vote, "digest": approval["digest"]})
+            must(voted.status in (200, 201), f"the vote was answered {voted.status} {voted.body}")
+            answer = (await at.client.hear("control.interaction.response"))["payload"]
+            must(answer["interaction_id"] == asked and answer["decision"] == wanted, f"the answer is {answer}")
+            await at.client.end(at.turn_id)
+            state(await at.ended(), "succeeded")
+            did.append(f"{vote} → control.interaction.response {wanted}")
+    return "nothing before the vote; " + ", ".join(did)
+
+
+@against_gateway("17.3.1", "gateway", "PERMISSION that nobody answers")
+async def a_permission_times_out(stage: Stage) -> str:
+    async with turn(stage) as at:
+        asked, _ = await _asking(at, "soon")
+        answer = await at.client.hear("control.interaction.timeout", "control.interaction.response")
+        must(answer["payload"]["interaction_id"] == asked, f"the answer is for {answer['payload']}")
+        must(answer["type"] == "control.interaction.timeout", f"the answer is {answer['type']} {answer['payload']}")
+        await at.client.end(at.turn_id)
+        return f"control.interaction.timeout; {state(await at.ended(), 'succeeded')}"
+
+
+@against_gateway("17.3.1 MUST", "gateway", "PERMISSION without context.tool_name")
+async def a_permission_names_its_tool(stage: Stage) -> str:
+    return await _refused(stage, "agent.interaction.request", [profile.question(str(uuid.uuid4()), None)])
+
+
+@against_gateway("17.3.2 MUST", "gateway", "two commands for one session: when does the second prompt come?")
+async def one_prompt_at_a_time(stage: Stage) -> str:
+    async with turn(stage) as at:
+        second = await at.person.execute({"session_id": at.client.session_id})
+        await at.client.nothing("control.prompt.request", 0.5)
+        await at.client.end(at.turn_id)
+        prompt = await at.client.hear("control.prompt.request")
+        await at.client.end(await at.client.begin(prompt, 1))
+        state(await at.person.ended(second["id"]), "succeeded")
+        return "no prompt before session.turn.end, one behind it; both succeeded"
+
+
+@against_gateway("17.3.2", "gateway", "PROMPT_IN_PROGRESS for a prompt, in a turn of the agent's own")
+async def a_refused_prompt_comes_again(stage: Stage) -> str:
+    async with prompted(stage) as (client, person, command, prompt):
+        own = str(uuid.uuid4())
+        await client.send("session.turn.start", {"turn_id": own, "turn_index": 0})
+        await client.send("session.error", {"error_code": "PROMPT_IN_PROGRESS", "message": "in a turn", "fatal": False},
+                          in_reply_to=prompt["message_id"])
+        await client.end(own)
+        again = await client.hear("control.prompt.request")
+        await client.end(await client.begin(again, 1))
+        return f"the prompt comes again at the turn's end; {state(await person.ended(command['id']), 'succeeded')}"
+
+
+@against_gateway("17.3.2", "gateway", "a session that is given up as lost returns in the middle of its turn")
+async def a_lost_session_that_returns(stage: Stage) -> str:
+    async with turn(stage) as at:
+        silent = asyncio.create_task(_vouch(at, []))
+        command = await at.ended()
+        silent.cancel()
+        state(command, "failed")
+        await at.client.cut()
+        await at.client.dial()
+        await at.client.send("session.history", {"frames": [], "buffer_status": NO_LOSS, "last_message_id": "",
+                                                 "last_sync_timestamp": "2025-09-06T10:00:00Z"})
+        await at.client.say(at.turn_id, "still at work")
+        second = await at.person.execute({"session_id": at.client.session_id})
+        await at.client.hear("control.turn.cancel", within_s=REFUSED_S)
+        await at.client.end(at.turn_id, "cancelled")
+        await at.client.end(await at.client.begin(await at.client.hear("control.prompt.request"), 1))
+        did = state(await at.person.ended(second["id"]), "succeeded")
+        return f"{command['error']['code']}; the returned turn is cancelled, and behind it {did}"
+
+
+async def _vouch(at: Turn, agents: list[Frame]) -> None:
+    while True:
+        await at.client.send_frame(profile.made("x-interlock.heartbeat", {"agents": agents}))
+        await asyncio.sleep(0.2)
+
+
+@against_gateway("17.4", "gateway", "a person asks for a compaction of an agent without context_compaction")
+async def no_compaction_is_sent(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        answer = await at.person.post(f"/sessions/{at.client.session_id}/compact", {})
+        must(answer.code == "UnsupportedCapability", f"the answer is {answer.status} {answer.body}")
+        await at.client.nothing("control.session.compact", 0.2)
+        return "UnsupportedCapability, and nothing is sent"
+
+
+# --- the envelope ---
+
+@against_gateway("7, Envelope", "gateway", "unknown fields in payload and envelope, unknown types, payload before type")
+async def unknown_words_are_kept(stage: Stage) -> str:
+    async with turn(stage, colour="red") as at:
+        await at.client.send("moon.phase", {"is": "new"})
+        await at.client.send("session.weather", {"sun": [1, None]})
+        frame = profile.made("agent.text.done", {**profile.text_done(at.turn_id, "hi"), "colour": "red"},
+                             at.client.session_id, None)
+        seq = float(at.client.number())
+        await at.client.send_frame({**frame, "seq": seq, "colour": "blue"})
+        await at.client.end(at.turn_id)
+        did = state(await at.ended(), "succeeded")
+        kept = [await at.kept(kind) for kind in ("moon.phase", "session.weather", "agent.text.done")]
+        must([len(each) for each in kept] == [1, 1, 1], f"kept are {kept}")
+        must(kept[2][0].get("colour") == "red", "the unknown field is gone")
+        return f"all kept, seq {seq} is {int(seq)}; {did}"
