@@ -26,9 +26,17 @@ async def play(place: Path, plays: list[Play], broken: str | None = None) -> lis
 
 def all_plays() -> list[Play]:
     """Every line of the table, in order."""
-    from proof.seeds import with_client, with_gateway, with_runner
+    from proof.seeds import (
+        gateway_adapters,
+        gateway_sessions,
+        racp_commands,
+        racp_records,
+        runner_adapters,
+        runner_sessions,
+    )
 
-    return [*with_gateway.PLAYS, *with_runner.PLAYS, *with_client.PLAYS]
+    modules = (gateway_sessions, gateway_adapters, runner_sessions, runner_adapters, racp_commands, racp_records)
+    return [each for module in modules for each in module.PLAYS]
 
 
 def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:

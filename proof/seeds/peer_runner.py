@@ -41,6 +41,8 @@ class LocalClient:
         self.buffered: list[Frame] = []
         """What was sent while the link was down: the frames of the next `session.history`."""
         self.session_id = ""
+        self._turn_id = ""
+        self._synced = ""
         self.welcomed: Frame = {}
 
     async def dial(self) -> None:
@@ -49,14 +51,16 @@ class LocalClient:
                                additional_headers={"Authorization": f"Bearer {self._token}"}, max_size=None)
         self._link = link = Link(socket, self._numbers, self._relay.to_peer)
         known = [{"session_id": self.session_id, "last_seq_sent": self._numbers.sent.get(self.session_id, 0),
-                  "control_seq": self._numbers.received.get(self.session_id, 0), "state": "running"}]
+                  "control_seq": self._numbers.received.get(self.session_id, 0),
+                  **({"state": "running", "turn_id": self._turn_id} if self._turn_id else {"state": "idle"})}]
         await link.send(profile.hello(self._runner_id, profile.offer(self.agent_id, self._adapter_type),
                                       known if self.session_id else []))
         self.welcomed = await self.hear("x-interlock.welcome")
 
     async def cut(self) -> None:
-        """Lose the link."""
+        """Lose the link, when all that was sent is acknowledged."""
         assert self._link is not None
+        await self._numbers.all_confirmed(self.session_id)
         await self._link.cut()
         self._link = None
 
@@ -81,6 +85,7 @@ class LocalClient:
             self.buffered.append(frame)
         else:
             await self._link.send(frame)
+            self._synced = frame["message_id"]
         return frame
 
     async def hear(self, *kinds: str, within_s: float = HEAR_S) -> Frame:
@@ -99,6 +104,14 @@ class LocalClient:
         except TimeoutError:
             raise Broken(f"the master sent no {' or '.join(kinds)}") from None
         raise Broken(f"the master closed the link instead of sending {' or '.join(kinds)}")
+
+    def unread(self, kind: str) -> list[Frame]:
+        """Frames of a type that have come and were not heard."""
+        assert self._link is not None
+        while not self._link.arrived.empty():
+            if (frame := self._link.arrived.get_nowait()) is not None:
+                self._waiting.append(frame)
+        return [frame for frame in self._waiting if frame["type"] == kind]
 
     async def nothing(self, kind: str, for_s: float) -> None:
         """Raise Broken if a frame of the type comes within the time."""
@@ -121,6 +134,7 @@ class LocalClient:
     async def begin(self, prompt: Frame, index: float = 0, turn_id: str | None = None, **more: Any) -> str:
         """`session.turn.start` (7.5.1) for a prompt."""
         turn_id = turn_id or str(uuid.uuid4())
+        self._turn_id = turn_id
         await self.send("session.turn.start", {"turn_id": turn_id, "turn_index": index, **more},
                         prompt_id=prompt["payload"]["prompt_id"])
         return turn_id
@@ -131,6 +145,7 @@ class LocalClient:
 
     async def end(self, turn_id: str, stop_reason: str = "end_turn", usage: Frame | None = None, **more: Any) -> None:
         """`session.turn.end` (7.5.2), and the usage that must accompany it (7.3.1)."""
+        self._turn_id = ""
         await self.send("session.turn.end", {"turn_id": turn_id, "stop_reason": stop_reason, **more})
         await self.send("session.usage", USAGE if usage is None else usage)
 
@@ -146,4 +161,4 @@ class LocalClient:
         await self.dial()
         await self.send("session.history", {
             "frames": frames, "buffer_status": status, "last_sync_timestamp": "2025-09-06T10:00:00Z",
-            "last_message_id": frames[-1]["message_id"] if frames else ""})
+            "last_message_id": self._synced})

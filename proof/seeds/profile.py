@@ -86,6 +86,9 @@ class Link:
             self.arrived.put_nowait(None)
 
     async def _take(self, frame: Frame) -> None:
+        if frame["type"] == "x-interlock.ack":
+            self._numbers.confirm(frame["payload"])
+            return
         for each in self._tap(frame):
             self.arrived.put_nowait(each)
         inner = frame["payload"]["frames"] if frame["type"] == "session.history" else [frame]
@@ -100,11 +103,29 @@ class Numbers:
     def __init__(self) -> None:
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
+        self._confirmed: dict[str, int] = {}
+        self._changed = asyncio.Event()
 
     def next(self, session_id: str) -> int:
         """The number of the next frame."""
         self.sent[session_id] = self.sent.get(session_id, 0) + 1
         return self.sent[session_id]
+
+    def confirm(self, ack: Frame) -> None:
+        """Note an acknowledgement."""
+        self._confirmed[ack["session_id"]] = ack["seq"]
+        self._changed.set()
+
+    async def all_confirmed(self, session_id: str) -> None:
+        """Wait until all that was sent is acknowledged. Raises Broken."""
+        try:
+            async with asyncio.timeout(HEAR_S):
+                while self._confirmed.get(session_id, 0) < self.sent.get(session_id, 0):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise Broken(f"{self.sent[session_id]} frames were sent, {self._confirmed.get(session_id, 0)} are "
+                         "acknowledged") from None
 
     def came(self, frame: Frame) -> bool:
         """Note a frame that came; whether it has a number to acknowledge."""

@@ -50,12 +50,14 @@ def test_each_break_names_plays_that_there_are(name: str) -> None:
                  "M-1", "S-1", "S-5")
 @pytest.mark.anyio
 async def test_the_table_holds_and_each_break_of_it_is_noticed(tmp_path: Path) -> None:
-    plays = {play.name: play for play in seeds.all_plays() if not play.slow}
+    named = {broken.noticed_by[0] for broken in BREAKS.values()} - {"a_retry_has_the_same_answer"}
+    plays = {play.name: play for play in seeds.all_plays() if play.name in named}
     async with stage(tmp_path) as found:
         lines = await perform(found, list(plays.values()))
         noticing: dict[str, Line] = {}
         for name, broken in BREAKS.items():
-            noticing[name], *_ = await perform(found.under(broken()), [plays[broken.noticed_by[0]]])
+            if broken.noticed_by[0] in plays:
+                noticing[name], *_ = await perform(found.under(broken()), [plays[broken.noticed_by[0]]])
 
     print(printed(lines))
     assert [line.play.name for line in lines if line.verdict == FAILS] == []

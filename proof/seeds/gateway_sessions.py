@@ -1,4 +1,4 @@
-"""RAWP-DPS sections 7 and 17, played against our gateway by a Local Client written from the text."""
+"""RAWP-DPS section 7, played against our gateway by a Local Client written from the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ against_gateway = partial(play, PLAYS)
 NO_LOSS: Frame = {"policy_applied": "RING", "truncated": False}
 REFUSED_S = 10.0
 """What is not refused within this counts as accepted."""
-TERMINATED_S = 20.0
+TERMINATED_S = 45.0
 """A termination procedure that has begun has ended the command within this."""
 FULL_USAGE: Frame = {
     "token_usage": {"input_tokens": 7.0, "output_tokens": 5, "cache_read_tokens": 3, "cache_write_tokens": 2.0,
@@ -42,8 +42,10 @@ class Turn(NamedTuple):
     turn_id: str
 
     async def ended(self) -> Document:
-        """The command, when it has ended."""
-        return await self.person.ended(self.command["id"])
+        """The command, when it has ended, and nothing was refused that was not looked for. Raises Broken."""
+        command = await self.person.ended(self.command["id"])
+        unless(f"refused: {error['payload']['message']}" for error in self.client.unread("session.error"))
+        return command
 
     async def frames(self) -> list[Document]:
         """What the gateway keeps of the session: [{kind, frame | notice …}]."""
@@ -118,7 +120,7 @@ async def every_policy_is_taken(stage: Stage) -> str:
 @against_gateway("7.1.1 MUST", "gateway", "truncated: true, lost_frame_count 3 and absent: session, status and result")
 async def a_loss_is_told(stage: Stage) -> str:
     counts: list[Any] = []
-    for count in ({"lost_frame_count": 3}, {"lost_frame_count": 3.0}, {}):
+    for count in ({"lost_frame_count": 3}, {}):
         async with turn(stage) as at:
             await at.client.cut()
             for _ in range(3):
@@ -130,14 +132,14 @@ async def a_loss_is_told(stage: Stage) -> str:
                 "session": [event for event in await at.frames() if event["kind"] == "notice"
                             and "Truncated" in str(event)],
                 "status": [event for event in await at.person.events(command["id"], lambda e: e["event"] == "result")
-                           if event["event"] == "notice" and event.get("code") == "Truncated"],
-                "result": [notice for notice in (command.get("result") or {}).get("notices", [])
+                           if event["event"] == "notice" and "Truncated" in str(event)],
+                "result": [notice for notice in command["result"]["output"].get("notices", [])
                            if notice["code"] == "Truncated"],
             }
             missing = [where for where, notices in told.items() if not notices]
             must(not missing, f"with {count or 'no lost_frame_count'} there is no notice in: {', '.join(missing)}")
             counts.append(told["result"][0].get("lost_frame_count"))
-    must(counts[:2] == [3, 3], f"the notices count {counts[:2]}, not 3")
+    must(counts[0] == 3, f"the notice counts {counts[0]}, not 3")
     return f"notice Truncated in all three, lost_frame_count {counts}"
 
 
@@ -162,15 +164,15 @@ async def every_compaction_is_taken(stage: Stage) -> str:
 
 
 @against_gateway("7.2.1", "gateway", 'trigger "later", files_modified "x", no summary')
-async def a_misshapen_compaction_is_refused(stage: Stage) -> str:
+async def a_misshapen_compaction_iseach_is_refused(stage: Stage) -> str:
     good = {"summary": "s", "previous_token_count": 9, "current_token_count": 1, "preserved_elements": {},
             "trigger": "auto"}
-    return await _refused(stage, "session.compacted", [
+    return await each_is_refused(stage, "session.compacted", [
         {**good, "trigger": "later"}, {**good, "preserved_elements": {"files_modified": "x"}},
         {**good, "previous_token_count": -1}, {name: good[name] for name in good if name != "summary"}])
 
 
-async def _refused(stage: Stage, kind: str, payloads: list[Frame]) -> str:
+async def each_is_refused(stage: Stage, kind: str, payloads: list[Frame]) -> str:
     """Each payload is refused, and the turn goes on to its end."""
     did = ""
     async with turn(stage) as at:
@@ -229,8 +231,8 @@ async def usage_is_owed(stage: Stage) -> str:
 
 
 @against_gateway("7.3.1", "gateway", "negative tokens, utilization 1.5, no cost_usage, unit \"THINGS\"")
-async def misshapen_usage_is_refused(stage: Stage) -> str:
-    return await _refused(stage, "session.usage", [
+async def misshapen_usage_iseach_is_refused(stage: Stage) -> str:
+    return await each_is_refused(stage, "session.usage", [
         {**USAGE, "token_usage": {"input_tokens": -1, "output_tokens": 0}},
         {**USAGE, "context_window": {"utilization": 1.5}},
         {name: USAGE[name] for name in USAGE if name != "cost_usage"},
@@ -247,10 +249,26 @@ async def an_error_that_is_not_fatal_ends_nothing(stage: Stage) -> str:
         return f"the turn goes on; {state(await at.ended(), 'succeeded')}"
 
 
-@against_gateway("7.4.1", "gateway", "fatal: true in the middle of a turn, and nothing more")
+BROKEN: Frame = {"error_code": "BROKEN", "message": "it broke", "fatal": True}
+
+
+@against_gateway("7.4.1", "gateway", "fatal: true in the middle of a turn")
 async def a_fatal_error_ends_the_session(stage: Stage) -> str:
     async with turn(stage) as at:
-        await at.client.send("session.error", {"error_code": "BROKEN", "message": "it broke", "fatal": True})
+        await at.client.send("session.error", BROKEN)
+        await at.client.hear("control.session.close", within_s=REFUSED_S)
+        await at.client.end(at.turn_id, "cancelled")
+        await at.client.send("session.closed", {"reason": "as asked"})
+        command = await at.ended()
+        state(command, "failed")
+        must(command["error"]["code"] == "BROKEN", f"the command failed with {command['error']}, not BROKEN")
+        return "the session is closed, and the command failed with BROKEN"
+
+
+@against_gateway("7.4.1", "gateway", "fatal: true in the middle of a turn, and nothing more", slow=True)
+async def a_fatal_error_of_a_client_that_hangs(stage: Stage) -> str:
+    async with turn(stage) as at:
+        await at.client.send("session.error", BROKEN)
         try:
             async with asyncio.timeout(TERMINATED_S):
                 command = await at.ended()
@@ -288,7 +306,7 @@ async def turns_are_counted(stage: Stage) -> str:
 
 
 @against_gateway("7.5.1", "gateway", 'turn_id "turn-1" and a UUID v1; turn_index -1, 2^64-1, 0.5')
-async def a_misshapen_start_is_refused(stage: Stage) -> str:
+async def a_misshapen_start_iseach_is_refused(stage: Stage) -> str:
     good = str(uuid.uuid4())
     async with prompted(stage) as (client, person, command, prompt):
         for wrong in ({"turn_id": "turn-1", "turn_index": 0}, {"turn_id": str(uuid.uuid1()), "turn_index": 0},
@@ -304,7 +322,7 @@ async def a_misshapen_start_is_refused(stage: Stage) -> str:
 
 
 @against_gateway("7.5.1", "gateway", "turn_index 0 for two turns of a session (0-based 순번)")
-async def a_repeated_index_is_refused(stage: Stage) -> str:
+async def a_repeated_index_iseach_is_refused(stage: Stage) -> str:
     async with turn(stage) as at:
         await at.client.end(at.turn_id)
         state(await at.ended(), "succeeded")
@@ -340,145 +358,12 @@ for _reason, _wanted in (("end_turn", "succeeded"), ("max_tokens", "succeeded"),
 
 
 @against_gateway("7.5.2", "gateway", 'stop_reason "bored"')
-async def another_stop_reason_is_refused(stage: Stage) -> str:
+async def another_stop_reason_iseach_is_refused(stage: Stage) -> str:
     async with turn(stage) as at:
         await at.client.send("session.turn.end", {"turn_id": at.turn_id, "stop_reason": "bored"})
         did = await refusal(at.client)
         await at.client.end(at.turn_id)
         return f"refused with {did}; then {state(await at.ended(), 'succeeded')}"
-
-
-# --- 17 adapters ---
-
-@against_gateway("17.1, 17.4", "gateway", "adapter_type process and sdk in the agent's metadata and features")
-async def both_adapter_types_are_taken(stage: Stage) -> str:
-    seen = []
-    for kind in ("process", "sdk"):
-        async with prompted(stage, adapter_type=kind) as (client, person, command, prompt):
-            await client.end(await client.begin(prompt))
-            state(await person.ended(command["id"]), "succeeded")
-            nodes = await person.found("/edge/nodes")
-            seen += [agent["adapter_type"] for node in nodes["nodes"] for agent in node.get("agents", [])
-                     if agent["agent_id"] == client.agent_id]
-    must(seen == ["process", "sdk"], f"people are shown {seen}")
-    return "both work, and are shown"
-
-
-@against_gateway("17.2.2", "gateway", "agent.error fatal SIGNAL_EXIT, then turn.end error, then usage")
-async def a_reported_signal_fails_the_command(stage: Stage) -> str:
-    async with turn(stage) as at:
-        await at.client.send("agent.error", {"severity": "fatal", "error_code": "SIGNAL_EXIT", "message": "signal 9"})
-        await at.client.end(at.turn_id, "error")
-        command = await at.ended()
-        state(command, "failed")
-        must(command["error"]["code"] == "SIGNAL_EXIT", f"the error is {command['error']}")
-        return "the command failed with SIGNAL_EXIT"
-
-
-async def _asking(at: Turn, tool_name: str = "touch") -> tuple[str, Document]:
-    """Send a permission request; returns its id and the approval that people see."""
-    asked = str(uuid.uuid4())
-    await at.client.send("agent.interaction.request", profile.question(asked, tool_name))
-    events = await at.person.events(at.command["id"], lambda event: event["event"] == "approval")
-    approval_id = next(event["approval_id"] for event in events if event["event"] == "approval")
-    return asked, await at.person.found(f"/approvals/{approval_id}")
-
-
-@against_gateway("17.3.1", "gateway", "PERMISSION with context.tool_name; a person grants, another denies")
-async def a_permission_is_asked_for(stage: Stage) -> str:
-    did = []
-    for vote, wanted in (("grant", "allow"), ("deny", "deny")):
-        async with turn(stage) as at:
-            asked, approval = await _asking(at)
-            must("touch" in str(approval), f"the approval does not name the tool: {approval}")
-            await at.client.nothing("control.interaction.response", 0.3)
-            voted = await at.person.post(f"/approvals/{approval['id']}/grants",
-                                         {"decision": vote, "digest": approval["digest"]})
-            must(voted.status in (200, 201), f"the vote was answered {voted.status} {voted.body}")
-            answer = (await at.client.hear("control.interaction.response"))["payload"]
-            must(answer["interaction_id"] == asked and answer["decision"] == wanted, f"the answer is {answer}")
-            await at.client.end(at.turn_id)
-            state(await at.ended(), "succeeded")
-            did.append(f"{vote} → control.interaction.response {wanted}")
-    return "nothing before the vote; " + ", ".join(did)
-
-
-@against_gateway("17.3.1", "gateway", "PERMISSION that nobody answers")
-async def a_permission_times_out(stage: Stage) -> str:
-    async with turn(stage) as at:
-        asked, _ = await _asking(at, "soon")
-        answer = await at.client.hear("control.interaction.timeout", "control.interaction.response")
-        must(answer["payload"]["interaction_id"] == asked, f"the answer is for {answer['payload']}")
-        must(answer["type"] == "control.interaction.timeout", f"the answer is {answer['type']} {answer['payload']}")
-        await at.client.end(at.turn_id)
-        return f"control.interaction.timeout; {state(await at.ended(), 'succeeded')}"
-
-
-@against_gateway("17.3.1 MUST", "gateway", "PERMISSION without context.tool_name")
-async def a_permission_names_its_tool(stage: Stage) -> str:
-    return await _refused(stage, "agent.interaction.request", [profile.question(str(uuid.uuid4()), None)])
-
-
-@against_gateway("17.3.2 MUST", "gateway", "two commands for one session: when does the second prompt come?")
-async def one_prompt_at_a_time(stage: Stage) -> str:
-    async with turn(stage) as at:
-        second = await at.person.execute({"session_id": at.client.session_id})
-        await at.client.nothing("control.prompt.request", 0.5)
-        await at.client.end(at.turn_id)
-        prompt = await at.client.hear("control.prompt.request")
-        await at.client.end(await at.client.begin(prompt, 1))
-        state(await at.person.ended(second["id"]), "succeeded")
-        return "no prompt before session.turn.end, one behind it; both succeeded"
-
-
-@against_gateway("17.3.2", "gateway", "PROMPT_IN_PROGRESS for a prompt, in a turn of the agent's own")
-async def a_refused_prompt_comes_again(stage: Stage) -> str:
-    async with prompted(stage) as (client, person, command, prompt):
-        own = str(uuid.uuid4())
-        await client.send("session.turn.start", {"turn_id": own, "turn_index": 0})
-        await client.send("session.error", {"error_code": "PROMPT_IN_PROGRESS", "message": "in a turn", "fatal": False},
-                          in_reply_to=prompt["message_id"])
-        await client.end(own)
-        again = await client.hear("control.prompt.request")
-        await client.end(await client.begin(again, 1))
-        return f"the prompt comes again at the turn's end; {state(await person.ended(command['id']), 'succeeded')}"
-
-
-@against_gateway("17.3.2", "gateway", "a session that is given up as lost returns in the middle of its turn")
-async def a_lost_session_that_returns(stage: Stage) -> str:
-    async with turn(stage) as at:
-        silent = asyncio.create_task(_vouch(at, []))
-        command = await at.ended()
-        silent.cancel()
-        state(command, "failed")
-        await at.client.cut()
-        await at.client.dial()
-        await at.client.send("session.history", {"frames": [], "buffer_status": NO_LOSS, "last_message_id": "",
-                                                 "last_sync_timestamp": "2025-09-06T10:00:00Z"})
-        await at.client.say(at.turn_id, "still at work")
-        second = await at.person.execute({"session_id": at.client.session_id})
-        await at.client.hear("control.turn.cancel", within_s=REFUSED_S)
-        await at.client.end(at.turn_id, "cancelled")
-        await at.client.end(await at.client.begin(await at.client.hear("control.prompt.request"), 1))
-        did = state(await at.person.ended(second["id"]), "succeeded")
-        return f"{command['error']['code']}; the returned turn is cancelled, and behind it {did}"
-
-
-async def _vouch(at: Turn, agents: list[Frame]) -> None:
-    while True:
-        await at.client.send_frame(profile.made("x-interlock.heartbeat", {"agents": agents}))
-        await asyncio.sleep(0.2)
-
-
-@against_gateway("17.4", "gateway", "a person asks for a compaction of an agent without context_compaction")
-async def no_compaction_is_sent(stage: Stage) -> str:
-    async with turn(stage) as at:
-        await at.client.end(at.turn_id)
-        state(await at.ended(), "succeeded")
-        answer = await at.person.post(f"/sessions/{at.client.session_id}/compact", {})
-        must(answer.code == "UnsupportedCapability", f"the answer is {answer.status} {answer.body}")
-        await at.client.nothing("control.session.compact", 0.2)
-        return "UnsupportedCapability, and nothing is sent"
 
 
 # --- the envelope ---
