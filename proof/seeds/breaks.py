@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -172,8 +173,9 @@ class AuditRewritten(Break):
         if not path.startswith("/audit?") or not self._read:
             self._read = self._read or path.startswith("/audit?")
             return answer
-        text = json.dumps(answer.body).replace('"enqueue"', '"reject"')
-        return answer._replace(body=json.loads(text))
+        body = copy.deepcopy(answer.body)
+        body["items"][0]["record"]["action"] = "reject"
+        return answer._replace(body=body)
 
 
 class DoorOpen(Break):

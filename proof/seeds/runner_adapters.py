@@ -15,7 +15,7 @@ from proof.seeds import forms, profile
 from proof.seeds.agents import VARIABLES
 from proof.seeds.peer_gateway import Session
 from proof.seeds.profile import HEAR_S, Broken, Frame
-from proof.seeds.runner_sessions import LATE_S, texts, turn_end
+from proof.seeds.runner_sessions import ANSWERED_S, texts, turn_end
 from proof.seeds.stage import SDK_AGENT, Stage
 from proof.seeds.table import Play, must, play, unless
 
@@ -25,6 +25,7 @@ GRACE_S = 5.0
 """Between SIGTERM and SIGKILL (17.2.3)."""
 EARLY_S = 0.2
 """How much earlier than the grace a clock of another process may see its end."""
+LATE_S = 15.0
 QUIET_S = 0.5
 
 
@@ -87,7 +88,7 @@ async def _unsupported(stage: Stage, feature: str, kind: str, payload: Any) -> s
     await session.prompt("say 1")
     await turn_end(session)
     await session.send(kind, payload)
-    error = (await session.hear("session.error", within_s=LATE_S))["payload"]
+    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
     unless(forms.misfits("session.error", error))
     must(error["fatal"] is False, "it is fatal")
     await session.prompt("say 1")
@@ -274,7 +275,7 @@ async def a_second_prompt_is_refused(stage: Stage) -> str:
     await session.prompt("later")
     await session.hear("session.turn.start")
     await session.prompt("say 1")
-    error = (await session.hear("session.error", within_s=LATE_S))["payload"]
+    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
     must((error["error_code"], error["fatal"]) == ("PROMPT_IN_PROGRESS", False), f"the answer is {error}")
     (place / "go").touch()
     must((await turn_end(session))["stop_reason"] == "end_turn", "the first prompt did not end")

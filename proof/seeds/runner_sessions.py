@@ -18,14 +18,15 @@ GRACE_S = 5.0
 """Between SIGTERM and SIGKILL (17.2.3)."""
 EARLY_S = 0.2
 """How much earlier than the grace a clock of another process may see its end."""
-LATE_S = 15.0
+ANSWERED_S = 10.0
+"""What has not come within this counts as not sent."""
 QUIET_S = 0.5
 
 
 async def turn_end(session: Session) -> Frame:
     """The end of a turn, and the usage that must come directly behind it (7.5.2), both in their form. Raises Broken."""
     end = await session.hear("session.turn.end")
-    following = await session.hear(*forms.DPS, "agent.text.done", "session.closed", "session.capabilities")
+    following = await session.hear(*forms.DPS, "agent.text.done", "session.closed", within_s=ANSWERED_S)
     must(following["type"] == "session.usage", f"session.turn.end is followed by {following['type']}")
     unless(forms.misfits("session.turn.end", end["payload"]) + forms.misfits("session.usage", following["payload"]))
     return end["payload"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from proof import seeds
 from proof.seeds.breaks import BREAKS
 from proof.seeds.report import printed
 from proof.seeds.stage import stage
-from proof.seeds.table import FAILS, HOLDS, Line, perform
+from proof.seeds.table import FAILS, HOLDS, perform
 
 PEERS = ("peer_runner", "peer_gateway", "peer_client", "profile", "forms", "agents")
 FOREIGN = {"websockets"}
@@ -52,13 +53,11 @@ def test_each_break_names_plays_that_there_are(name: str) -> None:
 async def test_the_table_holds_and_each_break_of_it_is_noticed(tmp_path: Path) -> None:
     named = {broken.noticed_by[0] for broken in BREAKS.values()} - {"a_retry_has_the_same_answer"}
     plays = {play.name: play for play in seeds.all_plays() if play.name in named}
+    played = [name for name, broken in BREAKS.items() if broken.noticed_by[0] in plays]
     async with stage(tmp_path) as found:
-        lines = await perform(found, list(plays.values()))
-        noticing: dict[str, Line] = {}
-        for name, broken in BREAKS.items():
-            if broken.noticed_by[0] in plays:
-                noticing[name], *_ = await perform(found.under(broken()), [plays[broken.noticed_by[0]]])
+        lines, *broken = await asyncio.gather(perform(found, list(plays.values())), *(
+            perform(found.under(BREAKS[name]()), [plays[BREAKS[name].noticed_by[0]]]) for name in played))
 
     print(printed(lines))
     assert [line.play.name for line in lines if line.verdict == FAILS] == []
-    assert [name for name, line in noticing.items() if line.verdict == HOLDS] == []
+    assert [name for name, (line,) in zip(played, broken, strict=True) if line.verdict == HOLDS] == []
