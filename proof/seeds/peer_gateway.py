@@ -121,7 +121,8 @@ class Session:
                 continue
             self.histories.append(each)
             for inner in each["payload"]["frames"]:
-                self._note(inner)
+                for passed in self._relay.to_peer(inner):
+                    self._note(passed)
 
     def _note(self, frame: Frame) -> None:
         if frame["message_id"] not in self._ids:
