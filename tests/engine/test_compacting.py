@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, remember
+from engine.conversation import OWNER, ManualClock, remember
 from engine.gateway_context import LONG, SETTINGS, WINDOW, Room
 from interlock.agents.builtin.cache import Cache
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.bridge.clocks import tick
-from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS, MAX_SUMMARY_CHARS, dropped
+from interlock.engine.bridge.compacting import COMPACT_TIMEOUT_MS, dropped
 from interlock.protocol import payloads as p
 from interlock.protocol.identifiers import session_stream
+from interlock.protocol.limits import MAX_SUMMARY_CHARS
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Notice, Session
 from interlock.session.compaction_plan import thresholds
 from interlock.session.entries import UserMessage
 from interlock.session.pruning import PruningSettings
+from interlock.session.tree import Tree
 
 pytestmark = pytest.mark.anyio
 LIMIT = thresholds(SETTINGS, WINDOW).compaction
@@ -501,3 +507,63 @@ async def test_who_asks_on_the_heels_of_a_turn_is_not_told_to_come_back() -> Non
 
 async def _at_once() -> None:
     return
+
+
+# --- the file itself ---
+@pytest.mark.req("X-3", "X-4")
+async def test_a_transcript_that_cannot_be_read_cancels_what_waits_for_it_by_name(tmp_path: Path) -> None:
+    """Commands were left queued until they expired, and nobody was told why."""
+    room = Room(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
+    await room.talk(1)
+    file = tmp_path / "agents" / "shell" / "sessions" / f"{room.session_id}.jsonl"
+    kept = file.rename(file.with_suffix(".kept"))
+    os.mkfifo(file)
+    commands = [await room.ask(text) for text in ("and now", "and then")]
+    for command_id in commands:
+        record = await room.ledger.command(command_id)
+        assert record is not None
+        assert record.command.state == "canceled"
+        assert record.command.error is not None
+        assert (record.command.error.code, str(file) in record.command.error.message) == ("Unavailable", True)
+        assert "it is a FIFO, and no regular file" in record.command.error.message
+    file.unlink()
+    kept.rename(file)
+    await room.ask("once more")
+    await room.answer("yes")
+    assert [one["content"] for one in await room.messages() if one["role"] == "user"] == ["question 0", "once more"]
+    await room.engine.stop()
+
+
+@pytest.mark.req("X-3")
+async def test_a_machine_that_is_short_of_descriptors_makes_commands_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room()
+    await room.talk(1)
+    transcripts = room.engine.lanes.transcripts
+    tree = transcripts.tree
+
+    async def short(*_: str) -> Tree:
+        raise OSError(errno.EMFILE, "Too many open files", "/state/x.jsonl")
+
+    monkeypatch.setattr(transcripts, "tree", short)
+    waits = await room.ask("and now")
+    assert await room.state(waits) == "queued"
+    monkeypatch.setattr(transcripts, "tree", tree)
+
+
+@pytest.mark.req("X-1", "X-3")
+async def test_what_another_program_wrote_meanwhile_is_in_context_and_on_the_path(tmp_path: Path) -> None:
+    room = Room(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
+    await room.talk(1, "one")
+    file = tmp_path / "agents" / "shell" / "sessions" / f"{room.session_id}.jsonl"
+    last = msgspec.json.decode(file.read_bytes().splitlines()[-1])["id"]
+    theirs = {"type": "message", "id": "feedface", "parentId": last, "timestamp": "2026-01-01T00:00:00.000Z",
+              "message": {"role": "user", "content": "from pi", "timestamp": 1}}
+    with file.open("ab") as pi:
+        pi.write(msgspec.json.encode(theirs) + b"\n")
+    await room.ask("and now")
+    sent = room.wire.last("control.prompt.request").payload.context
+    assert "from pi" in str(sent)
+    await room.answer("two")
+    assert [one["content"] for one in await room.messages() if one["role"] == "user"] == [
+        "question 0", "from pi", "and now"]
+    await room.engine.stop()

@@ -8,6 +8,7 @@ before it counts.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import structlog
 from interlock.engine.bridge import asking_agents, compacting
 from interlock.engine.bridge.context_state import Cause, Due
 from interlock.engine.bridge.contexts import Prepared, Said
-from interlock.engine.bridge.dispatch import open_session
+from interlock.engine.bridge.dispatch import context_unreadable, open_session
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import who_is
 from interlock.engine.lane_shell import LaneShell
@@ -35,6 +36,8 @@ from interlock.session.tokens import Calibration
 from interlock.session.transfers import TransferRefused
 from interlock.session.tree import Tree
 
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
+"""Errors of the machine and not of a file: the commands that wait for it wait on."""
 ROUNDS = 8
 """So often a session's needs are looked at in one go: each answer may bring the next need."""
 RETRY_S = 2.0
@@ -142,7 +145,16 @@ class Compactor:
         except (OSError, ValueError) as error:
             sentence = f"its transcript cannot be read: {error}"
             log.error("a context cannot be read", session_id=session_id, error=str(error))  # noqa: TRY400
-            await shell.call(lambda lane: compacting.nothing_to_do(lane, sentence))
+            lasting = _lasting(error)
+
+            def give_up(lane: Lane) -> None:
+                compacting.nothing_to_do(lane, sentence)
+                if view.wanted and lasting is not None:
+                    context_unreadable(lane, lasting)
+
+            await shell.call(give_up)
+            if lasting is not None:
+                return True  # What waits behind it is looked at at once.
             self._later(session_id)
             return False
         if view.due == "look":
@@ -250,6 +262,13 @@ class Compactor:
             entries=len(made.entry_ids), tokens_before=made.tokens_before, tokens_kept=made.tokens_kept,
             max_summary_tokens=made.max_summary_tokens, previous_summary=made.previous_summary,
             read_files=made.read_files, modified_files=made.modified_files, messages=messages))
+
+
+def _lasting(error: OSError | ValueError) -> str | None:
+    """What is wrong with a file itself, as a sentence that names it; None where the same may go well the next time."""
+    if not isinstance(error, OSError) or error.filename is None or error.errno in PASSING:
+        return None
+    return f"The transcript {error.filename} cannot be read: {error.strerror}. Put the file right, and send it again."
 
 
 def _view(lane: Lane) -> _View:

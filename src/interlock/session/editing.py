@@ -5,8 +5,8 @@ Nothing that is there is ever changed: a branch and a label are entries of their
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,11 @@ def import_lines(data: bytes, header: Header, entropy: Callable[[int], bytes]) -
     if len(mended.lines) < 2:
         raise NothingToImport("it holds no entry of a transcript")
     return Imported([msgspec.json.encode(header), *mended.lines[1:]], mended.report)
+
+
+def is_branch(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry begins a branch: its parent was chosen, and need not be the leaf."""
+    return entry.get("type") == "branch_summary" or entry.get("customType") == BRANCH
 
 
 def branch_draft(summary: str | None, parent: str, leaf: str | None) -> Draft:

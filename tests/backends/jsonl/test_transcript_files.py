@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
+import socket
+import stat
+import threading
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.backends.jsonl import files
+from interlock.backends.jsonl.plain_files import PIECE_BYTES, Snapshot
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
@@ -157,6 +162,37 @@ async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts,
     assert file.read_bytes().count(b'"p"') == 2, "once as an id, once as a parent"
 
 
+@pytest.mark.req("X-1", "X-3")
+async def test_an_entry_hangs_below_what_another_program_wrote_meanwhile(transcripts: JsonlTranscripts, file: Path
+                                                                        ) -> None:
+    """The entry was made below the leaf that this process knew; pi has gone on in the file since."""
+
+    def parents() -> dict[str, str | None]:
+        read = [msgspec.json.decode(one) for one in file.read_bytes().splitlines()[1:]]
+        return {one["id"]: one["parentId"] for one in read}
+
+    await transcripts.append(HEADER, [line("a")])
+    with file.open("ab") as other:
+        other.write(line("p", "a").line + b"\n" + line("q", "p").line + b"\n")
+    await transcripts.append(HEADER, [line("a")])  # Once more, since the ledger has not forgotten it yet.
+    await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
+    assert parents() == {"a": None, "p": "a", "q": "p", "b": "q", "c": "b"}
+    await transcripts.append(HEADER, [line("b", "a"), line("d", "c")])
+    assert parents()["d"] == "c"
+    # A branch begins where a person chose, whatever was written meanwhile; so does one after a restart.
+    with file.open("ab") as other:
+        other.write(line("r", "d").line + b"\n")
+    chosen = line("e", "a").line.replace(b'"type":"custom"', b'"type":"custom","customType":"interlock.branch"')
+    await transcripts.append(HEADER, [TranscriptLine(session_id="S1", entry_id="e", line=chosen), line("f", "e")])
+    assert (parents()["e"], parents()["f"]) == ("a", "e")
+    again = JsonlTranscripts(file.parents[3], StandingClock())
+    with file.open("ab") as other:
+        other.write(line("s", "f").line + b"\n")
+    await again.append(HEADER, [line("g", "f")])
+    await again.close()
+    assert parents()["g"] == "s"
+
+
 @pytest.mark.req("X-3", "X-4")
 async def test_an_entry_whose_parent_is_gone_is_kept_and_told(transcripts: JsonlTranscripts, file: Path) -> None:
     await transcripts.append(HEADER, [line("a")])
@@ -230,6 +266,106 @@ async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: st
             await transcripts.append(HEADER._replace(session_id=session_id, agent_id=agent_id), [line("a")])
         with pytest.raises(ValueError, match="cannot name a transcript"):
             await transcripts.read(session_id, agent_id)
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as end:
+        here = Path.cwd()
+        os.chdir(path.parent)  # A socket's whole path may be too long for its address.
+        end.bind(path.name)
+        os.chdir(here)
+
+
+def _device(path: Path) -> None:
+    os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+
+
+@pytest.mark.req("X-4")
+@pytest.mark.parametrize(("make", "kind"), [
+    (_fifo, "a FIFO"), (Path.mkdir, "a directory"), (_socket, "a socket"), (_device, "a device"),
+    (lambda path: path.symlink_to("elsewhere"), "a symbolic link")])
+async def test_what_is_no_regular_file_is_refused_and_holds_up_nobody(
+    transcripts: JsonlTranscripts, file: Path, make: Callable[[Path], None], kind: str
+) -> None:
+    file.parent.mkdir(parents=True)
+    try:
+        make(file)
+    except PermissionError:
+        pytest.skip("this machine makes no device files for this user")
+    other = HEADER._replace(session_id="S2")
+    refused = rf"it is {kind}, and no regular file: '.*S1\.jsonl'"
+    async with asyncio.timeout(20):
+        for call in (lambda: transcripts.append(HEADER, [line("a")]), lambda: transcripts.ids("S1", "shell"),
+                     lambda: transcripts.leaf("S1", "shell"), lambda: transcripts.read("S1", "shell"),
+                     lambda: transcripts.tree("S1", "shell"), lambda: transcripts.context("S1", "shell"),
+                     lambda: transcripts.page("S1", "shell", 0, 1),
+                     lambda: transcripts.rewrite("S1", "shell", lambda _: None)):
+            with pytest.raises(OSError, match=refused):
+                await call()
+        # So is what lies where an index, or the draft of one, would be.
+        await transcripts.append(other, [line("a")])
+        make(file.with_name("S2.jsonl.index"))
+        make(file.with_name(".S2.jsonl.index.new"))
+        assert (await transcripts.page("S2", "shell", 0, 5)).entries == 1
+
+
+@pytest.mark.req("X-4", "X-7")
+async def test_a_long_file_holds_up_no_other_session(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+    lines = Snapshot.lines
+
+    def slowly(self: Snapshot, at: int = 0) -> list[bytes]:
+        if self.path == file:
+            reading.set()
+            assert go_on.wait(20)
+        return lines(self, at)
+
+    damaged(file, line("b", "a").line.replace(b'"custom"', b'"custom","data":"' + b"x" * files.LARGE_BYTES + b'"')
+            + b"\n")
+    monkeypatch.setattr(Snapshot, "lines", slowly)
+    waiting = [asyncio.ensure_future(transcripts.append(HEADER, [line("c", "b")])),
+               asyncio.ensure_future(transcripts.append(HEADER, [line("d", "c")])),
+               asyncio.ensure_future(transcripts.tree("S1", "shell"))]
+    assert await asyncio.to_thread(reading.wait, 20)
+    async with asyncio.timeout(20):
+        await transcripts.append(HEADER._replace(session_id="S2"), [line("a")])
+        assert await transcripts.leaf("S2", "shell") == "a"
+    go_on.set()
+    await asyncio.gather(*waiting)
+    assert await transcripts.leaf("S1", "shell") == "d"
+    assert [node.id for node in (await transcripts.tree("S1", "shell")).nodes] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.req("X-4")
+def test_a_line_as_long_as_a_file_is_joined_once(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    parts = [b"", b"x" * (3 * PIECE_BYTES + 5), b"", b"y" * PIECE_BYTES, b"z", b""]
+    path.write_bytes(b"\n".join(parts))
+    with Snapshot.take(path) as file:
+        with path.open("ab") as other:
+            other.write(b"later\n")
+        assert file.lines() == parts
+        assert file.lines(1) == parts[1:]
+        assert max(map(len, file.pieces())) == PIECE_BYTES
+
+
+async def test_a_file_that_cannot_be_read_is_named(
+    transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await transcripts.append(HEADER, [line("a")])
+
+    def failing(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", failing)
+    with pytest.raises(OSError, match=r"Input/output error: '.*S1\.jsonl'"):
+        await transcripts.tree("S1", "shell")
 
 
 async def test_a_link_is_not_followed(transcripts: JsonlTranscripts, file: Path, tmp_path: Path) -> None:

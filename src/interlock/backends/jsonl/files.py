@@ -9,16 +9,19 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import dropwhile
 from pathlib import Path
 
 import msgspec
 import structlog
 
+from interlock.backends.jsonl.plain_files import Snapshot, open_plain
 from interlock.backends.jsonl.publishing import publish_new, publish_over, sync_directory
 from interlock.ports.clock import Clock
-from interlock.ports.transcripts import Rewrite, TranscriptHeader
+from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
 from interlock.protocol.records import TranscriptLine
+from interlock.session.editing import is_branch
 from interlock.session.entries import VERSION, header_line, read_stub
 from interlock.session.keys import SAFE_NAME, TOPIC
 from interlock.session.line_json import BOM
@@ -29,12 +32,13 @@ KNOWN_FILES = 256
 """Files whose ids are remembered; one that is forgotten is read again before the next append to it."""
 ASIDE_NAMES = 100
 """Torn tails and old versions of one file that may be set aside in the same millisecond."""
-PIECE_BYTES = 1024 * 1024
-"""A file is read in pieces of this size."""
 MAX_HEADER_BYTES = 1024 * 1024
 """A first line that is longer is no header."""
 
-_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+LARGE_BYTES = 1024 * 1024
+"""A file of this size that is not known yet is surveyed before its turn: appends to others do not wait for it."""
+
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 log = structlog.get_logger("interlock.transcripts")
 
@@ -44,6 +48,8 @@ class Known(msgspec.Struct):
 
     size: int = 0
     leaf: str | None = None
+    own_leaf: str | None = None
+    """The last entry that this process knew of, "" when it knew none yet: behind it another program went on."""
     ids: set[str] = msgspec.field(default_factory=set[str])
     torn_at: int | None = None
     """Where a last line begins that is broken off."""
@@ -89,26 +95,42 @@ class TranscriptFiles:
         return found
 
     def look(self, path: Path) -> Known | None:
-        """What a file holds, None where there is none. Changes nothing."""
+        """What a file holds, None where there is none. Changes nothing. The caller goes on from its leaf."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = open_plain(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
-            return self._scan(fd, path)
+            known = self._scan(fd, path)
         finally:
             os.close(fd)
+        known.own_leaf = known.leaf or ""
+        return known
+
+    def unsurveyed(self, path: Path) -> Snapshot | None:
+        """A large file that must be read before the next append to it; None where little or nothing is to be read.
+        Raises OSError."""
+        known = self._known.get(path)
+        try:
+            size = path.lstat().st_size
+        except OSError:
+            return None
+        return Snapshot.take(path) if size >= LARGE_BYTES and (known is None or known.size != size) else None
+
+    def adopt(self, path: Path, known: Known) -> None:
+        """Take what a survey on another thread found; it counts as long as the file has that size."""
+        before = self._known.get(path)
+        if before is None or before.size < known.size:
+            known.own_leaf = before.own_leaf if before is not None else ""
+            self._remember(path, known)
 
     def lines(self, path: Path) -> list[bytes]:
         """Every line of a file, [] where there is none. A torn last line is a line too."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with Snapshot.take(path) as file:
+                return [line for line in file.lines() if line]
         except FileNotFoundError:
             return []
-        try:
-            return [line for line in read_lines(fd) if line]
-        finally:
-            os.close(fd)
 
     def publish(self, path: Path, lines: Sequence[bytes]) -> None:
         """Make a new file of whole lines. Raises FileExistsError and OSError: then there is none."""
@@ -116,16 +138,22 @@ class TranscriptFiles:
         publish_new(path, lines)
         _sync_directories(path.parent, self._root)
 
-    def rewrite(self, path: Path, change: Rewrite) -> str | None:
-        """Put what `change` makes of a file in its place; give the name under which the old one is kept. Raises
-        FileNotFoundError and OSError: then all is as it was."""
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            self._cut_back(fd, path)
-        finally:
-            os.close(fd)
-        made = change(path.read_bytes())
-        if made is None:
+    def settled(self, path: Path) -> Snapshot:
+        """A file as it is between two appends, without what one left that failed. Raises FileNotFoundError, OSError."""
+        if path in self._undone:
+            fd = open_plain(path, os.O_RDWR | os.O_APPEND)
+            try:
+                self._cut_back(fd, path)
+            finally:
+                os.close(fd)
+        return Snapshot.take(path)
+
+    def replace(self, file: Snapshot, made: Sequence[bytes]) -> str | None:
+        """Put lines in the place of a file; returns the name under which the old one is kept, None where it is not any
+        more what the snapshot has. Raises OSError: then all is as it was."""
+        path, found = file.path, file.path.lstat()
+        if (found.st_ino, found.st_size, found.st_mtime_ns) != (
+                file.stat.st_ino, file.stat.st_size, file.stat.st_mtime_ns):
             return None
         for kept in self._aside(path, "kept"):
             with suppress(FileExistsError):
@@ -140,21 +168,31 @@ class TranscriptFiles:
         if path in self._known:
             return
         try:
-            with path.open("rb") as file:
+            with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
                 first = read_object(file.readline(MAX_HEADER_BYTES).removeprefix(BOM))
         except FileNotFoundError:
             return
         if first is None or first.get("type") != "session" or version_of(first) >= VERSION:
             return
-        kept = self.rewrite(path, lambda data: [line for line in upgraded(data.split(b"\n")) if line])
+        with self.settled(path) as old:
+            kept = self.replace(old, [line for line in upgraded(old.lines()) if line])
         log.info("a transcript of an older version was written anew; the old file is kept", file=str(path), kept=kept)
 
     def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
-        """Append what the file does not have, and make it survive power loss. Raises OSError: nothing was added."""
+        """Append what the file does not have, and make it survive power loss. Raises OSError that names the file:
+        nothing was added."""
         path = self.path(header.session_id, header.agent_id, header.topic)
+        try:
+            self._append(path, header, lines)
+        except OSError as error:
+            if error.filename is not None or error.errno is None:
+                raise
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+    def _append(self, path: Path, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         self.modernise(path)
         made = _make_directories(path.parent, self._root)
-        fd = os.open(path, _OPEN_FLAGS, 0o600)
+        fd = open_plain(path, _OPEN_FLAGS)
         try:
             self._cut_back(fd, path)
             known = self._scan(fd, path)
@@ -177,12 +215,13 @@ class TranscriptFiles:
         elif known.needs_feed:
             parts.append(b"\n")
         fresh: dict[str, None] = {}
+        # What a power cut left behind its own parent is there already: its parent must not become its child.
+        whole = all(line.entry_id not in known.ids for line in dropwhile(lambda one: one.entry_id in known.ids, lines))
         for line in lines:
             if line.entry_id in known.ids or line.entry_id in fresh:
                 continue
-            self._check_parent(path, line, known, fresh)
+            parts += [line.line if fresh or not whole else self._placed(path, line, known), b"\n"]
             fresh[line.entry_id] = None
-            parts += [line.line, b"\n"]
         data = b"".join(parts)
         try:
             _write_all(fd, data)
@@ -195,17 +234,28 @@ class TranscriptFiles:
             with suppress(OSError):
                 self._cut_back(fd, path)
             raise
-        after = Known(known.size + len(data), next(reversed(fresh), known.leaf), known.ids, begun=True)
+        leaf = next(reversed(fresh), known.leaf)
+        own_leaf = next(reversed(fresh), known.own_leaf)
+        after = Known(known.size + len(data), leaf, own_leaf, known.ids, begun=True)
         after.ids.update(fresh)
         self._remember(path, after)
 
-    def _check_parent(self, path: Path, line: TranscriptLine, known: Known, fresh: dict[str, None]) -> None:
-        stub = read_stub(line.line)
-        parent = stub.parent_id if stub is not None else None
-        if parent is not None and parent not in known.ids and parent not in fresh:
+    def _placed(self, path: Path, line: TranscriptLine, known: Known) -> bytes:
+        """The first line of an append, below the file's leaf where another program has gone on in the file since the
+        entry was made: what that wrote is in the model's context, so it is on the path too (X-1, X-3)."""
+        entry = read_object(line.line) or {}
+        parent = entry.get("parentId")
+        if isinstance(parent, str) and parent not in known.ids:
             # Somebody took entries out of the file. The new one is kept all the same; context begins with it.
             log.warning("a transcript entry's parent is not in its file", file=str(path), entry=line.entry_id,
                         parent=parent)
+            return line.line
+        if parent == known.leaf or parent is None or known.leaf is None or is_branch(entry) \
+                or known.own_leaf not in ("", parent):
+            return line.line
+        log.info("another program has gone on in a transcript; the next entry hangs below what it wrote",
+                 file=str(path), entry=line.entry_id, parent=known.leaf)
+        return msgspec.json.encode({**entry, "parentId": known.leaf})
 
     def _cut_back(self, fd: int, path: Path) -> None:
         """Take out what an append left that failed, so that no line is counted as kept that may not be."""
@@ -216,32 +266,11 @@ class TranscriptFiles:
 
     def _scan(self, fd: int, path: Path) -> Known:
         size = os.fstat(fd).st_size
-        known = self._known.get(path)
-        if known is not None and known.size == size:
-            return known
-        known = Known(size)
-        damaged = at = 0
-        with os.fdopen(os.dup(fd), "rb") as file:
-            file.seek(0)
-            for line in file:
-                if line == b"\n":
-                    at += 1
-                    continue
-                stub = read_stub(line)
-                if stub is None:
-                    damaged += 1
-                elif stub.type == "session":
-                    known.begun = True
-                else:
-                    known.ids.add(stub.id)
-                    known.leaf = stub.id
-                if not line.endswith(b"\n"):
-                    known.torn_at = at if stub is None else None
-                    known.needs_feed = stub is not None
-                at += len(line)
-        if damaged - (known.torn_at is not None):
-            log.warning("a transcript has damaged lines; they are kept and passed over", file=str(path),
-                        lines=damaged - (known.torn_at is not None))
+        before = self._known.get(path)
+        if before is not None and before.size == size:
+            return before
+        known = survey(Snapshot(path, fd, os.fstat(fd)))
+        known.own_leaf = before.own_leaf if before is not None else ""
         self._remember(path, known)
         return known
 
@@ -310,15 +339,29 @@ class TranscriptFiles:
             yield path.with_name(f"{path.name}.{why}-{stamp}" + (f"-{number}" if number else ""))
 
 
-def read_lines(fd: int) -> list[bytes]:
-    """Read a file's lines piece by piece, so that it is never in memory twice."""
-    lines: list[bytes] = []
-    rest = b""
-    while piece := os.read(fd, PIECE_BYTES):
-        *whole, rest = (rest + piece).split(b"\n")
-        lines += whole
-    lines.append(rest)
-    return lines
+def survey(file: Snapshot) -> Known:
+    """Read what an append must know of a file; on any thread. Raises OSError."""
+    known = Known(file.stat.st_size)
+    lines = file.lines()
+    damaged = at = 0
+    for number, line in enumerate(lines, 1):
+        if line:
+            stub = read_stub(line)
+            if stub is None:
+                damaged += 1
+            elif stub.type == "session":
+                known.begun = True
+            else:
+                known.ids.add(stub.id)
+                known.leaf = stub.id
+            if number == len(lines):
+                known.torn_at = at if stub is None else None
+                known.needs_feed = stub is not None
+        at += len(line) + 1
+    if damaged - (known.torn_at is not None):
+        log.warning("a transcript has damaged lines; they are kept and passed over", file=str(file.path),
+                    lines=damaged - (known.torn_at is not None))
+    return known
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from zlib import crc32
 
-from interlock.backends.jsonl.files import read_lines
+from interlock.backends.jsonl.plain_files import Snapshot, open_plain
 from interlock.backends.jsonl.publishing import MODE
 from interlock.session.context import Context, context
 from interlock.session.entries import VERSION
@@ -71,10 +71,11 @@ class _Index(NamedTuple):
 class Indexed:
     """One transcript file, open for reading. Use it as a context manager; it belongs to one thread."""
 
-    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns, file: Snapshot | None = None) -> None:
+        """`file` is the file as it was at an instant, which then is closed here; else as it is on entering."""
         self._path = path
         self._now_ns = now_ns
-        self._fd = -1
+        self._file = file
         self._index: _Index | None = None
         self._tree: Tree | None = None
         self._fits = False
@@ -86,11 +87,11 @@ class Indexed:
 
     def __enter__(self) -> Self:
         try:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._file = self._file or Snapshot.take(self._path)
         except FileNotFoundError:
             self._tree = read_tree(())
             return self
-        self._index = _load(index_path(self._path), os.fstat(self._fd))
+        self._index = _load(index_path(self._path), self._file.stat)
         self.from_index = self._index is not None
         if self._index is None:
             self._read()
@@ -98,8 +99,8 @@ class Indexed:
 
     def __exit__(self, *_: object) -> None:
         self._index = self._tree = None
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self._file is not None:
+            os.close(self._file.fd)
 
     @property
     def entries(self) -> int:
@@ -192,15 +193,16 @@ class Indexed:
 
     def _through(self, index: _Index, places: Sequence[int]) -> list[tuple[Node, bytes]]:
         lines: list[bytes] = []
-        at = 0
+        file, at = self._file, 0
+        assert file is not None
         while at < len(places):
             last = at
             while last + 1 < len(places) and places[last + 1] == places[last] + 1:
                 last += 1
             start, end = index.starts[places[at]], index.starts[places[last] + 1]
-            if not 0 <= start < end <= os.fstat(self._fd).st_size:
+            if not 0 <= start < end <= os.fstat(file.fd).st_size:
                 raise _Stale
-            read = os.pread(self._fd, end - start, start).removesuffix(b"\n").split(b"\n")
+            read = os.pread(file.fd, end - start, start).removesuffix(b"\n").split(b"\n")
             if len(read) != last + 1 - at:
                 raise _Stale
             lines += read
@@ -220,11 +222,11 @@ class Indexed:
     def _read(self) -> None:
         """Read the file; its index is to be made anew where it may have one."""
         self._index = None
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        before = os.fstat(self._fd)
-        lines = read_lines(self._fd)
+        file = self._file
+        assert file is not None
+        lines = file.lines()
         self._tree = read_tree(lines)
-        after, now_ns = os.fstat(self._fd), self._now_ns()
+        before, after, now_ns = file.stat, os.fstat(file.fd), self._now_ns()
         settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) >= SETTLED_NS
         if before.st_size >= INDEX_MIN_BYTES and _same(before, after) and settled and not self._fits:
             self.keep_index = partial(_keep, index_path(self._path), before, now_ns, lines, self._tree)
@@ -296,8 +298,7 @@ def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tre
     head = _HEAD.pack(_MAGIC, *_stamp(stat), now_ns, len(parents), crc32(body))
     draft = path.with_name(f".{path.name}.new")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, MODE),
-                       "wb") as file:
+        with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
             file.write(head + crc32(head).to_bytes(8, "little"))
             file.write(body)
             file.flush()
@@ -311,7 +312,7 @@ def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tre
 def _load(path: Path, stat: os.stat_result) -> _Index | None:
     """Open an index that was made of this very file; None where there is none, or another's."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_plain(path, os.O_RDONLY)
     except OSError:
         return None
     try:

@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from interlock.backends.jsonl.files import Known, TranscriptFiles
+from interlock.backends.jsonl.files import Known, TranscriptFiles, survey
 from interlock.backends.jsonl.indexed import Indexed
+from interlock.backends.jsonl.plain_files import Snapshot
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
 from interlock.protocol.records import TranscriptLine
@@ -21,6 +23,10 @@ from interlock.session.tree import Tree, read_tree
 
 T = TypeVar("T")
 
+READERS = 2
+"""Threads on which files are read, so that a long one holds up nobody's append."""
+REWRITE_TRIES = 8
+"""A transcript that grows while it is written anew is read again, so often at the most."""
 GROUP_JOBS = 256
 """Appends that share their syncs at the most: one to each file that they concern."""
 
@@ -39,6 +45,9 @@ class JsonlTranscripts(Transcripts):
         self._files = TranscriptFiles(root, clock)
         self._jobs: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, "transcripts")
+        self._readers = ThreadPoolExecutor(READERS, "transcript readers")
+        self._surveying: dict[str, list[_Job]] = {}
+        """Session → appends that wait until its file was surveyed."""
 
     async def append(self, header: TranscriptHeader, lines: Sequence[TranscriptLine]) -> None:
         for line in lines:
@@ -49,21 +58,18 @@ class JsonlTranscripts(Transcripts):
         await asyncio.wrap_future(job.answer)
 
     async def leaf(self, session_id: str, agent_id: str) -> str | None:
-        known = await self._on_thread(lambda: self._known(session_id, agent_id))
+        known = await self._known(session_id, agent_id)
         return known.leaf if known is not None else None
 
     async def ids(self, session_id: str, agent_id: str) -> set[str]:
-        def copy() -> set[str]:
-            known = self._known(session_id, agent_id)
-            return set(known.ids) if known is not None else set()
-
-        return await self._on_thread(copy)
+        known = await self._known(session_id, agent_id)
+        return set(known.ids) if known is not None else set()
 
     async def read(self, session_id: str, agent_id: str) -> list[bytes]:
-        return await self._on_thread(lambda: self._files.lines(self._files.path(session_id, agent_id)))
+        return await self._read(session_id, agent_id, lambda file: [line for line in file.lines() if line], [])
 
     async def tree(self, session_id: str, agent_id: str) -> Tree:
-        return await self._on_thread(lambda: read_tree(self._files.lines(self._files.path(session_id, agent_id))))
+        return await self._read(session_id, agent_id, lambda file: read_tree(file.lines()), read_tree(()))
 
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
         return await self._opened(session_id, agent_id, lambda file: TranscriptPage(file.page(after, limit),
@@ -76,34 +82,83 @@ class JsonlTranscripts(Transcripts):
         await self._on_thread(lambda: self._files.publish(self._files.path(session_id, agent_id), lines))
 
     async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
-        return await self._on_thread(lambda: self._files.rewrite(self._files.path(session_id, agent_id), change))
+        for _ in range(REWRITE_TRIES):
+            file = await self._on_thread(lambda: self._files.settled(self._files.path(session_id, agent_id)))
+
+            with file:
+                made = await self._on_readers(partial(_changed, file, change))
+                if made is None:
+                    return None
+                kept = await self._on_thread(partial(self._files.replace, file, made))
+            if kept is not None:
+                return kept
+        raise OSError(f"the transcript of session {session_id} grows faster than it can be written anew")
 
     async def close(self) -> None:
-        """Finish what was handed over, then end the thread."""
+        """Finish what was handed over, then end the threads."""
+        await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _opened(self, session_id: str, agent_id: str, call: Callable[[Indexed], T]) -> T:
+        path = self._files.path(session_id, agent_id)
+
+        snapshot = await self._snapshot(session_id, agent_id)
+
         def look() -> tuple[T, Callable[[], None]]:
-            with Indexed(self._files.path(session_id, agent_id)) as file:
+            with Indexed(path, file=snapshot) as file:
                 return call(file), file.keep_index
 
-        found, keep_index = await self._on_thread(look)
+        found, keep_index = await self._on_readers(look)
         # Who asked has the answer by then; after the end of the store there is nobody to make it for.
         with suppress(RuntimeError):
-            self._thread.submit(keep_index)
+            self._readers.submit(keep_index)
         return found
 
-    def _known(self, session_id: str, agent_id: str) -> Known | None:
+    async def _read(self, session_id: str, agent_id: str, call: Callable[[Snapshot], T], nothing: T) -> T:
+        file = await self._snapshot(session_id, agent_id)
+        if file is None:
+            return nothing
+
+        def read() -> T:
+            with file:
+                return call(file)
+
+        return await self._on_readers(read)
+
+    async def _snapshot(self, session_id: str, agent_id: str) -> Snapshot | None:
+        """A file as it is among the appends; None where there is none."""
+
+        def take() -> Snapshot | None:
+            with suppress(FileNotFoundError):
+                return Snapshot.take(self._files.path(session_id, agent_id))
+            return None
+
+        return await self._on_thread(take)
+
+    async def _known(self, session_id: str, agent_id: str) -> Known | None:
         path = self._files.path(session_id, agent_id)
-        self._files.modernise(path)  # Who asks for ids is about to append.
-        return self._files.look(path)
+
+        def prepare() -> Snapshot | None:
+            self._files.modernise(path)  # Who asks for ids is about to append.
+            return self._files.unsurveyed(path)
+
+        file = await self._on_thread(prepare)
+        if file is not None:
+            known = await self._on_readers(partial(_surveyed, file))
+            await self._on_thread(lambda: self._files.adopt(path, known))
+        return await self._on_thread(lambda: self._files.look(path))
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
-        # The one thread orders reads among the appends, so that no reader sees half a line.
+        # The one thread orders snapshots among the appends, so that no reader sees half a line.
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
+    async def _on_readers(self, call: Callable[[], T]) -> T:
+        # What takes long as a file is long runs beside the one thread, for which all sessions wait.
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
+
     def _serve(self) -> None:
-        """Take all appends that wait; those to one file are one write and one sync."""
+        """Take all appends that wait; those to one file are one write and one sync. Those to a large file that is not
+        known yet wait until it was surveyed beside this thread."""
         groups: dict[TranscriptHeader, list[_Job]] = {}
         for _ in range(min(len(self._jobs), GROUP_JOBS)):
             job = self._jobs.popleft()
@@ -111,13 +166,53 @@ class JsonlTranscripts(Transcripts):
             if job.answer.set_running_or_notify_cancel():
                 groups.setdefault(job.header, []).append(job)
         for header, jobs in groups.items():
-            failure: BaseException | None = None
-            try:
-                self._files.append(header, [line for job in jobs for line in job.lines])
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is the callers' answer.
-                failure = error
-            for job in jobs:
-                if failure is not None:
-                    job.answer.set_exception(failure)
-                else:
-                    job.answer.set_result(None)
+            waiting = self._surveying.get(header.session_id)
+            if waiting is not None:
+                waiting += jobs
+            elif (file := self._unsurveyed(header)) is not None:
+                self._surveying[header.session_id] = jobs
+                self._readers.submit(self._survey, header.session_id, file)
+            else:
+                self._append(header, jobs)
+
+    def _unsurveyed(self, header: TranscriptHeader) -> Snapshot | None:
+        # What is wrong with the file is said by the append.
+        with suppress(OSError, ValueError):
+            return self._files.unsurveyed(self._files.path(header.session_id, header.agent_id, header.topic))
+        return None
+
+    def _survey(self, session_id: str, file: Snapshot) -> None:
+        known: Known | None = None
+        with suppress(OSError):
+            known = _surveyed(file)
+        self._thread.submit(self._resume, session_id, file.path, known)
+
+    def _resume(self, session_id: str, path: Path, known: Known | None) -> None:
+        if known is not None:
+            self._files.adopt(path, known)
+        groups: dict[TranscriptHeader, list[_Job]] = {}
+        for job in self._surveying.pop(session_id):
+            groups.setdefault(job.header, []).append(job)
+        for header, jobs in groups.items():
+            self._append(header, jobs)
+
+    def _append(self, header: TranscriptHeader, jobs: list[_Job]) -> None:
+        failure: BaseException | None = None
+        try:
+            self._files.append(header, [line for job in jobs for line in job.lines])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the callers' answer.
+            failure = error
+        for job in jobs:
+            if failure is not None:
+                job.answer.set_exception(failure)
+            else:
+                job.answer.set_result(None)
+
+
+def _changed(file: Snapshot, change: Rewrite) -> Sequence[bytes] | None:
+    return change(b"".join(file.pieces()))
+
+
+def _surveyed(file: Snapshot) -> Known:
+    with file:
+        return survey(file)

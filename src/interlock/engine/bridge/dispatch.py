@@ -9,6 +9,7 @@ import msgspec
 from interlock.engine.bridge import compacting
 from interlock.engine.bridge.budgets import may_start
 from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
+from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.entries import with_wishes
 from interlock.engine.bridge.files import send_files
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -47,6 +48,14 @@ def dispatch_next(lane: Lane) -> None:
     if state.opening == "closed":
         open_session(lane)
     _send_prompt(lane, record)
+
+
+def context_unreadable(lane: Lane, sentence: str) -> None:
+    """Cancel the command that would be next, with the reason: the conversation that goes with its prompt cannot be
+    read, and it would wait without a word until it expired."""
+    waiting = queued(lane)
+    if waiting and lane.state.active is None:
+        end_command(lane, waiting[0], "canceled", SYSTEM, error=("Unavailable", sentence))
 
 
 def _prepared(lane: Lane) -> bool:

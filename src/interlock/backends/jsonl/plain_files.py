@@ -1,0 +1,104 @@
+"""Opening and reading transcript files, whatever lies under their names (X-4).
+
+A name may lead to a FIFO, a device or a directory, by a person's mistake or by intent. Nothing here waits for what is
+behind such a name, and nothing is read from it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple, Self
+
+MAX_FILE_BYTES = 1024 * 1024 * 1024
+"""A transcript that is larger is not read: it would not fit in memory beside others."""
+PIECE_BYTES = 1024 * 1024
+"""A file is read in pieces of this size."""
+
+_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFDIR: "a directory", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+          stat.S_IFBLK: "a device", stat.S_IFLNK: "a symbolic link"}
+
+
+def open_plain(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a regular file and return its descriptor. Never waits. Raises FileNotFoundError; OSError that names the file
+    for anything else than a regular file."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, mode)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _named(path, error) from None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    kind = _kind_of(os.fstat(fd).st_mode)
+    os.close(fd)
+    raise OSError(errno.EINVAL, f"it is {kind}, and no regular file", str(path))
+
+
+def _named(path: Path, error: OSError) -> OSError:
+    """The same error in words about what lies there, where that is no regular file."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return error
+    if stat.S_ISREG(mode):
+        return error
+    return OSError(error.errno, f"it is {_kind_of(mode)}, and no regular file", str(path))
+
+
+def _kind_of(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+class Snapshot(NamedTuple):
+    """A file as it was at one instant, between two appends: what comes behind `stat.st_size` is not read. It is read on
+    any thread. Use it as a context manager."""
+
+    path: Path
+    fd: int
+    stat: os.stat_result
+
+    @classmethod
+    def take(cls, path: Path) -> Self:
+        """Open a file. Raises FileNotFoundError, and OSError for one that may not be read."""
+        fd = open_plain(path, os.O_RDONLY)
+        found = os.fstat(fd)
+        if found.st_size > MAX_FILE_BYTES:
+            os.close(fd)
+            what = f"it has {found.st_size} bytes, and at most {MAX_FILE_BYTES} are read"
+            raise OSError(errno.EFBIG, what, str(path))
+        return cls(path, fd, found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+    def pieces(self, at: int = 0) -> list[bytes]:
+        """Read the bytes from `at` on, in pieces. Raises OSError that names the file."""
+        found: list[bytes] = []
+        try:
+            while at < self.stat.st_size and (piece := os.pread(self.fd, min(PIECE_BYTES, self.stat.st_size - at), at)):
+                found.append(piece)
+                at += len(piece)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        return found
+
+    def lines(self, at: int = 0) -> list[bytes]:
+        """Read the lines from `at` on, without their line feeds; the last is empty where the file ends with one. Time
+        and memory are linear, however long a line is."""
+        lines: list[bytes] = []
+        rest: list[bytes] = []
+        for piece in self.pieces(at):
+            first, *others = piece.split(b"\n")
+            rest.append(first)
+            if others:
+                lines.append(b"".join(rest))
+                lines += others[:-1]
+                rest = [others[-1]]
+        lines.append(b"".join(rest))
+        return lines
