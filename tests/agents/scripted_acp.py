@@ -81,6 +81,10 @@ class Recorder:
         self.allow = allow
         self.forever = False
         self.told = TurnUsage()
+        self.words: list[str | None] = []
+        """What questions are answered with, in order."""
+        self.asked: list[dict[str, Any]] = []
+        """What was shown of them."""
 
     async def text(self, text: str) -> None:
         if self.said and self.said[-1][0] == "text":
@@ -105,6 +109,10 @@ class Recorder:
         self.said.append(("result", status, output_type, output))
 
     async def ask(self, question: Question) -> Answer:
+        if question.wants == "QUESTION":
+            self.asked.append(msgspec.json.decode(question.input_json))
+            text = self.words.pop(0)
+            return Answer(text is not None, None, text=text)
         self.said.append(("ask", question.tool_name))
         if self.forever:
             await asyncio.get_running_loop().create_future()
@@ -169,11 +177,11 @@ async def prompted(agent: AcpAgent, recorder: Recorder) -> TurnOutcome:
     return await agent.prompt(Prompt("p", "t", [{"type": "text", "text": "go"}]), recorder)
 
 
-async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False
-               ) -> tuple[Recorder, Scripted, Any]:
+async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False,
+               words: list[str | None] | None = None) -> tuple[Recorder, Scripted, Any]:
     """One turn in which the agent says `steps`."""
     recorder = Recorder(allow=allow)
-    recorder.forever = forever
+    recorder.forever, recorder.words = forever, words or []
     async with opened({"session/prompt": steps}) as (agent, process, _):
         outcome = await prompted(agent, recorder)
     return recorder, process, outcome

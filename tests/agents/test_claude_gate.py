@@ -129,3 +129,20 @@ def test_no_sdk_is_loaded_before_an_agent_of_its_kind_opens() -> None:
         "sys.exit(bool({'claude_agent_sdk', 'pydantic_ai', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.req("C-8")
+async def test_a_choice_may_be_named_by_its_number() -> None:
+    options = [{"label": "left", "description": "a"}, {"label": "right", "description": "b"}]
+    asks: dict[str, Any] = {"questions": [
+        {"question": "Which?", "options": options, "multiSelect": False},
+        {"question": "Which of them?", "options": options, "multiSelect": True},
+        {"question": "Why?", "options": options, "multiSelect": False},
+    ]}
+    person = Person(*(Answer(True, None, text=text) for text in ("2", "1, RIGHT, up", "so it is")))
+    gate = await opened(person)
+    allowed = await gate.can_use_tool("AskUserQuestion", asks, types.ToolPermissionContext(tool_use_id="t1"))
+    assert isinstance(allowed, sdk.PermissionResultAllow)
+    assert allowed.updated_input is not None
+    assert allowed.updated_input["answers"] == {"Which?": "right", "Which of them?": "left, right, up",
+                                                "Why?": "so it is"}

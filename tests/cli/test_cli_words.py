@@ -202,3 +202,39 @@ def test_a_summary_that_a_hook_wrote_needs_no_report(
               "GET /v1/sessions/s-1/frames": [noted("Compacted", "900 tokens before, 90 now")]})
     assert compacting.compact("s-1") == Exit.DONE
     assert capsys.readouterr().out == "900 tokens before, 90 now\n"
+
+
+CHOICES: dict[str, Any] = {"question": "Which way?", "header": "Way", "options": [
+    {"label": "left", "description": "along the river"}, {"label": "right"}]}
+
+
+@pytest.mark.req("C-8", "G-4")
+@pytest.mark.parametrize(("more", "last"), [
+    ({}, "Answer with one of them, or its number."),
+    ({"multiSelect": True}, "Answer with several, separated by commas."),
+])  # fmt: skip
+def test_a_question_shows_its_choices_with_their_numbers(
+    more: dict[str, Any], last: str, scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = approval(kind="question", input={**CHOICES, **more})
+    scripted({"GET /v1/approvals": [answer({"approvals": [asked], "next_cursor": "x", "has_more": False})],
+              "POST /v1/approvals/apr_a/answers": [answer(approval("granted", kind="question", answer="left"))]})
+    decide.answer("@last", "left")
+    lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    start = lines.index("Way: Which way?")
+    assert lines[start + 1 : start + 4] == ["1 left: along the river", "2 right", last]
+
+
+@pytest.mark.req("C-8")
+@pytest.mark.parametrize("more", [
+    {"options": []}, {"options": "left"}, {"options": ["left"]}, {"options": [{"label": 7}]}, {"question": 7},
+    {"options": [{"label": "left", "preview": "x"}]}, {"also": "this"}, {"multiSelect": "no"}, {"header": None},
+])  # fmt: skip
+def test_a_question_of_another_shape_is_shown_whole(
+    more: dict[str, Any], scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = approval(kind="question", input={**CHOICES, **more})
+    scripted({"GET /v1/approvals": [answer({"approvals": [asked], "next_cursor": "x", "has_more": False})],
+              "POST /v1/approvals/apr_a/answers": [answer(approval("granted", kind="question", answer="left"))]})
+    decide.answer("@last", "left")
+    assert '"question":' in capsys.readouterr().err

@@ -170,7 +170,7 @@ def _readable(raw: bytes) -> str:
         members = cast("dict[str, Any]", value)
         if members.keys() == {"command"} and isinstance(members["command"], str):
             return f"$ {members['command']}"
-        if said := _prompt_of(members):
+        if said := _prompt_of(members) or _question_of(members):
             return said
     return msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
 
@@ -186,6 +186,28 @@ def _prompt_of(payload: dict[str, Any]) -> str | None:
     except (KeyError, TypeError):
         return None
     return None
+
+
+def _question_of(members: dict[str, Any]) -> str | None:
+    """A question with its choices numbered, if it is nothing more than that."""
+    if not {"question", "options"} <= members.keys() <= _QUESTION:
+        return None
+    question, header, several = members["question"], members.get("header", ""), members.get("multiSelect", False)
+    options = cast("list[Any]", members["options"]) if isinstance(members["options"], list) else []
+    shown = [cast("dict[str, Any]", one) for one in options if isinstance(one, dict)]
+    texts = [question, header, *(value for one in shown for value in one.values())]
+    plain = len(shown) == len(options) > 0 and all({"label"} <= one.keys() <= _CHOICE for one in shown)
+    if not plain or not all(isinstance(text, str) for text in texts) or not isinstance(several, bool):
+        return None
+    lines = [f"{header}: {question}" if header else question]
+    lines += [f"  {number} {one['label']}" + (f": {one['description']}" if one.get("description") else "")
+              for number, one in enumerate(shown, 1)]
+    return "\n".join([*lines, "Answer with several, separated by commas." if several else
+                      "Answer with one of them, or its number."])
+
+
+_QUESTION = {"question", "header", "options", "multiSelect"}
+_CHOICE = {"label", "description"}
 
 
 async def vote(

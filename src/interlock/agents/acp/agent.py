@@ -12,6 +12,7 @@ import interlock
 from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Call, Choices
 from interlock.agents.acp.content import block_of
+from interlock.agents.acp.inquiries import CANCELLED, Inquiry
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.rpc import (
@@ -30,7 +31,6 @@ from interlock.ports.agent import (
     Exit,
     Opening,
     Prompt,
-    Question,
     Scribe,
     SettingRefused,
     Settings,
@@ -51,7 +51,9 @@ MAX_OPEN_QUESTIONS = 64
 DRAIN_S = 5.0
 """After its end, what an agent wrote last may take so long to be taken in."""
 STDERR_SHOWN_CHARS = 2_000
-_CANCELLED = {"outcome": {"outcome": "cancelled"}}
+_NO_ANSWER: dict[str, dict[str, Any]] = {"session/request_permission": CANCELLED,
+                                         "elicitation/create": {"action": "cancel"}}
+"""What an agent may ask its user, and the answer to what is not asked."""
 
 
 class AcpAgent:
@@ -100,9 +102,10 @@ class AcpAgent:
 
     async def _greet(self, opening: Opening) -> Started:
         rpc = self._connected()
-        hello = {
+        hello: dict[str, Any] = {
             "protocolVersion": wire.PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+            "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False,
+                                   "elicitation": {"form": {}}},
             "clientInfo": {"name": "interlock", "version": interlock.__version__},
         }
         told = wire.INITIALIZED.decode(await rpc.request("initialize", hello))
@@ -244,24 +247,23 @@ class AcpAgent:
         if self._asking.refuses(request.request_id):
             await self._deny_repeated(request)
             return
-        if request.method != "session/request_permission":
+        none = _NO_ANSWER.get(request.method)
+        if none is None:
             await rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock does not offer {request.method}.")
             return
         if self._updates is None or self._cancelled or len(self._aside) >= MAX_OPEN_QUESTIONS:
-            await rpc.answer(request, _CANCELLED)
+            await rpc.answer(request, none)
             return
         try:
-            found = await self._updates.question(request.params)
+            found = await self._updates.inquiry(request.method, request.params)
         except msgspec.MsgspecError:
             self._malformed += 1
             found = None
         if found is None:
-            await rpc.answer(request, _CANCELLED)
+            await rpc.answer(request, none)
             return
-        question, scribe = found
         # A person takes their time: what else the agent says must be heard meanwhile.
-        task = self._begin(self._answer(request, question, scribe))
-        self._asking.add(request, task)
+        self._asking.add(request, self._begin(self._answer(request, found)))
 
     async def _deny_repeated(self, request: Request) -> None:
         """Deny a request whose id another one has or had, and that other one, too, if it still waits."""
@@ -280,16 +282,11 @@ class AcpAgent:
         task.add_done_callback(self._aside.discard)
         return task
 
-    async def _answer(self, request: Request, question: Question, scribe: Scribe) -> None:
-        answer = await scribe.ask(question)
+    async def _answer(self, request: Request, inquiry: Inquiry) -> None:
+        reply = await inquiry.reply()
         self._asking.take(request.request_id)  # The agent may use the id again as soon as it reads the answer.
-        self._denied = self._denied or not answer.allow
-        if answer.option_id is None:
-            # ACP has no bare "no": an agent without a once-option to refuse with hears `cancelled` (A-9).
-            await self._connected().answer(request, _CANCELLED)
-            return
-        chosen = {"outcome": {"outcome": "selected", "optionId": answer.option_id}}
-        await self._connected().answer(request, chosen)
+        self._denied = self._denied or reply.denied
+        await self._connected().answer(request, reply.result)
 
     # --- its turns ---
     async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
@@ -357,8 +354,8 @@ class AcpAgent:
 
     async def cancel(self) -> None:
         """ACP's `session/cancel`; from now on every permission of this prompt is answered no."""
-        if self._prompting and not self._cancelled:
-            self._cancelled = True
+        if self._prompting and not self._cancelled and self._updates is not None:
+            self._cancelled = self._updates.cancelled = True
             # An agent that reads nothing would hold us at a full pipe; the runner's grace ends that.
             self._begin(self._connected().notify("session/cancel", {"sessionId": self._acp_session}))
 

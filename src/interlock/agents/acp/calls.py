@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.agents.acp.content import file_of
-from interlock.agents.acp.wire import ToolCall
+from interlock.agents.acp.wire import ToolCall, text_of
 from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
@@ -94,7 +94,7 @@ class Call:
 
     def _content_stream(self) -> list[tuple[Channel, str]]:
         # ACP replaces a call's content: what grew is new, anything else waits for the result.
-        text = _text_of(self._content)
+        text = text_of(self._content)
         if len(text) <= len(self._shown) or not text.startswith(self._shown):
             return []
         grown = text[len(self._shown) :]
@@ -116,11 +116,11 @@ class Call:
         diffs = [_diff(item) for item in self._content if item.get("type") == "diff"]
         if diffs:
             return "diff", diffs
-        if self.streamed and not self.cut and self._shown in ("", _text_of(self._content)):
+        if self.streamed and not self.cut and self._shown in ("", text_of(self._content)):
             return "text", None
         kind = "agent_result" if self.name in _SUBAGENTS else _BY_KIND.get(self.kind or "", "text")
         raw: Any = _json(self._raw_output)
-        text = raw if isinstance(raw, str) else _text_of(self._content)
+        text = raw if isinstance(raw, str) else text_of(self._content)
         if text:
             return kind, text
         if raw is None and self._exit is not None:
@@ -144,6 +144,10 @@ class Calls:
             call = self._open[update.tool_call_id] = Call(update.tool_call_id)
         call.merge(update)
         return call
+
+    def open(self, call_id: str | None) -> Call | None:
+        """The call of this id, if it has been announced or asked about and has not ended."""
+        return self._open.get(call_id or "")
 
     def end(self, call_id: str) -> None:
         """The call has its result."""
@@ -196,11 +200,6 @@ def _bad_exit(meta: dict[str, Any]) -> tuple[int | None, Any] | None:
 
 def _exit_sentence(code: int | None, signal: Any) -> str:
     return f"The command ended with exit code {code}." if code is not None else f"The command was ended by {signal}."
-
-
-def _text_of(content: list[dict[str, Any]]) -> str:
-    texts = [_at(item, "content", "text") for item in content if item.get("type") == "content"]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _diff(item: dict[str, Any]) -> dict[str, Any]:

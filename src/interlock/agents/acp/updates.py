@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls
 from interlock.agents.acp.choices import Choices, ungated
 from interlock.agents.acp.content import file_of
+from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
 from interlock.agents.acp.usage import Tokens
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
@@ -30,11 +32,13 @@ class Updates:
         self._cost_before = 0.0
         self.spoke = False
         """Whether the prompt has brought text, a file or a tool call."""
+        self.cancelled = False
+        """Whether its end was asked for: nothing more is asked of a person."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
         self._scribe = scribe
-        self.spoke = False
+        self.spoke = self.cancelled = False
         self._cost_before = self._cost
         self._tokens.begin()
 
@@ -142,12 +146,34 @@ class Updates:
         if self._scribe is not None:
             await self._scribe.warn(code, sentence)
 
-    async def question(self, params: bytes) -> tuple[Question, Scribe] | None:
-        """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask.
-
-        Raises msgspec.DecodeError where it is not one.
-        """
+    async def inquiry(self, method: str, params: bytes) -> Inquiry | None:
+        """What a request asks the user, its call announced; None if no prompt runs that could ask, or if it cannot be
+        asked. Raises msgspec.DecodeError if it is not such a request."""
+        if method == "elicitation/create":
+            return await self._elicitation(wire.ELICITATION.decode(params))
         asked = wire.PERMISSION.decode(params)
+        found = await self.question(asked)
+        return None if found is None else inquiry_of(asked, *found, self._over(found[1]))
+
+    def _over(self, scribe: Scribe) -> Callable[[], bool]:
+        return lambda: self.cancelled or self._scribe is not scribe
+
+    async def _elicitation(self, asked: wire.Elicitation) -> Inquiry | None:
+        if asked.session_id != self._session_id or self._scribe is None:
+            return None
+        scribe, call = self._scribe, self._calls.open(asked.tool_call_id)
+        if call is not None:
+            await self._announce(call)
+        about = Question(None if call is None else call.invocation_id, "question" if call is None else call.name,
+                         asked.message, b"{}", [])
+        form = elicited(asked, about, scribe, self._over(scribe))
+        if form is None:
+            await scribe.warn(Code.UNSUPPORTED_CAPABILITY, "The agent asked for something that cannot be answered in "
+                              "words, so it got no answer.")
+        return form
+
+    async def question(self, asked: wire.Permission) -> tuple[Question, Scribe] | None:
+        """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask."""
         if asked.session_id != self._session_id or self._scribe is None:
             return None
         scribe = self._scribe

@@ -5,7 +5,7 @@ The SDK's own models (pydantic) refuse a message for one unknown word in it, and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -180,6 +180,16 @@ class Permission(msgspec.Struct, rename="camel"):
     options: list[PermissionOption] = []
 
 
+class Elicitation(msgspec.Struct, rename="camel"):
+    """Params of `elicitation/create`: a form for the agent's user, described by a JSON schema."""
+
+    session_id: str = ""
+    tool_call_id: str | None = None
+    mode: str = "form"
+    message: str = ""
+    requested_schema: Any = None
+
+
 class CancelRequest(msgspec.Struct, rename="camel"):
     """Params of `$/cancel_request`: the agent no longer waits for our answer."""
 
@@ -199,6 +209,7 @@ TOOL_CALL = msgspec.json.Decoder(ToolCall)
 PLAN = msgspec.json.Decoder(Plan)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
 PERMISSION = msgspec.json.Decoder(Permission)
+ELICITATION = msgspec.json.Decoder(Elicitation)
 CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)
 
 
@@ -208,3 +219,14 @@ def options_in(answer: bytes) -> list[ConfigOption]:
         return CONFIG_OPTIONS.decode(answer).config_options
     except msgspec.MsgspecError:
         return []
+
+
+def text_of(content: list[dict[str, Any]] | None) -> str:
+    """The text of a tool call's content, block by block on lines of its own."""
+    found: list[str] = []
+    for item in content or []:
+        block = item.get("content") if item.get("type") == "content" else None
+        text = cast("dict[str, Any]", block).get("text") if isinstance(block, dict) else None
+        if isinstance(text, str):
+            found.append(text)
+    return "\n".join(found)

@@ -22,6 +22,7 @@ from claude_agent_sdk import (
     ToolPermissionContext,
 )
 
+from interlock.agents.answers import picked, picked_several
 from interlock.agents.claude.results import KINDS, SUBAGENTS, title_of
 from interlock.agents.claude.updates import Updates
 from interlock.ports.agent import Answer, Option, Question
@@ -100,7 +101,7 @@ class Gate:
             answer = await self._ask(tool_use_id, ASKS_ITS_USER, one, asked, "QUESTION")
             if answer.text is None:
                 return PermissionResultDeny(message=f"{NO_ANSWER} {answer.message or ''}".strip())
-            answers[asked] = answer.text
+            answers[asked] = _chosen(one, answer.text)
         return PermissionResultAllow(updated_input={**tool_input, "answers": answers})
 
     async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None,
@@ -130,6 +131,18 @@ def _questions(tool_input: dict[str, Any]) -> list[dict[str, Any]]:
     told = cast("Any", tool_input.get("questions"))
     found = cast("list[Any]", told) if isinstance(told, list) else []
     return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict) and "question" in one]
+
+
+def _chosen(one: dict[str, Any], text: str) -> str:
+    """The labels of the options that the words name, by label or number; any other words as they are."""
+    told = cast("Any", one.get("options"))
+    options = cast("list[Any]", told) if isinstance(told, list) else []
+    labels = [str(cast("dict[str, Any]", option).get("label", "")) for option in options if isinstance(option, dict)]
+    if one.get("multiSelect") is True:
+        found, rest = picked_several(text, labels)
+        return ", ".join([*(labels[index] for index in found), *rest])
+    index = picked(text, labels)
+    return text if index is None else labels[index]
 
 
 def _decision(decision: Any, reason: str) -> HookJSONOutput:

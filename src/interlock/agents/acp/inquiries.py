@@ -1,0 +1,139 @@
+"""What an agent asks its user, and what its request is answered with (A-5, C-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
+
+from interlock.agents.acp import wire
+from interlock.agents.acp.forms import CUSTOM, Choice, Field, fields_of_questions, fields_of_schema, fill
+from interlock.ports.agent import Question, Scribe
+
+CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
+"""The answer to a permission that says no where the agent offers no option for it (A-9)."""
+_ASKS_ITS_USER = frozenset({"askuserquestion", "askuser"})
+"""Tools, without their underscores and in lower case, whose permission is the question itself."""
+
+
+class Reply(NamedTuple):
+    """The result of the agent's request; `denied` if it was a permission that was not given."""
+
+    result: dict[str, Any]
+    denied: bool = False
+
+
+class Inquiry(Protocol):
+    """One request of the agent that a person, or a rule, answers."""
+
+    async def reply(self) -> Reply:
+        """Ask, and wait as long as it takes."""
+        ...
+
+
+class PermissionInquiry(NamedTuple):
+    """Whether a tool may run."""
+
+    question: Question
+    scribe: Scribe
+
+    async def reply(self) -> Reply:
+        """Ask, and choose one of the agent's once-options."""
+        answer = await self.scribe.ask(self.question)
+        if answer.option_id is None:
+            return Reply(CANCELLED, denied=not answer.allow)
+        return Reply(_selected(answer.option_id), denied=not answer.allow)
+
+
+class FormInquiry(NamedTuple):
+    """Fields to be filled in, each a question in words. `about` says which call asks them."""
+
+    fields: list[Field]
+    about: Question
+    scribe: Scribe
+    over: Callable[[], bool]
+    """Whether the turn was cancelled or has ended: then no further field is asked."""
+
+    async def content(self) -> dict[str, Any] | None:
+        """Ask for each field; None if there is no answer."""
+        return await fill(self.fields, self._ask)
+
+    async def _ask(self, shown: dict[str, Any]) -> str | None:
+        if self.over():
+            return None
+        asked = self.about._replace(title=str(shown["question"]), input_json=msgspec.json.encode(shown), options=[],
+                                    wants="QUESTION")
+        return (await self.scribe.ask(asked)).text
+
+    async def reply(self) -> Reply:
+        """The answer to `elicitation/create`."""
+        content = await self.content()
+        if content is not None:
+            return Reply({"action": "accept", "content": content})
+        return Reply({"action": "cancel" if self.over() else "decline"})
+
+
+class AnsweredPermission(NamedTuple):
+    """A permission that stands for questions: its yes carries the answers (qwen)."""
+
+    form: FormInquiry
+    yes: str
+    no: str | None
+
+    async def reply(self) -> Reply:
+        """The answers as texts by the number of their question, beside the option that submits them."""
+        content = await self.form.content()
+        if content is None:
+            return Reply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
+        answers = {field.key: text for field in self.form.fields if (text := _joined(field, content))}
+        return Reply({**_selected(self.yes), "answers": answers})
+
+
+class ChosenPermission(NamedTuple):
+    """A permission whose options are the answers to one question (kimi)."""
+
+    form: FormInquiry
+    no: str | None
+
+    async def reply(self) -> Reply:
+        """The option that the words name."""
+        content = await self.form.content()
+        if content is None:
+            return Reply(_selected(self.no) if self.no is not None else CANCELLED, denied=True)
+        return Reply(_selected(content[self.form.fields[0].key]))
+
+
+def inquiry_of(asked: wire.Permission, question: Question, scribe: Scribe, over: Callable[[], bool]) -> Inquiry:
+    """What a `session/request_permission` really asks. `question` is it as a permission."""
+    meta = asked.tool_call.meta or {}
+    yes = [option for option in asked.options if option.kind == "allow_once"]
+    no = next((option.option_id for option in asked.options if option.kind == "reject_once"), None)
+    if meta.get("qwenInteractionKind") == "user_question" and yes:
+        fields = fields_of_questions(meta.get("qwenQuestions"))
+        if fields is not None:
+            return AnsweredPermission(FormInquiry(fields, question, scribe, over), yes[0].option_id, no)
+    names = {name.replace("_", "").casefold() for name in (question.tool_name, asked.tool_call.title or "")}
+    if names & _ASKS_ITS_USER and len(yes) > 1:
+        choices = tuple(Choice(option.option_id, option.name or option.option_id) for option in yes)
+        field = Field("option", wire.text_of(asked.tool_call.content) or question.title, "", "choice", choices)
+        return ChosenPermission(FormInquiry([field], question, scribe, over), no)
+    return PermissionInquiry(question, scribe)
+
+
+def elicited(asked: wire.Elicitation, about: Question, scribe: Scribe, over: Callable[[], bool]
+             ) -> FormInquiry | None:
+    """The form of an `elicitation/create`; None if it is not one that words can fill in."""
+    fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None
+    return None if fields is None else FormInquiry(fields, about, scribe, over)
+
+
+def _selected(option_id: str) -> dict[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option_id}}
+
+
+def _joined(field: Field, content: dict[str, Any]) -> str:
+    value: Any = content.get(field.key, [])
+    own: Any = content.get(field.key + CUSTOM)
+    texts = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return ", ".join(str(text) for text in [*texts, *([own] if own else [])])
