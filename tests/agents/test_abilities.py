@@ -312,7 +312,7 @@ async def test_an_agent_in_a_mode_of_its_own_makes_no_claim(tmp_path: Path) -> N
         # What it does without asking cannot be held; it is said.
         await scene.turn("diff:notes.txt")
         assert "without asking" in scene.all("agent.error")[-1].payload.message
-        await scene.turn("mode:auto")
+        await scene.turn("mode:auto text:there")
         assert "switched itself" in scene.all("agent.error")[-1].payload.message
 
 
