@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
+import re
+
 import structlog
 
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.engine import Engine
 from interlock.engine.lane_shell import LaneShell
+from interlock.gateway.rates import Buckets, Limit
 from interlock.protocol.records import RunnerRecord
 from interlock.session.keys import BadKey, canonical_agent, run_key
 
 MAX_WORKSPACE_CHARS = 4_096
 """What is kept of a workspace's path that a runner tells of."""
-MAX_ID_CHARS = 64
-"""A session's id, and a gateway's, are UUIDs or as short as one; a longer one is not taken up."""
+NEW_SESSIONS = Limit("observed", a_minute=1, burst=1_000)
+"""Sessions of one runner that are taken up here: a runner can name any number of sessions that nobody opened, and each
+takes a place in the ledger until retention forgets it."""
+ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+"""A session's id, and a gateway's, are UUIDs or as plain as one: they stand in paths, headers, files and messages."""
 
 log = structlog.get_logger()
 
 
-async def observe(engine: Engine, runner: RunnerRecord, session_id: str, controller: str, agent_id: str,
-                  workspace: str) -> LaneShell | None:
-    """Begin the lane of a session that `controller` controls; None where what the runner tells of it cannot be."""
-    if not controller or controller == engine.lanes.gateway_id or max(len(session_id), len(controller)) > MAX_ID_CHARS:
-        return None
-    try:
-        agent = canonical_agent(agent_id)
-    except BadKey as error:
-        log.warning("a session cannot be observed", session_id=session_id, reason=str(error))
-        return None
-    fresh = LaneState(
-        session_id=session_id, tenant_id=runner.tenant_id, session_key=run_key(agent, session_id), agent_id=agent,
-        runner_id=runner.runner_id, workspace=workspace[:MAX_WORKSPACE_CHARS], created_ms=engine.clock.now_ms(),
-        controller=controller,
-    )
-    shell = await engine.lanes.lane(session_id, fresh)
-    if shell is not None and shell.lane.state is fresh:
-        await shell.call(_write)
-        log.info("session observed", session_id=session_id, controller=controller, runner_id=runner.runner_id)
-    return shell
+class Observed:
+    """Begins the lanes of sessions that are observed, so many of each runner in a while."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._taken_up = Buckets(NEW_SESSIONS)
+
+    async def begin(self, runner: RunnerRecord, session_id: str, controller: str, agent_id: str, workspace: str
+                    ) -> LaneShell | None:
+        """Begin the lane of a session that `controller` controls; None if what the runner tells of it cannot be,
+        or if it has told of too many."""
+        engine = self._engine
+        if not controller or controller == engine.lanes.gateway_id:
+            return None
+        if not (ID.fullmatch(session_id) and ID.fullmatch(controller)):
+            log.warning("a session cannot be observed", runner_id=runner.runner_id, session_id=session_id[:64],
+                        reason="its id, or its gateway's, is not made of letters, digits and . _ ~ -")
+            return None
+        try:
+            agent = canonical_agent(agent_id)
+        except BadKey as error:
+            log.warning("a session cannot be observed", session_id=session_id, reason=str(error))
+            return None
+        if self._taken_up.take(runner.runner_id, engine.clock.monotonic_ms()).left < 0:
+            log.warning("a session cannot be observed", runner_id=runner.runner_id, session_id=session_id,
+                        reason="its runner named too many others before; revoke it if it should not")
+            return None
+        fresh = LaneState(
+            session_id=session_id, tenant_id=runner.tenant_id, session_key=run_key(agent, session_id), agent_id=agent,
+            runner_id=runner.runner_id, workspace=workspace[:MAX_WORKSPACE_CHARS], created_ms=engine.clock.now_ms(),
+            controller=controller,
+        )
+        shell = await engine.lanes.lane(session_id, fresh)
+        if shell is not None and shell.lane.state is fresh:
+            await shell.call(_write)
+            log.info("session observed", session_id=session_id, controller=controller, runner_id=runner.runner_id)
+        return shell
 
 
 def _write(lane: Lane) -> None:

@@ -28,7 +28,7 @@ from interlock.engine.room import Elsewhere, Moved
 from interlock.gateway.ending import Closing, next_message, refused
 from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
-from interlock.gateway.observed import observe
+from interlock.gateway.observed import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.ports.leases import Overtaken
@@ -74,6 +74,7 @@ class RawpEndpoint:
                  on_acks: Callable[[int], None] = lambda _count: None) -> None:
         self._on_acks = on_acks
         self._engine = engine
+        self._observed = Observed(engine)
         self._gateway_id = engine.lanes.gateway_id = gateway_id
         self._entropy = entropy
         self._open: dict[RunnerOutflow, None] = {}
@@ -255,8 +256,8 @@ class RawpEndpoint:
             if shell is None and await self._engine.ledger.session(session_id) is not None:
                 continue  # Another runner's: it is neither told of nor given to this one.
             if shell is None and known is not None:
-                shell = await observe(self._engine, present.record, session_id, known.controller, known.agent_id,
-                                      known.workspace)
+                shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
+                                                   known.workspace)
             seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
@@ -298,8 +299,8 @@ class RawpEndpoint:
     async def _observe(self, present: Present, session_id: str, told: p.ControlChanged) -> None:
         """A session that another gateway has just opened is observed from its first frame (D-5)."""
         outflow = self._links.get(present.record.runner_id)
-        if outflow is not None and await observe(self._engine, present.record, session_id, told.gateway_id,
-                                                 told.agent_id, told.workspace) is not None:
+        if outflow is not None and await self._observed.begin(present.record, session_id, told.gateway_id,
+                                                              told.agent_id, told.workspace) is not None:
             await self._attach_lane(session_id, present, None, outflow)
 
     async def _take_refused(self, runner_id: str, session_id: str, refused: list[p.RefusedControl]) -> None:

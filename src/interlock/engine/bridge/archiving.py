@@ -12,8 +12,10 @@ from interlock.protocol.problems import Problem
 
 
 def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
-    """End the agent and put the session away: it stays readable, and takes no commands (V-2)."""
-    close_session(lane, who, reason)
+    """End the agent and put the session away: it stays readable, and takes no commands (V-2). One that is observed is
+    only put away here: the gateway that controls it is not asked, and may not even exist (D-5)."""
+    if not lane.state.controller:
+        close_session(lane, who, reason)
     if lane.state.entry.archived_at is None:
         lane.state.entry = msgspec.structs.replace(lane.state.entry, archived_at=lane.wall)
         lane.audit("session_change", who, {"fields": ["archivedAt"]}, personal={"reason": reason})
@@ -22,6 +24,7 @@ def archive(lane: Lane, who: dict[str, str], reason: str) -> None:
 def put_away(lane: Lane, who: dict[str, str]) -> None:
     """Archive a session whose entry a person deleted. Raises Problem Conflict while it works: deleting a line of a file
     ends nothing that runs (N-1)."""
+    check_controlled(lane)
     if lane.commands:
         raise Problem("Conflict", "it has work under way, so it stays",
                       hint="End it with `interlock sessions archive`.")

@@ -14,7 +14,7 @@ def check_controlled(lane: Lane) -> None:
         raise Problem("Conflict", f"gateway {lane.state.controller} controls session {session_id}; "
                       "this one only observes it",
                       hint=f"Ask it there, or take control on the runner's host: interlock runner take {session_id} "
-                           f"--to {lane.gateway_id}")
+                           f"--to {lane.gateway_id}. To put it away here: interlock sessions archive {session_id}")
 
 
 def release_session(lane: Lane, who: dict[str, str], to: str) -> None:

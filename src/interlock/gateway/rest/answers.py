@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from string import punctuation
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -51,12 +53,18 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
     return raw_answer(encode(value), status, headers)
 
 
+def _written(value: str) -> bytes:
+    """A header's value; what no header may hold is written as in a URL. Ids that a runner has named can be anything."""
+    safe = value if value.isascii() and value.isprintable() else quote(value, safe=punctuation + " ")
+    return safe.encode("ascii")
+
+
 def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
                media: bytes = b"application/json") -> Answer:
     """Answer with JSON that is bytes already."""
     given = {b"cache-control": b"no-store"}
     for name, value in headers.items() if headers is not None else ():
-        given[_small(name)] = value.encode("latin-1")
+        given[_small(name)] = _written(value)
     given.setdefault(b"content-length", b"%d" % len(body))
     given.setdefault(b"content-type", media)
     return Answer(body, status, [*given.items()])
