@@ -10,6 +10,7 @@ import pytest
 
 from engine.conversation import OWNER, Table, Wire, remember
 from interlock.engine.presence import Present
+from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Actor, ApprovalWish, CommandBody, Target
@@ -118,21 +119,73 @@ async def test_a_target_that_cannot_be_read_names_its_place(target: dict[str, st
     assert problem.detail.startswith(place + ":")
 
 
+async def paired(table: Table, **created: int) -> None:
+    """These runners were paired at these times."""
+    for runner_id, at_ms in created.items():
+        record = msgspec.structs.replace(table.record, runner_id=runner_id, created_ms=at_ms, token_sha256=runner_id)
+        await table.ledger.commit(Batch([PutRunner(record)]))
+
+
 @pytest.mark.req("C-0")
-async def test_the_runner_is_the_named_one_or_the_only_one_else_all_are_listed() -> None:
+async def test_the_runner_is_the_named_one_or_the_only_one_else_the_one_that_was_paired_first() -> None:
     table = Table()
     await refused(table, "Conflict", agent_id="claude")
     other = another_runner(table, "desk")
-    problem = await refused(table, "Conflict", agent_id="shell")
-    assert problem.detail == "2 runners offer agent shell: desk, local"
+    await paired(table, local=10, desk=20)
+    assert (await table.execute(target=Target(agent_id="shell"))).target.runner_id == "local"
     command = await table.execute(target=Target(agent_id="shell", runner_id="desk"))
     assert command.target.runner_id == "desk"
     assert other.types() == ["control.session.open", "control.prompt.request"]
-    assert table.wire.types() == []
     again = await table.execute(target=Target(session_id=command.target.session_id))
     assert again.target.runner_id == "desk", "a session stays where it is"
     problem = await refused(table, "Conflict", agent_id="shell", runner_id="phone")
     assert problem.detail == "runner phone is not online, or does not offer agent shell"
+
+
+@pytest.mark.req("C-0")
+@pytest.mark.parametrize(("workspace", "runner_id"), [
+    (None, "local"), ("/w", "local"), ("/w/deep", "local"), ("/srv/app", "desk"), ("/srv/../w", "local"),
+    ("/srvs", "local"), ("/nowhere", "local")])
+async def test_of_several_runners_the_one_whose_roots_hold_the_workspace_is_chosen(
+    workspace: str | None, runner_id: str
+) -> None:
+    table = Table()
+    another_runner(table, "desk", roots=["/srv/"])
+    await paired(table, local=10, desk=20)
+    command = await table.execute(target=Target(agent_id="shell", workspace=workspace))
+    assert command.target.runner_id == runner_id
+
+
+@pytest.mark.req("C-0")
+async def test_a_second_runner_that_offers_all_names_and_all_directories_takes_no_command() -> None:
+    table = Table()
+    hostile = another_runner(table, "aaa-first-by-name", roots=["/"])
+    await paired(table, local=10, **{"aaa-first-by-name": 20})
+    for target in (Target(agent_id="shell"), Target(agent_id="shell", workspace="/w/src"),
+                   Target(agent_id="shell", session_key="main")):
+        assert (await table.execute(target=target)).target.runner_id == "local"
+    assert hostile.types() == []
+
+
+@pytest.mark.req("C-0")
+async def test_a_runner_whose_agent_cannot_be_started_is_not_chosen() -> None:
+    table = Table()
+    offer = msgspec.structs.replace(table.hello.agents[0], unavailable="it is not installed")
+    another_runner(table, "old", agents=[offer])
+    another_runner(table, "late")
+    await paired(table, old=1, local=10, late=20)
+    assert (await table.execute(target=Target(agent_id="shell"))).target.runner_id == "local"
+
+
+@pytest.mark.req("C-0", "F-1")
+async def test_runners_of_which_none_was_first_are_listed() -> None:
+    table = Table()
+    another_runner(table, "desk")
+    for known in ({}, {"local": 10, "desk": 10}):
+        await paired(table, **known)
+        problem = await refused(table, "Conflict", agent_id="shell")
+        assert problem.detail == "2 runners offer agent shell: desk, local"
+        assert problem.hint == "Choose one with target.runner_id (`--runner`)."
 
 
 @pytest.mark.req("C-0")

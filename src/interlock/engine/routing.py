@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import NamedTuple
+
+import msgspec
 
 from interlock.engine.bridge.context_state import ContextState
 from interlock.engine.bridge.lane_state import LaneState
@@ -83,22 +87,39 @@ class Router:
         if named_key is not None and agent_of(named_key) != agent_id:
             raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
-        await self._choose_from(principal, agent_id, target)
+        target = await self.choose(principal, target, agent_id)
         fresh = self.begin(principal, target, agent_id, named_key)
         return Route(fresh.session_id, fresh)
 
     async def fresh(self, principal: Principal, agent_id: str, key: str, workspace: str | None) -> Route:
         """A new session under a key, whatever was there before."""
         target = Target(agent_id=agent_id, session_key=key, workspace=workspace)
-        await self._choose_from(principal, agent_id, target)
+        target = await self.choose(principal, target, agent_id)
         begun = self.begin(principal, target, agent_id, key)
         return Route(begun.session_id, begun)
 
-    async def _choose_from(self, principal: Principal, agent_id: str, target: Target) -> None:
-        """Have every runner known that could be chosen."""
+    async def choose(self, principal: Principal, target: Target, agent_id: str | None = None) -> Target:
+        """Return the target with the runner that a new session opens on (decision 35): of those that are online and can
+        start the agent the one whose roots hold the workspace; of several the one that was paired first, so that a
+        runner which newly offers an agent takes no command of the one that had it. Raises Problem for an agent that
+        cannot be read; a target for which there is no runner, or no first one, is returned as it is."""
+        agent_id = agent_id or self._agent(target)
         if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
             await self.look()
         await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
+        offering = self._presence.offering(agent_id, principal.tenant_id)
+        able = {present.record.runner_id: present for present in offering
+                if (offer := present.offer(agent_id)) is not None and offer.unavailable is None}
+        if target.runner_id is not None or len(able) < 2:
+            return target
+        holding = [runner_id for runner_id, present in able.items()
+                   if target.workspace is not None and holds(present.hello.roots, target.workspace)]
+        paired = [(record.created_ms, record.runner_id)
+                  for record in await self._ledger.runners_named(holding or list(able))]
+        first = min(paired, default=None)
+        if first is None or sum(at_ms == first[0] for at_ms, _ in paired) > 1:
+            return target
+        return msgspec.structs.replace(target, runner_id=first[1])
 
     def begin(self, principal: Principal, target: Target, agent_id: str | None = None, named_key: str | None = None
               ) -> LaneState:
@@ -197,4 +218,10 @@ class Router:
         names = ", ".join(sorted(p.record.runner_id for p in offering)[:RUNNERS_NAMED])
         more = " and more" if len(offering) > RUNNERS_NAMED else ""
         raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",
-                      hint="Choose one with target.runner_id.")
+                      hint="Choose one with target.runner_id (`--runner`).")
+
+
+def holds(roots: Sequence[str], workspace: str) -> bool:
+    """Return whether a workspace lies below one of these directories, as far as the paths alone tell."""
+    place = PurePosixPath(normpath(workspace))
+    return any(place.is_relative_to(normpath(root)) for root in roots)

@@ -213,7 +213,7 @@ class TranscriptDesk:
                       remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
         await self._router.look()
-        fresh = self._router.begin(principal, target)
+        fresh = self._router.begin(principal, await self._router.choose(principal, target))
         try:
             found = editing.import_lines(data, self._header(fresh, None), self._lanes.entropy)
         except editing.NothingToImport as error:
