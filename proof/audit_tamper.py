@@ -12,6 +12,7 @@ from typing import Any
 from interlock.command.audit_check import compare, verify
 from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import Report
+from proof import audit_state_tamper
 
 ROOT = Path(__file__).resolve().parent.parent
 MUTATIONS = 10_000
@@ -75,4 +76,11 @@ def run(seed: int, rounds: int | None) -> bool:
     for kind, count in counted.pop("by_kind").items():
         print(f"  {count:6} {kind}")
     print(" ", counted, flush=True)
-    return counted["found"] == counted["mutations"] and not counted["false_alarms"] and not counted["disagreements"]
+    directories = audit_state_tamper.tamper(seed, min(rounds or audit_state_tamper.DIRECTORIES,
+                                                      audit_state_tamper.DIRECTORIES))
+    for kind, count in directories.pop("by_kind").items():
+        print(f"  {count:6} {kind}")
+    print(" ", directories, flush=True)
+    return (counted["found"] == counted["mutations"] and not counted["false_alarms"] and not counted["disagreements"]
+            and directories["found"] + directories["within_bound"] == directories["directories"]
+            and not directories["signed"] and not directories["false_alarms"])

@@ -21,7 +21,7 @@ from interlock.command.audit_quick import is_whole
 from interlock.command.audit_report import Report, Tampering, unbroken
 from interlock.command.audit_tail import noted_line
 from interlock.command.note import Checkpoint, is_genuine
-from interlock.gateway.checkpoints import newest
+from interlock.gateway.checkpoints import begun_empty, newest
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
 from interlock.protocol.records import AuditRecord
 
@@ -100,6 +100,9 @@ class _Kept:
             return self._bad(Tampering.BAD_SIGNATURE, f"Line {unreadable} of the checkpoints of {self._tenant_id} is "
                              "not in the form it was written in.")
         noted = self._rows.noted(self._tenant_id)
+        if noted is None and begun_empty(self._lines) and self._rows.head(self._tenant_id)[0]:
+            return self._bad(Tampering.HEAD_MISSING, f"The database's copy of the last checkpoint of {self._tenant_id} "
+                             "was removed.")
         if noted is not None:
             line = noted_line(noted)
             copy = parse_checkpoint_line(line)

@@ -69,6 +69,13 @@ def newest(lines: Sequence[bytes]) -> bytes | None:
     return lines[-1] if lines else None
 
 
+def begun_empty(lines: Sequence[bytes]) -> bool:
+    """Tell whether a log's checkpoints begin with that of an empty log: then the ledger has had a copy of the last one
+    since before the first record."""
+    first = parse_checkpoint_line(lines[0]) if lines else None
+    return first is not None and first.size == 0
+
+
 class CheckpointSigner:
     """Signs each tenant's log every CHECKPOINT_RECORDS or CHECKPOINT_INTERVAL_MS, and once more at shutdown."""
 
@@ -255,6 +262,8 @@ class CheckpointSigner:
         copies = kept if noted is None else [*kept, noted]
         if not copies:
             return await self._begun(tenant_id, size)
+        if noted is None and size and begun_empty(await asyncio.to_thread(self._sink.lines, tenant_id)):
+            raise CheckpointRefused(f"The ledger's copy of the last checkpoint of {tenant_id} was removed. {REMEDY}")
         last = max(copies, key=lambda one: one.size)
         for one in copies:
             await self._check_leads_on(one, tenant_id, size)

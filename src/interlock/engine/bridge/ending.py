@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from interlock.command.machine import ACTIVE
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.orders import end_holds, end_order
@@ -35,7 +37,9 @@ def end_command(
     if failure is not None:
         lane.status(StatusEvent(event="error", command_id=command.id, at=lane.at, code=failure.code,
                                 message=failure.message))
-    meta = {"code": failure.code} if failure is not None else None
+    meta: dict[str, Any] = {"code": failure.code} if failure is not None else {}
+    if output is not None:
+        meta |= lane.fold.digests(output)
     _void_approvals(lane, command.id)
     lane.move(
         record, to, who, meta, result=result, error=failure, queue_deadline_ms=None, cancel_deadline_ms=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -18,6 +19,9 @@ MAX_RESULT_BYTES = 256 * KIB
 
 OUTPUT = "output"
 """Purpose of a file that is a part of the agent's answer."""
+MAX_TOOL_DIGESTS = 100
+"""Tool outputs of a turn whose digests its command's audit record has; it counts the others."""
+_canonical = msgspec.json.Encoder(order="sorted").encode
 MAX_FILE_NOTICES = 20
 """Files that a result names as left out; the session's list has all of them."""
 
@@ -40,6 +44,21 @@ class TurnFold:
         self._silent = False
         self.usage: p.Usage | None = None
         self.tools_run = 0
+        self._digests: list[dict[str, str]] = []
+        self._digests_left_out = 0
+
+    def digests(self, output: Output) -> dict[str, Any]:
+        """Give what an audit record says of a command's outputs (U-1), so that what came out can be proved.
+
+        `output_digest` is the SHA-256 of `result.output.output` as JSON with sorted names and without blanks;
+        `tool_outputs` has the SHA-256 of each tool's whole output, also of those for which a result has no room.
+        """
+        found: dict[str, Any] = {"output_digest": hashlib.sha256(_canonical(output.output)).hexdigest()}
+        if self._digests:
+            found["tool_outputs"] = list(self._digests)
+        if self._digests_left_out:
+            found["tool_outputs_left_out"] = self._digests_left_out
+        return found
 
     def feed(self, frame: Frame) -> None:
         """Take one durable frame of the turn."""
@@ -99,6 +118,11 @@ class TurnFold:
     def _tool(self, result: p.ToolResult) -> None:
         text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
         name = self._running.pop(result.invocation_id, "")
+        if len(self._digests) < MAX_TOOL_DIGESTS:
+            self._digests.append({"invocation_id": result.invocation_id, "status": result.status,
+                                  "digest": hashlib.sha256(text.encode()).hexdigest()})
+        else:
+            self._digests_left_out += 1
         if self._room(len(text)):
             self._messages.append({"role": "tool", "name": name, "toolCallId": result.invocation_id,
                                    "status": result.status, "content": [{"contentType": "text", "value": text}]})
