@@ -7,6 +7,7 @@ beside a bare append of the same bytes to a file.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -24,6 +25,7 @@ import msgspec
 from benchmarks import session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.indexed import Indexed, index_path
+from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 from interlock.session.compaction_plan import CompactionSettings, plan
@@ -37,6 +39,7 @@ COMPACTED_AT = 95_000
 ROUNDS = 3
 WINDOW_TOKENS = 200_000
 APPENDS = 300
+TURNS = 20
 PATIENCE_S = 120
 AT = "2026-01-01T00:00:00.000Z"
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,6 +63,7 @@ def run(seconds: float) -> dict[str, Any]:
             plans = [_alone("plan", path) for _ in range(ROUNDS)]
             report[path.stem] = {"first": _middle(first), "again": _middle(again), "pi": _pi(path),
                                  "plan": _middle(plans)}
+        report["turn"] = asyncio.run(turns(Path(name) / "turns", compacted))
         report["append"] = appends(Path(name), max(20, min(APPENDS, round(seconds * 15))))
         report["sessions"] = session_rows.measured(Path(name))
         return report
@@ -145,6 +149,37 @@ def _pi(path: Path) -> dict[str, float] | str:
     return _middle(figures)
 
 
+async def turns(state: Path, compacted: Path) -> dict[str, float]:
+    """A turn of a long session, in seconds: what its prompt and its answer append, then its context; by the index, and
+    by the whole file as it was before."""
+    store = JsonlTranscripts(state, _Clock())
+    path = state / "agents/shell/sessions/S.jsonl"
+    path.parent.mkdir(parents=True)
+    shutil.copy(compacted, path)
+    header = TranscriptHeader("S", "shell", "/w", AT)
+    await asyncio.sleep(0.2)  # A file that changed just now is not indexed yet.
+    began = time.perf_counter()
+    leaf, taken = await store.leaf("S", "shell"), await store.trunk("S", "shell")
+    found = {"first_s": time.perf_counter() - began, "entries": float(len(taken.nodes))}
+    await store.close()  # The index is made when nobody waits for it.
+    store = JsonlTranscripts(state, _Clock())
+    leaf = await store.leaf("S", "shell")
+    for name, read in (("turn_s", store.trunk), ("whole_s", store.tree)):
+        spent: list[float] = []
+        for number in range(TURNS):
+            entry_id = f"{'f' if name == 'turn_s' else 'e'}{number:07x}"
+            line = msgspec.json.encode({"type": "message", "id": entry_id, "parentId": leaf, "timestamp": AT,
+                                        "message": _said(number)})
+            began = time.perf_counter()
+            await store.append(header, [TranscriptLine(session_id="S", entry_id=entry_id, line=line)])
+            await read("S", "shell")
+            spent.append(time.perf_counter() - began)
+            leaf = entry_id
+        found[name] = statistics.median(spent)
+    await store.close()
+    return found
+
+
 class _Clock:
     def now_ms(self) -> int:
         return 0
@@ -197,6 +232,9 @@ def table(report: dict[str, Any]) -> str:
         found = report[name]["plan"]
         lines.append(f"planning a compaction, {name}: {found['plan_s'] * 1e3:.0f} ms, {found['entries']:.0f} entries "
                      f"summed up; the file was read in {found['read_s'] * 1e3:.0f} ms; on a thread of its own")
+    turn = report["turn"]
+    lines.append(f"a turn's append and context, compacted: {turn['turn_s'] * 1e3:.1f} ms by the index, "
+                 f"{turn['whole_s'] * 1e3:.0f} ms by the whole file; without an index {turn['first_s'] * 1e3:.0f} ms")
     append = report["append"]
     lines.append(f"append: {append['ours_per_s']:.0f}/s durable; bare with fdatasync {append['synced_per_s']:.0f}/s, "
                  f"without {append['unsynced_per_s']:.0f}/s")

@@ -539,15 +539,15 @@ async def test_a_machine_that_is_short_of_descriptors_makes_commands_wait(monkey
     room = Room()
     await room.talk(1)
     transcripts = room.engine.lanes.transcripts
-    tree = transcripts.tree
+    trunk = transcripts.trunk
 
     async def short(*_: str) -> Tree:
         raise OSError(errno.EMFILE, "Too many open files", "/state/x.jsonl")
 
-    monkeypatch.setattr(transcripts, "tree", short)
+    monkeypatch.setattr(transcripts, "trunk", short)
     waits = await room.ask("and now")
     assert await room.state(waits) == "queued"
-    monkeypatch.setattr(transcripts, "tree", tree)
+    monkeypatch.setattr(transcripts, "trunk", trunk)
 
 
 @pytest.mark.req("X-1", "X-3")

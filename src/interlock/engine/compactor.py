@@ -243,7 +243,7 @@ class Compactor:
     # --- reading and planning ---
     async def _read(self, session_id: str, view: _View) -> _Read:
         await self._writer.settle(session_id)
-        tree = await self._transcripts.tree(session_id, view.agent_id)
+        tree = await self._transcripts.trunk(session_id, view.agent_id)
         return await asyncio.to_thread(_understood, tree, view.tip)
 
     async def _plan(self, view: _View, read: _Read, keep: int | None) -> Plan:

@@ -61,6 +61,11 @@ class Transcripts(Protocol):
         """The whole transcript as a tree; without header and entries when there is no file (X-1)."""
         ...
 
+    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+        """The path to the leaf, from what the last compaction kept on, or more of the tree: what a turn or the next
+        compaction needs, at a cost that does not grow with what is left behind (X-7)."""
+        ...
+
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
         """Entries behind the first `after` ones, `limit` at the most."""
         ...

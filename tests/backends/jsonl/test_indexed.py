@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from interlock.backends.jsonl import indexed
+from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.indexed import Indexed, index_path
+from interlock.backends.jsonl.plain_files import Snapshot
+from interlock.ports.transcripts import TranscriptHeader
+from interlock.protocol.records import TranscriptLine
 from interlock.session.context import context
 from interlock.session.tree import read_tree
-from session.trees import file_of, random_entries
+from session.trees import AT, file_of, lines_of, random_entries
 
 pytestmark = pytest.mark.req("X-7")
 
@@ -116,3 +120,98 @@ def test_where_the_index_cannot_be_written_the_file_is_read(tmp_path: Path) -> N
     from_index, page, _ = opened(path)
     assert (from_index, len(page)) == (False, 5)
     assert not index_path(path).exists()
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+class Grown:
+    """A file with an index, to which this process goes on to append."""
+
+    def __init__(self, root: Path, entries: list[dict[str, Any]]) -> None:
+        self.files = TranscriptFiles(root, StandingClock())
+        self.path = self.files.path("S", "shell")
+        self.path.parent.mkdir(parents=True)
+        self.path.write_bytes(file_of(entries))
+        opened(self.path)
+        self.read = 0
+
+    def append(self, entries: list[dict[str, Any]]) -> None:
+        lines = [TranscriptLine(session_id="S", entry_id=entry["id"], line=line)
+                 for entry, line in zip(entries, lines_of(entries, None), strict=True)]
+        self.files.append(TranscriptHeader("S", "shell", "/w", AT), lines)
+
+    def trunk(self) -> tuple[bool, Any, Any]:
+        """Whether it came of the index, and the context by it and by the file."""
+        with Indexed(self.path, later, self.files.snapshot(self.path)) as file:
+            trunk, found, by_index = file.trunk(), file.context(), file.from_index
+            self.read = sum(map(len, trunk.lines))
+        file.keep_index()
+        whole = context(read_tree(self.path.read_bytes().split(b"\n")))
+        assert found == whole
+        return by_index, context(trunk).raw, whole.raw
+
+
+def test_the_index_goes_on_with_what_this_process_appends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexed, "KEEP_ENTRIES", 7)
+    for seed in range(40):
+        dice = random.Random(seed)
+        entries = random_entries(dice, 60, 0.1)
+        grown = Grown(tmp_path / str(seed), entries[:30])
+        at = 30
+        while at < 60:
+            count = dice.randrange(1, 6)
+            grown.append(entries[at : at + count])
+            at += count
+            from_index, trunk, whole = grown.trunk()
+            assert from_index, "the file is not read again for what was appended to it"
+            assert trunk == whole
+
+
+def test_what_another_program_changed_meanwhile_is_read(tmp_path: Path) -> None:
+    entries = random_entries(random.Random(3), 40, 0)
+    grown = Grown(tmp_path, entries[:20])
+    grown.append(entries[20:22])
+    with grown.path.open("ab") as other:
+        other.write(lines_of(entries[22:23], None)[0] + b"\n")
+    from_index, trunk, whole = grown.trunk()
+    assert (from_index, trunk) == (False, whole)
+    grown.append(entries[23:25])
+    assert grown.trunk()[0] is True
+    # An edit in place keeps the file's size, and is seen all the same.
+    grown.path.write_bytes(grown.path.read_bytes().replace(b'"hello"', b'"HELLO"'))
+    from_index, trunk, whole = grown.trunk()
+    assert (from_index, trunk) == (False, whole)
+
+
+def test_a_turn_of_a_long_session_reads_what_its_last_compaction_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexed, "WHOLE_SHARE", 4)
+    entries = [entry for entry in random_entries(random.Random(5), 3_000, 0) if entry["type"] == "message"]
+    for before, entry in zip([None, *entries], entries, strict=False):
+        entry["parentId"] = before["id"] if before is not None else None
+    last, kept = entries[-1]["id"], entries[-4]["id"]
+    compaction = {"type": "compaction", "id": "cccccccc", "parentId": last, "timestamp": AT, "summary": "so far",
+                  "firstKeptEntryId": kept, "tokensBefore": 9}
+    said = {"type": "message", "id": "dddddddd", "parentId": "cccccccc", "timestamp": AT,
+            "message": {"role": "user", "content": "go on", "timestamp": 1}}
+    grown = Grown(tmp_path, [*entries, compaction])
+    grown.append([said])
+    read: list[int] = []
+    lines = Snapshot.lines
+
+    def counted(self: Snapshot, at: int = 0) -> list[bytes]:
+        read.append(self.stat.st_size - at)
+        return lines(self, at)
+
+    monkeypatch.setattr(Snapshot, "lines", counted)
+    from_index, trunk, whole = grown.trunk()
+    assert (from_index, trunk, len(trunk)) == (True, whole, 6)
+    assert sum(read) < 200, "only what was appended"
+    assert grown.read < 2_000

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from interlock.backends.jsonl.plain_files import Snapshot, open_plain
+from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
 from interlock.backends.jsonl.publishing import publish_new, publish_over, sync_directory
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import TranscriptHeader
@@ -35,6 +35,8 @@ ASIDE_NAMES = 100
 MAX_HEADER_BYTES = 1024 * 1024
 """A first line that is longer is no header."""
 
+GROWN_STAMPS = 256
+"""Appends to one file over which an index of it is known to be one of its beginning."""
 LARGE_BYTES = 1024 * 1024
 """A file of this size that is not known yet is surveyed before its turn: appends to others do not wait for it."""
 
@@ -68,6 +70,9 @@ class TranscriptFiles:
         self._known: OrderedDict[Path, Known] = OrderedDict()
         self._topics: dict[str, dict[str, str]] = {}
         """Agent → session → the topic in its file's name."""
+        self._grown: OrderedDict[Path, tuple[dict[Stamp, None], Stamp]] = OrderedDict()
+        """Stamps that a file had and from which this process alone appended to it, and the stamp that it has by that.
+        """
         self._undone: dict[Path, int] = {}
         """Files that an append failed on and that could not be cut back yet → the size that is durable."""
 
@@ -131,6 +136,15 @@ class TranscriptFiles:
                 return [line for line in file.lines() if line]
         except FileNotFoundError:
             return []
+
+    def snapshot(self, path: Path) -> Snapshot:
+        """A file as it is between two appends, with what is known of how it came to be so. Raises FileNotFoundError,
+        OSError."""
+        file = Snapshot.take(path)
+        grown = self._grown.get(path)
+        if grown is None or grown[1] != stamp_of(file.stat):
+            return file
+        return file._replace(grown_from=frozenset(grown[0]))
 
     def publish(self, path: Path, lines: Sequence[bytes]) -> None:
         """Make a new file of whole lines. Raises FileExistsError and OSError: then there is none."""
@@ -223,6 +237,7 @@ class TranscriptFiles:
             parts += [line.line if fresh or not whole else self._placed(path, line, known), b"\n"]
             fresh[line.entry_id] = None
         data = b"".join(parts)
+        before = stamp_of(os.fstat(fd))
         try:
             _write_all(fd, data)
             # Also where all lines are there already: who wrote them may have died before they were durable.
@@ -239,6 +254,18 @@ class TranscriptFiles:
         after = Known(known.size + len(data), leaf, own_leaf, known.ids, begun=True)
         after.ids.update(fresh)
         self._remember(path, after)
+        self._note_growth(path, before, stamp_of(os.fstat(fd)))
+
+    def _note_growth(self, path: Path, before: Stamp, after: Stamp) -> None:
+        stamps, last = self._grown.pop(path, ({}, before))
+        if last != before:  # Another program was there.
+            stamps = {}
+        stamps[before] = None
+        while len(stamps) > GROWN_STAMPS:
+            del stamps[next(iter(stamps))]
+        self._grown[path] = stamps, after
+        if len(self._grown) > KNOWN_FILES:
+            self._grown.popitem(last=False)
 
     def _placed(self, path: Path, line: TranscriptLine, known: Known) -> bytes:
         """The first line of an append, below the file's leaf where another program has gone on in the file since the

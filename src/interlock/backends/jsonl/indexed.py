@@ -13,7 +13,7 @@ import os
 import struct
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from zlib import crc32
 
-from interlock.backends.jsonl.plain_files import Snapshot, open_plain
+from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
 from interlock.backends.jsonl.publishing import MODE
 from interlock.session.context import Context, context
 from interlock.session.entries import VERSION
@@ -35,6 +35,9 @@ SETTLED_NS = 100_000_000
 
 WHOLE_SHARE = 4
 """A context of more than this part of all entries is read with the whole file: that is quicker than entry by entry."""
+
+KEEP_ENTRIES = 256
+"""Entries behind those of the index with which it is written again: the next start reads only what comes later."""
 
 _MAGIC = b"ILKTREE1"
 _HEAD = struct.Struct("<8sQQQQQQQQ")
@@ -52,12 +55,12 @@ class _Stale(Exception):
 class _Index(NamedTuple):
     """What the index holds, as it lies in memory."""
 
-    starts: Sequence[int]
+    starts: memoryview[int] | array[int]
     """Where each entry begins, and where the last one ends."""
-    keys: Sequence[int]
+    keys: memoryview[int] | array[int]
     """CRC-32 of the id, then its place, as one number each; ascending."""
-    parents: Sequence[int]
-    sorts: Sequence[int]
+    parents: memoryview[int] | array[int]
+    sorts: memoryview[int] | bytes
     body: memoryview
     crc: int
 
@@ -91,9 +94,13 @@ class Indexed:
         except FileNotFoundError:
             self._tree = read_tree(())
             return self
-        self._index = _load(index_path(self._path), self._file.stat)
+        loaded = _load(index_path(self._path), self._file)
+        if loaded is not None:
+            self._index, stamp = loaded
+            if stamp != stamp_of(self._file.stat):
+                self._go_on()
         self.from_index = self._index is not None
-        if self._index is None:
+        if self._index is None and self._tree is None:
             self._read()
         return self
 
@@ -126,6 +133,20 @@ class Indexed:
             at += 1
         return None
 
+    def trunk(self) -> Tree:
+        """The path to the leaf, without what a compaction left behind: all that a turn, or the next compaction, needs.
+        It is the whole tree where most of that is on it."""
+        index = self._trusted()
+        if index is not None:
+            try:
+                recent = self._recent(index)
+                if recent is not None:
+                    return _chained(self._checked(recent))
+            except _Stale:
+                self._fits = False
+                self._read()
+        return self._whole()
+
     def context(self) -> Context:
         """What the file puts before a model (X-1), reading only what that needs."""
         index = self._trusted()
@@ -148,13 +169,36 @@ class Indexed:
                 self._read()
         return self._index
 
-    def _contributing(self, index: _Index) -> Context | None:
-        path = _path(list(index.parents))
-        sorts = bytes(index.sorts)
-        kept = 0
+    def _recent(self, index: _Index) -> list[int] | None:
+        """Places from what the last compaction kept to the leaf; None without one, or where that is most of the file.
+        What was left behind is not looked at. Raises _Stale."""
+        parents, sorts = index.parents, index.sorts
+        found: list[int] = []
+        here, compacted, first = len(parents) - 1, -1, -1
+        while here >= 0 and len(found) <= len(parents) // WHOLE_SHARE:
+            found.append(here)
+            if compacted < 0 and sorts[here] == _COMPACTION:
+                compacted = len(found)
+                kept = (read_object(self._checked([here])[0][1]) or {}).get("firstKeptEntryId")
+                first = here if (place := self.place(kept) if isinstance(kept, str) else None) is None else place
+            if here == first:
+                return found[::-1]
+            if parents[here] >= here:
+                raise _Stale
+            here = parents[here]
+        # What is said to be kept may be no ancestor: then the summary alone stands for what was before it.
+        return found[:compacted][::-1] if here < 0 <= compacted else None
+
+    def _kept(self, index: _Index) -> tuple[list[int], int]:
+        """Places from the root to the leaf, and where on that path begins what the last compaction kept. Raises
+        _Stale."""
+        path, sorts = _path(list(index.parents)), bytes(index.sorts)
         compacted = next((at for at in range(len(path) - 1, -1, -1) if sorts[path[at]] == _COMPACTION), None)
-        if compacted is not None:
-            kept = self._first_kept(path, compacted)
+        return path, self._first_kept(path, compacted) if compacted is not None else 0
+
+    def _contributing(self, index: _Index) -> Context | None:
+        path, kept = self._kept(index)
+        sorts = bytes(index.sorts)
         if len(path) - kept > len(index.parents) // WHOLE_SHARE:
             return None
         level = next((at for at in range(kept - 1, -1, -1) if sorts[path[at]] == _THINKING), None)
@@ -212,6 +256,42 @@ class Indexed:
             raise _Stale
         return list(zip(tree.nodes, tree.lines, strict=True))
 
+    def _go_on(self) -> None:
+        """Add to the index what this process appended since it was made. Where that is not plain, the file is read."""
+        file, index = self._file, self._trusted()
+        if file is None or index is None:
+            return
+        lines = file.lines(index.starts[-1])
+        tail = read_tree(lines)
+        if tail.damaged or len(tail.at) != len(tail.nodes) or len(lines) != len(tail.nodes) + 1 or lines[-1]:
+            self._read()
+            return
+        first = len(index.parents)
+        # An id of the tail that stands above it as well would be two entries: the last counts, so all is read.
+        if any(self.place(node.id) is not None for node in tail.nodes):
+            self._read()
+            return
+        above = {name: place for name in {node.parent_id for node in tail.nodes if node.parent_id is not None}
+                 if name not in tail.at and (place := self.place(name)) is not None}
+        places = {**above, **{name: first + at for name, at in tail.at.items()}}
+        parents = [_NO_PARENT if node.parent_id is None else places.get(node.parent_id, _NO_PARENT)
+                   for node in tail.nodes]
+        if self._index is None or any(parent >= first + at for at, parent in enumerate(parents)):
+            self._read()
+            return
+        starts, keys, above_it = array("Q"), array("Q"), array("i")
+        for grows, was in ((starts, index.starts), (keys, index.keys), (above_it, index.parents)):
+            grows.frombytes(memoryview(was).cast("B"))
+        for name, at in tail.at.items():
+            insort(keys, _key(name, first + at))
+        above_it.extend(parents)
+        starts.extend(list(accumulate((len(line) + 1 for line in lines[:-1]), initial=index.starts[-1]))[1:])
+        grown = _Parts(starts, keys, above_it,
+                       bytes(index.sorts) + bytes(_SORTS.get(node.type, _OTHER) for node in tail.nodes))
+        self._index = _Index(grown.starts, grown.keys, grown.parents, grown.sorts, memoryview(b""), crc32(b""))
+        if len(tail.nodes) >= KEEP_ENTRIES:
+            self.keep_index = partial(_write, index_path(self._path), file.stat, self._now_ns(), grown)
+
     # --- without it ---
     def _whole(self) -> Tree:
         if self._tree is None:
@@ -259,7 +339,20 @@ def _chained(pairs: list[tuple[Node, bytes]]) -> Tree:
     return Tree(None, nodes, [line for _, line in pairs], {node.id: at for at, node in enumerate(nodes)}, [], VERSION)
 
 
-def _made(lines: list[bytes], tree: Tree) -> tuple[array[int], array[int], array[int], bytes] | None:
+class _Parts(NamedTuple):
+    """What an index is written from."""
+
+    starts: array[int]
+    keys: array[int]
+    parents: array[int]
+    sorts: bytes
+
+
+def _key(entry_id: str, place: int) -> int:
+    return crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | place
+
+
+def _made(lines: list[bytes], tree: Tree) -> _Parts | None:
     """An index of a sound file of this version: header, entries, a line feed after each, every parent above."""
     nodes = tree.nodes
     if tree.version != VERSION or tree.damaged or len(tree.at) != len(nodes) or not nodes \
@@ -271,17 +364,12 @@ def _made(lines: list[bytes], tree: Tree) -> tuple[array[int], array[int], array
                           for node in nodes])
     if any(parent >= place for place, parent in enumerate(parents)):
         return None
-    keys = array("Q", sorted(crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | place
-                             for entry_id, place in at.items()))
-    return starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes)
-
-
-def _stamp(stat: os.stat_result) -> tuple[int, int, int, int, int]:
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    keys = array("Q", sorted(_key(entry_id, place) for entry_id, place in at.items()))
+    return _Parts(starts, keys, parents, bytes(_SORTS.get(node.type, _OTHER) for node in nodes))
 
 
 def _same(one: os.stat_result, other: os.stat_result) -> bool:
-    return _stamp(one) == _stamp(other)
+    return stamp_of(one) == stamp_of(other)
 
 
 def _nothing() -> None:
@@ -289,13 +377,17 @@ def _nothing() -> None:
 
 
 def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tree: Tree) -> None:
-    """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
+    """Make an index of what was read, where the file may have one."""
     made = _made(lines, tree)
-    if made is None:
-        return
+    if made is not None:
+        _write(path, stat, now_ns, made)
+
+
+def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
+    """Write the index so that it is there whole or not at all. Where it cannot be written there is none."""
     starts, keys, parents, sorts = made
     body = b"".join((starts.tobytes(), keys.tobytes(), parents.tobytes(), sorts))
-    head = _HEAD.pack(_MAGIC, *_stamp(stat), now_ns, len(parents), crc32(body))
+    head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), crc32(body))
     draft = path.with_name(f".{path.name}.new")
     try:
         with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
@@ -309,8 +401,9 @@ def _keep(path: Path, stat: os.stat_result, now_ns: int, lines: list[bytes], tre
             draft.unlink(missing_ok=True)
 
 
-def _load(path: Path, stat: os.stat_result) -> _Index | None:
-    """Open an index that was made of this very file; None where there is none, or another's."""
+def _load(path: Path, file: Snapshot) -> tuple[_Index, Stamp] | None:
+    """Open an index that was made of this very file, or of its beginning, and the stamp that it had then; None where
+    there is none, or another's."""
     try:
         fd = open_plain(path, os.O_RDONLY)
     except OSError:
@@ -321,7 +414,10 @@ def _load(path: Path, stat: os.stat_result) -> _Index | None:
             return None
         magic, *stamp, _, count, crc = _HEAD.unpack_from(head)
         size = _CHECKED + 8 * (count + 1) + 8 * count + 4 * count + count
-        if magic != _MAGIC or tuple(stamp) != _stamp(stat) or os.fstat(fd).st_size != size:
+        made_of: Stamp = (stamp[0], stamp[1], stamp[2], stamp[3], stamp[4])
+        if magic != _MAGIC or os.fstat(fd).st_size != size:
+            return None
+        if made_of != stamp_of(file.stat) and made_of not in file.grown_from:
             return None
         view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
@@ -332,4 +428,4 @@ def _load(path: Path, stat: os.stat_result) -> _Index | None:
     parents = keys + 8 * count
     sorts = parents + 4 * count
     return _Index(view[_CHECKED:keys].cast("Q"), view[keys:parents].cast("Q"), view[parents:sorts].cast("i"),
-                  view[sorts:], view[_CHECKED:], crc)
+                  view[sorts:], view[_CHECKED:], crc), made_of

@@ -52,6 +52,15 @@ def _kind_of(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
+Stamp = tuple[int, int, int, int, int]
+"""What tells one state of a file from another: device, inode, size, and the instants of its last changes."""
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Read a file's stamp."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 class Snapshot(NamedTuple):
     """A file as it was at one instant, between two appends: what comes behind `stat.st_size` is not read. It is read on
     any thread. Use it as a context manager."""
@@ -59,6 +68,8 @@ class Snapshot(NamedTuple):
     path: Path
     fd: int
     stat: os.stat_result
+    grown_from: frozenset[Stamp] = frozenset()
+    """Stamps that the file had before: what this process appended since is all that changed."""
 
     @classmethod
     def take(cls, path: Path) -> Self:

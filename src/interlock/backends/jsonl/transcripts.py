@@ -71,6 +71,9 @@ class JsonlTranscripts(Transcripts):
     async def tree(self, session_id: str, agent_id: str) -> Tree:
         return await self._read(session_id, agent_id, lambda file: read_tree(file.lines()), read_tree(()))
 
+    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+        return await self._opened(session_id, agent_id, lambda file: file.trunk())
+
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
         return await self._opened(session_id, agent_id, lambda file: TranscriptPage(file.page(after, limit),
                                                                                    file.entries))
@@ -130,7 +133,7 @@ class JsonlTranscripts(Transcripts):
 
         def take() -> Snapshot | None:
             with suppress(FileNotFoundError):
-                return Snapshot.take(self._files.path(session_id, agent_id))
+                return self._files.snapshot(self._files.path(session_id, agent_id))
             return None
 
         return await self._on_thread(take)

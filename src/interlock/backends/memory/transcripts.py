@@ -41,6 +41,9 @@ class MemoryTranscripts(Transcripts):
     async def tree(self, session_id: str, agent_id: str) -> Tree:
         return read_tree(self._files.get((session_id, agent_id), ()))
 
+    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+        return await self.tree(session_id, agent_id)
+
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
         tree = await self.tree(session_id, agent_id)
         return TranscriptPage(tree.lines[after : after + limit], len(tree.lines))

@@ -86,6 +86,9 @@ class PostgresTranscripts(Transcripts):
             return await asyncio.to_thread(read_tree, lines)
         return read_tree(lines)
 
+    async def trunk(self, session_id: str, agent_id: str) -> Tree:
+        return await self.tree(session_id, agent_id)
+
     async def page(self, session_id: str, agent_id: str, after: int, limit: int) -> TranscriptPage:
         counted = await _kept(self._readers.row(ENTRIES, session_id, agent_id))
         found = await _kept(self._readers.rows(PAGE, session_id, agent_id, after, limit))
