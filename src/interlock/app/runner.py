@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
+from interlock.app.tokenizer import begin_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
@@ -59,6 +60,7 @@ async def run_runner(
         except ConfigError as error:
             raise OfferingRefused(list(error.sentences)) from None
 
+    begin_tokenizer()
     directory = state / "runner" / home
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     outbox = SqliteOutbox(directory / OUTBOX_NAME, limit_bytes=config.runner.outbox_bytes)

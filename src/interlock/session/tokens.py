@@ -1,18 +1,19 @@
-"""How many tokens a text, a message, an entry has, where nobody tells (Z-1).
+"""How many tokens a text, a message, an entry has, if no agent reports it (Z-1).
 
-An estimate weighs the bytes of the UTF-8 form by what they are: letters of a word are several to a token, digits and
-emoji are not, and a Hangul syllable is the better part of one. The weights lie a little above what a public tokenizer
-counts (tests/session/tokens), because too low a figure lets a request run over the model's window, and too high a one
-only compacts somewhat earlier. How far a session's own model is from that is learned from what it reports.
+A tokenizer counts if one is installed (`pip install '.[tokens]'`); else the estimate of `token_estimate`, which is
+rather too high: too low a figure lets a request run over the model's window, too high a one only compacts somewhat
+earlier. How far a session's own model is from either is learned from what it reports.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
+
+from interlock.session.token_estimate import estimated_tokens
 
 IMAGE_TOKENS = 1_600
 """What an image counts, whatever its size: the data of it says nothing about its tokens."""
@@ -28,47 +29,31 @@ FACTOR_LEAST, FACTOR_MOST = 0.9, 4.0
 FACTOR_GAIN = 0.3
 """How much of what one report teaches is taken at once."""
 
-_WEIGHTS: tuple[tuple[bytes, float], ...] = (
-    (bytes(range(0x61, 0x7B)), 0.24),  # a to z
-    (b" ", 0.05),  # a space joins the word behind it
-    (bytes(at for at in range(0x21, 0x7F) if not chr(at).isalnum()), 0.62),
-    (bytes(range(0x41, 0x5B)), 0.40),  # A to Z
-    (b"\t\n\r", 0.7),
-    (bytes(range(0x30, 0x3A)), 1.0),  # digits
-    (bytes(range(0xEA, 0xEE)), 0.76),  # first bytes: Hangul,
-    (bytes(range(0xE3, 0xEA)), 1.1),  # Chinese characters and kana,
-    (bytes(range(0xC2, 0xE0)), 0.7),  # European and Middle Eastern letters,
-    (bytes([0xE0, 0xE1, 0xE2, 0xEE, 0xEF]), 1.0),  # South Asian letters, signs, full-width forms,
-    (bytes(range(0xF0, 0xF5)), 4.0),  # emoji and what is rare
-)
-"""The most frequent first: most texts are counted when a few kinds are."""
-_DENSE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
-"""No word is so long: base64, hex, a minified file."""
-_DENSE_WEIGHT = 0.8
+Counter = Callable[[str], int]
+"""Counts a text's tokens as a tokenizer does. It takes every str, also one with half a surrogate pair."""
+EXACT_CHARS = 256 * 1024
+"""Longer texts are estimated even if a tokenizer is there: no tokenizer is quick on every text."""
 
 _encode = msgspec.json.Encoder().encode
 
 
+class _Tokenizer:
+    count: Counter | None = None
+
+
+def use_tokenizer(count: Counter | None) -> None:
+    """Count with a tokenizer from here on, in the whole process; None goes back to the estimate."""
+    _Tokenizer.count = count
+
+
 def text_tokens(text: str) -> int:
-    """Estimate a text's tokens; 0 for an empty one. Not below the true count by more than 10 % (Z-1)."""
+    """Return a text's tokens: counted if a tokenizer is installed, else estimated and rather too many; 0 for an empty
+    text. Not below the true count by more than 10 % (Z-1)."""
     if not text:
         return 0
-    return _data_tokens(text.encode("utf-8", "replace"))
-
-
-def _data_tokens(data: bytes) -> int:
-    found, sparse = 0.0, data
-    if len(data) >= 64 and _DENSE.search(data) is not None:
-        sparse = _DENSE.sub(b"", data)
-        found += (len(data) - len(sparse)) * _DENSE_WEIGHT
-    for kind, weight in _WEIGHTS:
-        # What is left without a kind of byte is shorter by its count: this runs at the speed of memory.
-        left = sparse.translate(None, kind)
-        found += (len(sparse) - len(left)) * weight
-        sparse = left
-        if not sparse:
-            break
-    return min(int(found) + 1, MAX_TOKENS)
+    if _Tokenizer.count is not None and len(text) <= EXACT_CHARS:
+        return min(_Tokenizer.count(text), MAX_TOKENS)
+    return min(math.ceil(estimated_tokens(text)), MAX_TOKENS)
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:

@@ -1,0 +1,57 @@
+"""The tokenizer of the extra `tokens`: used where it is installed and works, and never in the way (Z-1)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app import tokenizer
+from interlock.session.token_estimate import estimated_tokens
+from interlock.session.tokens import text_tokens, use_tokenizer
+
+pytestmark = [pytest.mark.req("Z-1")]
+TEXT = "안녕하세요, how many tokens?"
+
+
+@pytest.fixture(autouse=True)
+def _again() -> Iterator[None]:
+    yield
+    use_tokenizer(None)
+
+
+def begin() -> None:
+    thread = tokenizer.begin_tokenizer()
+    assert thread is not None
+    thread.join()
+
+
+@pytest.mark.parametrize("source", [
+    "raise ImportError('built for another machine')",
+    "",
+    "def batch_count(texts, encoding, threads): raise KeyError(encoding)",
+])
+def test_one_that_does_not_work_leaves_the_estimate(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_tokenizer.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_tokenizer", raising=False)
+    monkeypatch.setattr(tokenizer, "MODULE", "broken_tokenizer")
+    begin()
+    assert estimated_tokens(TEXT) <= text_tokens(TEXT) < estimated_tokens(TEXT) + 1
+
+
+def test_without_it_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "MODULE", "a_module_that_is_nowhere")
+    assert tokenizer.begin_tokenizer() is None
+
+
+def test_the_installed_one_counts() -> None:
+    pytest.importorskip(tokenizer.MODULE, reason="the tokenizer is an extra: pip install '.[tokens]'")
+    begin()
+    assert text_tokens(TEXT) == 7
+    assert text_tokens("half a pair \ud83e") > 0
+    assert text_tokens("<|endoftext|>") > 1, "what a person writes is text, whatever it looks like"
