@@ -290,7 +290,7 @@ async def test_an_overflow_in_mid_turn_is_compacted_and_no_tool_is_repeated(
         told = await overflowed(scene)
         assert (told.payload.severity, told.payload.turn_id) == (
             "warning", scene.all("session.turn.start")[-1].payload.turn_id)
-        given_plan, made = planned(kept, 2_500)
+        given_plan, made = planned(kept, 2_300)  # Cut before a question: a turn that is split is summed up twice.
         assert kept.said()[-1]["message"]["role"] == "toolResult"
         asked_for = await scene.send("control.session.compact", p.SessionCompact(request_id="r-1", plan=given_plan))
         report = await scene.next("session.compacted")
