@@ -155,12 +155,16 @@ class Session:
     # --- what the text says a Master does ---
     async def open(self) -> Frame:
         """Open the session; returns the features of `session.capabilities` (17.4). Raises Broken."""
-        await self.send("control.session.open", self._opening)
-        answer = await self.hear("session.capabilities", "session.error")
+        answer = await self.request_open()
         if answer["type"] == "session.error":
             raise Broken(f"the agent did not open: {answer['payload']}")
         self.features = answer["payload"]["features"]
         return self.features
+
+    async def request_open(self) -> Frame:
+        """Ask for the session; returns `session.capabilities`, or the `session.error` that came instead."""
+        await self.send("control.session.open", self._opening)
+        return await self.hear("session.capabilities", "session.error")
 
     async def prompt(self, text: str) -> Frame:
         """`control.prompt.request`."""

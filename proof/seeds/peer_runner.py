@@ -149,14 +149,18 @@ class LocalClient:
         await self.send("session.turn.end", {"turn_id": turn_id, "stop_reason": stop_reason, **more})
         await self.send("session.usage", USAGE if usage is None else usage)
 
-    async def recover(self, status: Frame, keep: int | None = None) -> None:
-        """Dial again and send the history first (7.1.1): the last `keep` of what was buffered, all without."""
+    async def recover(self, status: Frame, keep: int | None = None, *, holes: bool = False) -> None:
+        """Dial again and send the history first (7.1.1): the last `keep` of what was buffered, or all of it.
+
+        The text knows no numbers: what is lost leaves a hole in them (`holes`), or only what is kept is numbered.
+        """
         frames = self.buffered if keep is None else self.buffered[len(self.buffered) - keep:]
         lost = len(self.buffered) - len(frames)
         frames = [copy.deepcopy(frame) for frame in frames]
-        for frame in frames:  # The text knows no numbers: what is lost leaves no hole in them.
-            frame["seq"] -= lost
-        self._numbers.sent[self.session_id] -= lost
+        if not holes:
+            for frame in frames:
+                frame["seq"] -= lost
+            self._numbers.sent[self.session_id] -= lost
         self.buffered = []
         await self.dial()
         await self.send("session.history", {

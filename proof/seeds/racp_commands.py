@@ -124,13 +124,14 @@ async def tools_are_allowances(stage: Stage) -> str:
         return f"the named tool is allowed, the other is asked for; {did}"
 
 
-@racp("RACP Command", "gateway", "type pause and type cancel, each with all fields of the example")
+@racp("RACP Command", "gateway", "type pause and type cancel, each with all fields of the examples")
 async def pause_and_cancel_reach_the_agent(stage: Stage) -> str:
     async with prompted(stage, pause="boundary") as (client, person, made, prompt):
         turn_id = await client.begin(prompt)
         await person.events(made["id"], lambda event: event.get("state") == "running")
         target = {"agent_id": client.agent_id, "session_id": client.session_id}
-        paused = await person.post("/commands", command(target, "pause"))
+        common = {name: COMMON[name] for name in COMMON if name != "idempotency_key"}
+        paused = await person.post("/commands", {**common, **command(target, "pause")})
         must(paused.status in (200, 201, 202), f"pause: {paused.status} {paused.body}")
         await client.hear("control.turn.pause")
         canceled = await person.post("/commands", command(target, "cancel"))

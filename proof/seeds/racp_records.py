@@ -168,7 +168,7 @@ async def a_tenant_sees_its_own_alone(stage: Stage) -> str:
 
 # --- error codes ---
 
-@racp("RACP errors", "gateway", "Unauthorized, Forbidden, InvalidPayload, UnsupportedCapability, Conflict")
+@racp("RACP errors", "gateway", "Unauthorized, Forbidden, InvalidPayload, UnsupportedCapability, Conflict, NotFound")
 async def refusals_have_their_codes(stage: Stage) -> str:
     person, viewer = await stage.person(), await stage.person("viewer")
     async with turn(stage) as at:
@@ -177,6 +177,7 @@ async def refusals_have_their_codes(stage: Stage) -> str:
         refused(await person.post("/commands", command({"session_id": at.client.session_id}, "explode")),
                 "InvalidPayload")
         refused(await person.post("/commands", b"{"), "InvalidPayload")
+        refused(await person.post("/commands", command({"agent_id": "a_123", "session_id": "s_456"})), "NotFound")
         await at.client.end(at.turn_id)
         await at.ended()
         refused(await person.post(f"/sessions/{at.client.session_id}/compact", {}), "UnsupportedCapability")

@@ -269,6 +269,19 @@ async def a_timeout_is_a_no(stage: Stage) -> str:
     return "the tool's result is denied, and it did not run"
 
 
+@against_runner("17.3.2 MUST", "runner", "a second control.prompt.request while an SDK agent waits for a yes")
+async def a_second_prompt_of_an_sdk_is_refused(stage: Stage) -> str:
+    session, place, request = await _asked(stage, SDK_AGENT, "[[tool:touch touched]]")
+    await session.prompt("[[tool:touch second]]")
+    error = (await session.hear("session.error", within_s=ANSWERED_S))["payload"]
+    must((error["error_code"], error["fatal"]) == ("PROMPT_IN_PROGRESS", False), f"the answer is {error}")
+    option = next(each["option_id"] for each in request["options"] if each["kind"] == "allow_once")
+    await session.send("control.interaction.response", profile.decision(request["interaction_id"], "allow", option))
+    must((await turn_end(session))["stop_reason"] == "end_turn", "the first prompt did not end")
+    must((place / "touched").exists() and not (place / "second").exists(), "the wrong tool ran")
+    return "session.error PROMPT_IN_PROGRESS, fatal false; the first goes on to its end"
+
+
 @against_runner("17.3.2 MUST", "runner", "a second control.prompt.request in the middle of a turn")
 async def a_second_prompt_is_refused(stage: Stage) -> str:
     session, place = await stage.session("staying")

@@ -162,6 +162,18 @@ async def an_error_of_the_client_has_the_form(stage: Stage) -> str:
     return f"session.error {error['error_code']}: {error['message']}"
 
 
+@against_runner("7.4.1", "runner", "an agent that the runner does not have is opened")
+async def a_failed_start_is_fatal(stage: Stage) -> str:
+    session, _ = await stage.session("nowhere", opened=False)
+    answer = await session.request_open()
+    must(answer["type"] == "session.error", f"the answer is {answer['type']}")
+    error = answer["payload"]
+    unless(forms.misfits("session.error", error))
+    must(error["fatal"] is True, f"it is not fatal: {error}")
+    await session.hear("session.closed", within_s=ANSWERED_S)
+    return f"session.error {error['error_code']}, fatal true, then session.closed"
+
+
 @against_runner("7.3.1", "runner", "session.usage from the Master (양방향), with each optional field and fractions")
 async def usage_of_the_master_is_taken(stage: Stage) -> str:
     session, _ = await stage.session("staying")

@@ -140,8 +140,8 @@ class Stage:
             await client.close()
 
     # --- against our runner ---
-    async def session(self, agent_id: str, policy: str | None = None) -> tuple[Session, Path]:
-        """A session that our runner has opened, and its workspace."""
+    async def session(self, agent_id: str, policy: str | None = None, *, opened: bool = True) -> tuple[Session, Path]:
+        """A session that our runner has opened, or with `opened` False is to open, and its workspace."""
         agent_id = self.broken.agent(agent_id)
         if agent_id == SDK_AGENT and not has_sdk():
             raise NotPlayed("needs the extra `agent`")
@@ -149,7 +149,8 @@ class Stage:
         place.mkdir()
         await self.master.attached()
         session = self.master.session(agent_id, str(place), self.broken, policy)
-        await session.open()
+        if opened:
+            await session.open()
         return session, place
 
 
