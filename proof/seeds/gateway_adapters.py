@@ -21,8 +21,8 @@ against_gateway = partial(play, PLAYS)
 async def both_adapter_types_are_taken(stage: Stage) -> str:
     seen = []
     for kind in ("process", "sdk"):
-        async with prompted(stage, adapter_type=kind) as (client, person, command, prompt):
-            await client.end(await client.begin(prompt))
+        async with prompted(stage, adapter_type=kind) as (client, person, command):
+            await client.end(await client.begin())
             state(await person.ended(command["id"]), "succeeded")
             nodes = await person.found("/edge/nodes")
             seen += [agent["adapter_type"] for node in nodes["nodes"] for agent in node.get("agents", [])
@@ -92,23 +92,28 @@ async def one_prompt_at_a_time(stage: Stage) -> str:
         second = await at.person.execute({"session_id": at.client.session_id})
         await at.client.nothing("control.prompt.request", 0.5)
         await at.client.end(at.turn_id)
-        prompt = await at.client.hear("control.prompt.request")
-        await at.client.end(await at.client.begin(prompt, 1))
+        await at.client.hear("control.prompt.request")
+        await at.client.end(await at.client.begin(1))
         state(await at.person.ended(second["id"]), "succeeded")
         return "no prompt before session.turn.end, one behind it; both succeeded"
 
 
-@against_gateway("17.3.2", "gateway", "PROMPT_IN_PROGRESS for a prompt, in a turn of the agent's own")
+@against_gateway("17.3.2", "gateway", "PROMPT_IN_PROGRESS for a prompt that crosses a turn of the agent's own")
 async def a_refused_prompt_comes_again(stage: Stage) -> str:
-    async with prompted(stage) as (client, person, command, prompt):
-        own = str(uuid.uuid4())
-        await client.send("session.turn.start", {"turn_id": own, "turn_index": 0})
-        await client.send("session.error", {"error_code": "PROMPT_IN_PROGRESS", "message": "in a turn", "fatal": False},
-                          in_reply_to=prompt["message_id"])
-        await client.end(own)
-        again = await client.hear("control.prompt.request")
-        await client.end(await client.begin(again, 1))
-        return f"the prompt comes again at the turn's end; {state(await person.ended(command['id']), 'succeeded')}"
+    async with turn(stage) as at:
+        await at.client.end(at.turn_id)
+        state(await at.ended(), "succeeded")
+        at.client.pause()
+        second = await at.person.execute({"session_id": at.client.session_id})
+        await at.person.events(second["id"], lambda event: event.get("state") == "dispatched")
+        own = await at.client.begin(1, own=True)
+        at.client.resume()
+        await at.client.hear("control.prompt.request")
+        await at.client.send("session.error", {"error_code": "PROMPT_IN_PROGRESS", "message": "busy", "fatal": False})
+        await at.client.end(own)
+        await at.client.end(await at.client.prompted(2))
+        did = state(await at.person.ended(second["id"]), "succeeded")
+        return f"the prompt comes again at the turn's end; {did}"
 
 
 @against_gateway("17.3.2", "gateway", "a session that is given up as lost returns in the middle of its turn")
@@ -126,7 +131,7 @@ async def a_lost_session_that_returns(stage: Stage) -> str:
         second = await at.person.execute({"session_id": at.client.session_id})
         await at.client.hear("control.turn.cancel", within_s=REFUSED_S)
         await at.client.end(at.turn_id, "cancelled")
-        await at.client.end(await at.client.begin(await at.client.opened(), 1))
+        await at.client.end(await at.client.begun(1))
         did = state(await at.person.ended(second["id"]), "succeeded")
         return f"{command['error']['code']}; the returned turn is cancelled, and behind it {did}"
 

@@ -59,19 +59,20 @@ class Turn(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def prompted(stage: Stage, **features: Any) -> AsyncIterator[tuple[LocalClient, Person, Document, Frame]]:
+async def prompted(stage: Stage, **features: Any) -> AsyncIterator[tuple[LocalClient, Person, Document]]:
     """A command that has reached the client as a prompt."""
     async with stage.client(**features) as (client, target):
         person = await stage.person()
         command = await person.execute(target)
-        yield client, person, command, await client.opened()
+        await client.opened()
+        yield client, person, command
 
 
 @contextlib.asynccontextmanager
 async def turn(stage: Stage, **start: Any) -> AsyncIterator[Turn]:
     """A turn that has started."""
-    async with prompted(stage) as (client, person, command, prompt):
-        yield Turn(client, person, command, await client.begin(prompt, **start))
+    async with prompted(stage) as (client, person, command):
+        yield Turn(client, person, command, await client.begin(**start))
 
 
 def state(command: Document, wanted: str) -> str:
@@ -298,7 +299,7 @@ async def turns_are_counted(stage: Stage) -> str:
         await at.client.end(at.turn_id)
         state(await at.ended(), "succeeded")
         command = await at.person.execute({"session_id": at.client.session_id})
-        second = await at.client.begin(await at.client.hear("control.prompt.request"), 1.0)
+        second = await at.client.prompted(1.0)
         await at.client.end(second, tool_invocation_count=2.0)
         did = state(await at.person.ended(command["id"]), "succeeded")
         kept = await at.kept("session.turn.start")
@@ -309,16 +310,16 @@ async def turns_are_counted(stage: Stage) -> str:
 @against_gateway("7.5.1", "gateway", 'turn_id "turn-1" and a UUID v1; turn_index -1, 2^64-1, 0.5')
 async def a_misshapen_start_iseach_is_refused(stage: Stage) -> str:
     good = str(uuid.uuid4())
-    async with prompted(stage) as (client, person, command, prompt):
+    async with prompted(stage) as (client, person, command):
         for wrong in ({"turn_id": "turn-1", "turn_index": 0}, {"turn_id": str(uuid.uuid1()), "turn_index": 0},
                       {"turn_id": good, "turn_index": -1}, {"turn_id": good, "turn_index": 2**64 - 1},
                       {"turn_id": good, "turn_index": 0.5}):
-            await client.send("session.turn.start", wrong, prompt_id=prompt["payload"]["prompt_id"])
+            await client.send("session.turn.start", wrong)
             try:
                 did = await refusal(client)
             except Broken as broken:
                 raise Broken(f"{wrong} was accepted ({broken})") from None
-        await client.end(await client.begin(prompt, turn_id=good))
+        await client.end(await client.begin(turn_id=good))
         return f"each refused, the last with {did}; then {state(await person.ended(command['id']), 'succeeded')}"
 
 
@@ -328,10 +329,10 @@ async def a_repeated_index_iseach_is_refused(stage: Stage) -> str:
         await at.client.end(at.turn_id)
         state(await at.ended(), "succeeded")
         command = await at.person.execute({"session_id": at.client.session_id})
-        prompt = await at.client.hear("control.prompt.request")
-        await at.client.begin(prompt, 0)
+        await at.client.hear("control.prompt.request")
+        await at.client.begin(0)
         did = await refusal(at.client)
-        await at.client.end(await at.client.begin(prompt, 1))
+        await at.client.end(await at.client.begin(1))
         return f"refused with {did}; then {state(await at.person.ended(command['id']), 'succeeded')}"
 
 

@@ -64,6 +64,16 @@ class LocalClient:
         await self._link.cut()
         self._link = None
 
+    def pause(self) -> None:
+        """Read nothing more of what comes, as a client that is busy, until `resume`."""
+        assert self._link is not None
+        self._link.reads.clear()
+
+    def resume(self) -> None:
+        """Go on reading."""
+        assert self._link is not None
+        self._link.reads.set()
+
     async def close(self) -> None:
         """Leave."""
         if self._link is not None:
@@ -124,20 +134,29 @@ class LocalClient:
     # --- what the text says a client sends ---
     async def opened(self) -> Frame:
         """Wait for the session to be opened and answer with the capabilities (17.4); returns the prompt."""
-        opened = await self.hear("control.session.open")
-        self.session_id = opened["session_id"]
+        self.session_id = (await self.hear("control.session.open"))["session_id"]
         await self.send("session.capabilities", {
             "dps_version": profile.VERSION, "features": self._features,
-            "agent": {"agent_id": self.agent_id, "name": "Peer"}}, in_reply_to=opened["message_id"])
+            "agent": {"agent_id": self.agent_id, "name": "Peer"}})
         return await self.hear("control.prompt.request")
 
-    async def begin(self, prompt: Frame, index: float = 0, turn_id: str | None = None, **more: Any) -> str:
-        """`session.turn.start` (7.5.1) for a prompt."""
-        turn_id = turn_id or str(uuid.uuid4())
-        self._turn_id = turn_id
-        await self.send("session.turn.start", {"turn_id": turn_id, "turn_index": index, **more},
-                        prompt_id=prompt["payload"]["prompt_id"])
+    async def begin(self, index: float = 0, turn_id: str | None = None, *, own: bool = False, **more: Any) -> str:
+        """`session.turn.start` (7.5.1); the text has no field that says for which prompt. A turn of the agent's `own`
+        is for none, which takes the profile to say."""
+        self._turn_id = turn_id = turn_id or str(uuid.uuid4())
+        start = {"turn_id": turn_id, "turn_index": index, **more}
+        await self.send("session.turn.start", start, **({"prompt_id": ""} if own else {}))
         return turn_id
+
+    async def begun(self, index: float = 0) -> str:
+        """A session that is opened, a prompt that comes, and its turn."""
+        await self.opened()
+        return await self.begin(index)
+
+    async def prompted(self, index: float) -> str:
+        """Another prompt, and its turn."""
+        await self.hear("control.prompt.request")
+        return await self.begin(index)
 
     async def say(self, turn_id: str, text: str) -> None:
         """A block of text, whole."""

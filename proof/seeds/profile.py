@@ -51,6 +51,8 @@ class Link:
         self._socket = socket
         self._numbers = numbers
         self._tap = tap
+        self.reads = asyncio.Event()
+        self.reads.set()
         self.arrived: asyncio.Queue[Frame | None] = asyncio.Queue()
         self._reading = asyncio.create_task(self._read())
 
@@ -77,7 +79,9 @@ class Link:
     async def _read(self) -> None:
         try:
             while True:
-                for line in (await self._socket.recv(decode=False)).splitlines():
+                message = await self._socket.recv(decode=False)
+                await self.reads.wait()
+                for line in message.splitlines():
                     if line.strip():
                         await self._take(json.loads(line))
         except ConnectionClosed:

@@ -75,8 +75,8 @@ async def the_example_is_accepted(stage: Stage) -> str:
         unless(forms.unlike("common", made))
         must(made["id"] != COMMON["id"] and made["tenant_id"] != "org_abc" and made["actor"]["id"] != "u_123",
              f"the body's word counts for who asks: {made}")
-        prompt = await client.opened()
-        await client.end(await client.begin(prompt))
+        await client.opened()
+        await client.end(await client.begin())
         return f"{made['id']}, id, tenant and actor from the key; {state(await person.ended(made['id']), 'succeeded')}"
 
 
@@ -90,7 +90,7 @@ async def a_command_has_the_form(stage: Stage) -> str:
             must(shown["timeout_ms"] == 60000, f"timeout_ms is {shown['timeout_ms']}")
         prompt = await client.opened()
         must("go" in json.dumps(prompt["payload"]), f"the message did not arrive: {prompt['payload']}")
-        await client.end(await client.begin(prompt))
+        await client.end(await client.begin())
         return f"both examples' fields; {state(await person.ended(made['id']), 'succeeded')}"
 
 
@@ -99,35 +99,38 @@ async def numbers_may_be_written_with_a_point(stage: Stage) -> str:
     async with stage.client() as (client, target):
         person = await stage.person()
         made = await posted(person, command(target, priority=0.0, timeout_ms=60000.0))
-        prompt = await client.opened()
-        await client.end(await client.begin(prompt))
+        await client.opened()
+        await client.end(await client.begin())
         state(await person.ended(made["id"]), "succeeded")
         bare = await posted(person, {"type": "execute", "target": {"session_id": client.session_id},
                                      "payload": said("go")})
-        await client.end(await client.begin(await client.hear("control.prompt.request"), 1))
+        await client.end(await client.prompted(1))
         return f"both accepted; {state(await person.ended(bare['id']), 'succeeded')}"
 
 
-@racp("RACP Command", "gateway", "payload.tools names the tool that the agent asks for, then another")
+@racp("RACP Command", "gateway", "payload.tools names one tool; the agent asks for another, then for that one")
 async def tools_are_allowances(stage: Stage) -> str:
     async with stage.client() as (client, target):
         person = await stage.person()
         made = await posted(person, command(target, payload={**said("go"), "tools": ["touch"]}))
-        turn_id = await client.begin(await client.opened())
-        await client.send("agent.interaction.request", profile.question("i-1", "touch"))
+        turn_id = await client.begun()
+        await client.send("agent.interaction.request", profile.question("i-1", "other"))
         answer = (await client.hear("control.interaction.response"))["payload"]
-        must(answer["decision"] == "allow", f"the named tool got {answer}")
-        await client.send("agent.interaction.request", profile.question("i-2", "other"))
-        await client.nothing("control.interaction.response", 0.3)
+        must((answer["interaction_id"], answer["decision"]) == ("i-1", "deny"), f"the other tool got {answer}")
+        await client.send("agent.interaction.request", profile.question("i-2", "touch"))
+        held = (await client.hear("x-interlock.interaction.held"))["payload"]
+        await person.post(f"/approvals/{held['approval_id']}/grants", {"decision": "grant"})
+        answer = (await client.hear("control.interaction.response"))["payload"]
+        must((answer["interaction_id"], answer["decision"]) == ("i-2", "allow"), f"the named tool got {answer}")
         await client.end(turn_id)
         did = state(await person.ended(made["id"]), "succeeded")
-        return f"the named tool is allowed, the other is asked for; {did}"
+        return f"the other is denied, the named one goes to policy and a person; {did}"
 
 
 @racp("RACP Command", "gateway", "type pause and type cancel, each with all fields of the examples")
 async def pause_and_cancel_reach_the_agent(stage: Stage) -> str:
-    async with prompted(stage, pause="boundary") as (client, person, made, prompt):
-        turn_id = await client.begin(prompt)
+    async with prompted(stage, pause="boundary") as (client, person, made):
+        turn_id = await client.begin()
         await person.events(made["id"], lambda event: event.get("state") == "running")
         target = {"agent_id": client.agent_id, "session_id": client.session_id}
         common = {name: COMMON[name] for name in COMMON if name != "idempotency_key"}
@@ -156,7 +159,7 @@ async def a_retry_has_the_same_answer(stage: Stage) -> str:
         for answer in again:
             must(answer.code == "IdempotencyKeyInUse" or answer.body == first,
                  f"a retry was answered {answer.status} {answer.body}")
-        await client.end(await client.begin(await client.opened()))
+        await client.end(await client.begun())
         state(await person.ended(first["id"]), "succeeded")
         await client.nothing("control.prompt.request", 0.3)
         other = await person.post("/commands", command(target, timeout_ms=1), "c6b2a...")
@@ -238,7 +241,7 @@ async def a_timeout_is_an_event(stage: Stage) -> str:
     async with stage.client() as (client, target):
         person = await stage.person()
         made = await posted(person, command(target, timeout_ms=200))
-        turn_id = await client.begin(await client.opened())
+        turn_id = await client.begun()
         await client.hear("control.turn.cancel")
         await client.end(turn_id, "cancelled")
         events = await person.events(made["id"], lambda event: event["event"] == "error")

@@ -39,7 +39,7 @@ async def pending_until_granted(stage: Stage) -> str:
                 voted = await people[grants].post(f"/approvals/{approval['id']}/grants",
                                                   {"decision": "grant", "method": "acl", "digest": approval["digest"]})
                 must(voted.status in (200, 201), f"the vote: {voted.status} {voted.body}")
-        await client.end(await client.begin(await client.opened()))
+        await client.end(await client.begun())
         did = state(await asker.ended(made["id"]), "succeeded")
         return f"pending_approval with 0 and 1 of 2; behind the second {did}"
 
@@ -51,7 +51,7 @@ async def the_sequence_of_the_text(stage: Stage) -> str:
         made = await posted(person, command(target))
         must(made["state"] == "pending_approval", f"the command is {made['state']}")
         await person.post(f"/approvals/{made['approval_id']}/grants", {"decision": "grant"})
-        turn_id = await client.begin(await client.opened())
+        turn_id = await client.begun()
         streaming = asyncio.create_task(person.stream(f"/commands/{made['id']}/status"))
         await client.say(turn_id, "hello")
         await client.end(turn_id)
@@ -89,7 +89,7 @@ async def records_have_the_form(stage: Stage) -> str:
             ids.append(made["id"])
             await person.post(f"/approvals/{made['approval_id']}/grants", {"decision": vote})
             if reason:
-                await client.end(await client.begin(await client.opened()), reason)
+                await client.end(await client.begun(), reason)
                 state(await person.ended(made["id"]), "failed")
         await until(person, ids[1], "rejected")
         async with turn(stage) as at:

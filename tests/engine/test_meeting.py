@@ -13,6 +13,8 @@ from interlock.protocol import payloads as p
 from interlock.protocol.resources import Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-8")]
+BUSY = p.SessionError(error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False)
+TURN = "11111111-1111-4111-8111-111111111111"
 
 
 async def running(table: Table) -> tuple[Any, str]:
@@ -55,6 +57,50 @@ async def test_a_prompt_that_met_another_turn_is_sent_again_at_that_turns_end() 
     assert table.wire.types().count("control.prompt.request") == 2
     await table.started(session_id, "mine")
     assert await ended(table, command) == ("running", None)
+
+
+@pytest.mark.req("T-1")
+async def test_a_turn_that_names_no_prompt_is_that_of_the_prompt_which_was_sent() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
+    assert await ended(table, command) == ("running", None)
+    await table.asked(session_id, turn_id=TURN)
+    asked = await table.ledger.approvals("default", "pending", None, 10)
+    assert [record.approval.command_id for record in asked] == [command.id]
+    await table.ended(session_id, turn_id=TURN)
+    assert await ended(table, command) == ("succeeded", None)
+
+
+@pytest.mark.req("T-1")
+async def test_a_refusal_of_the_only_prompt_needs_no_in_reply_to() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), prompt_id="")
+    await table.say(session_id, "session.error", BUSY)
+    assert await ended(table, command) == ("queued", None)
+    await table.ended(session_id, "cancelled", turn_id=TURN)
+    assert await ended(table, command) == ("dispatched", None)
+
+
+@pytest.mark.req("T-1")
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_own(named: bool) -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    reply = {"in_reply_to": table.wire.last("control.prompt.request").message_id} if named else {}
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
+    await table.say(session_id, "session.error", BUSY, **reply)
+    assert await ended(table, command) == ("failed", "PROMPT_IN_PROGRESS")
+    assert table.wire.types()[-1] == "control.turn.cancel"
+    await table.ended(session_id, "cancelled", turn_id=TURN)
+    assert await ended(table, command) == ("failed", "PROMPT_IN_PROGRESS")
 
 
 @pytest.mark.req("C-7")

@@ -166,7 +166,11 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     record = lane.active
     if lane.state.controller and record is None:
         return  # Another gateway's turn.
-    if record is None or record.prompt_id != frame.metadata.get("prompt_id"):
+    turn = lane.state.machine.turn
+    if turn is not None and record is not None and "prompt_id" not in frame.metadata:
+        # RAWP-DPS 7.5.1 has no prompt_id. There is at most one query at a time (17.3.2): this turn is the prompt's.
+        turn.prompt_id = record.prompt_id or ""
+    if record is None or turn is None or record.prompt_id != turn.prompt_id:
         # Nobody waits for this turn any more, and nobody's clock runs over it.
         lane.audit("late_event", SYSTEM, {"frame": frame.type})
         lane.control("control.turn.cancel", p.TurnCancel(reason="its command has ended", turn_id=payload.turn_id))
@@ -269,14 +273,19 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         return
     if pause_refused(lane, answered, payload.error_code, payload.message):
         return
-    if record is None or record.prompt_seq is None or not _is_prompt(lane, answered):
+    busy = payload.error_code == Code.PROMPT_IN_PROGRESS
+    unnamed = busy and answered is None  # RAWP-DPS 17.3.2 has no in_reply_to either.
+    if record is None or record.prompt_seq is None or not (unnamed or _is_prompt(lane, answered)):
         return
     if record.command.started_at is not None:
+        if busy:  # The turn that named no prompt was the agent's own.
+            lane.control("control.turn.cancel", p.TurnCancel(reason="its prompt was refused"))
+            fail(lane, record, payload.error_code, payload.message)
         return
     given_up = payload.error_code == Code.UNSUPPORTED_CAPABILITY and give_up_wishes(lane, record, payload.message)
     if payload.error_code == Code.SESSION_NOT_FOUND:
         lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
-    if payload.error_code == Code.PROMPT_IN_PROGRESS and lane.state.machine.phase == "idle":
+    if busy and lane.state.machine.phase == "idle":
         orphans.adopt(lane)
     if given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
