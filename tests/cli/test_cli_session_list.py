@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from interlock.cli.session_list import context, cut_middle, session_table
+from interlock.cli.session_list import context, cost, cut_middle, session_table
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Session
 
@@ -88,3 +88,12 @@ def test_a_key_that_is_cut_keeps_both_ends(width: int) -> None:
     assert cut[0] == "a"
     assert "…" in cut
     assert cut_middle("김철수님의대화", 7).startswith("김")
+
+
+@pytest.mark.parametrize(("cost_usd", "shown"), [
+    (0.0, "-"), (0.004, "<$0.01"), (0.005, "$0.01"), (0.66, "$0.66"), (1234.5, "$1,234.50"),
+])  # fmt: skip
+def test_what_a_session_has_cost(cost_usd: float, shown: str) -> None:
+    assert cost(session(cost_usd=cost_usd)) == shown
+    header = session_table([session(cost_usd=cost_usd)], 120).splitlines()[0].split()
+    assert ("COST" in header) is (cost_usd > 0), "a column that no session fills is left out"

@@ -17,7 +17,7 @@ ID_CHARS = 8
 """A short id has at least so many characters, and more if it is not unique among what is listed."""
 KEY_LEAST, KEY_USUAL = 20, 44
 """A key keeps so many characters on a narrow terminal; beyond the second figure other columns come first."""
-OPTIONAL = ("LOST", "AGENT", "MODEL", "LABEL", "RUNNER", "WORKSPACE")
+OPTIONAL = ("LOST", "COST", "AGENT", "MODEL", "LABEL", "RUNNER", "WORKSPACE")
 """Shown if there is room, the first ones before the others, unless no session has a value."""
 DROPPED = ("COMP", "AGE", "CONTEXT", "STATE")
 """Left out on a very narrow terminal, in this order."""
@@ -34,6 +34,7 @@ def session_table(found: Sequence[Session], width: int | None) -> str:
         "AGE": [age(one.updated_at) for one in found],
         "CONTEXT": [context(one) for one in found],
         "COMP": [str(one.compactions or "-") for one in found],
+        "COST": [cost(one) for one in found],
         "AGENT": [one_line(one.agent_id) for one in found],
         "MODEL": [one_line(one.model or "-").rpartition("/" if width is not None else "\n")[2] for one in found],
         "LABEL": [one_line(str(one.entry.get("label") or "-")) for one in found],
@@ -81,6 +82,13 @@ def context(session: Session) -> str:
     if not session.context_window:
         return f"{about}{_thousands(used)}"
     return f"{about}{_thousands(used)}/{_thousands(session.context_window)} {100 * used / session.context_window:.0f}%"
+
+
+def cost(session: Session) -> str:
+    """Return what the agent says that the session has cost: `$0.66`, `<$0.01`; `-` while it says nothing."""
+    if session.cost_usd <= 0:
+        return "-"
+    return f"${session.cost_usd:,.2f}" if session.cost_usd >= 0.005 else "<$0.01"
 
 
 def cut_middle(text: str, width: int) -> str:

@@ -124,6 +124,7 @@ class SessionDesk:
             created_at=iso(record.created_ms), updated_at=iso(record.updated_ms),
             turn_id=turn.turn_id if turn is not None else None, input_tokens=state.input_tokens,
             output_tokens=state.output_tokens, total_tokens=state.input_tokens + state.output_tokens,
+            cost_usd=state.cost_usd,
             context_tokens=state.context_tokens, context_estimated=state.context_estimated,
             context_window=compacting.window_of_state(state, self._lanes.limits),
             model=state.entry.model_override or state.model or None, compactions=state.entry.compaction_count,

@@ -40,6 +40,8 @@ class Session(Resource, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    cost_usd: float = 0.0
+    """What its agent says that it has cost, in US dollars; 0 for an agent that does not say."""
     context_tokens: int | None = None
     """How much of the model's window the conversation takes; None while it is not known."""
     context_estimated: bool = False
