@@ -26,6 +26,7 @@ PROOFS = {
     "S7": "proof.canaries",
     "S5": "proof.schema",
     "S8": "proof.inside",
+    "S9": "proof.streams",
     "R1": "proof.idempotency_storm",
     "R2": "proof.kill_many",
     "R3": "proof.power_cut",

@@ -40,6 +40,9 @@ class Asking:
     async def settle(self) -> None:
         for _ in range(3):
             await anyio.lowlevel.checkpoint()
+        while self.replays.resting:
+            await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
     def count(self, reader: Reader) -> int:
         return sum(one == reader for one, _ in self.got)
@@ -89,6 +92,8 @@ async def test_who_no_longer_waits_takes_no_turn() -> None:
     assert asking.replays.waiting == 2
     # The turn comes at the same moment as the end: it goes to the next one.
     asking.got.pop(0)[1].end()
+    while asking.replays.resting:
+        await anyio.lowlevel.checkpoint()
     asking.tasks[PAGES_OF_READER].cancel()
     await asking.settle()
     assert asking.tasks[PAGES_OF_READER + 1].done()

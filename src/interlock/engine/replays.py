@@ -11,10 +11,13 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from typing import NamedTuple
 
-PAGES_AT_ONCE = 16
+PAGES_AT_ONCE = 8
 """Pages under way, of all readers together."""
-PAGES_OF_TENANT = 8
-PAGES_OF_READER = 4
+PAGES_OF_TENANT = 4
+PAGES_OF_READER = 2
+REST_MAX_S = 0.05
+"""While some wait, the next page begins as long after the last one as that took, up to this: the processor is left to
+commands for half of the time."""
 HOLD_S = 1.0
 """A page counts as under way for so long at most: a reader that takes longer holds up no other."""
 
@@ -35,7 +38,9 @@ class Turn:
     def __init__(self, replays: Replays, reader: Reader) -> None:
         self._replays = replays
         self._reader = reader
-        self._timer = asyncio.get_running_loop().call_later(HOLD_S, self.end)
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
+        self._timer = loop.call_later(HOLD_S, self.end)
         self._ended = False
 
     def end(self) -> None:
@@ -43,7 +48,7 @@ class Turn:
         if not self._ended:
             self._ended = True
             self._timer.cancel()
-            self._replays.ended(self._reader)
+            self._replays.ended(self._reader, asyncio.get_running_loop().time() - self._began)
 
 
 class Replays:
@@ -52,8 +57,14 @@ class Replays:
     def __init__(self) -> None:
         self._under_way: Counter[Reader] = Counter()
         self._of_tenant: Counter[str] = Counter()
+        self._rest: asyncio.TimerHandle | None = None
         self._waiting: OrderedDict[Reader, deque[asyncio.Future[None]]] = OrderedDict()
         """Those that wait, by reader; the reader that had a turn last is the last one."""
+
+    @property
+    def resting(self) -> bool:
+        """Whether those that wait go on in a moment."""
+        return self._rest is not None
 
     @property
     def waiting(self) -> int:
@@ -82,14 +93,19 @@ class Replays:
             raise
         return Turn(self, reader)
 
-    def ended(self, reader: Reader) -> None:
-        """A page is no longer under way: those that wait go on."""
+    def ended(self, reader: Reader, took_s: float = 0.0) -> None:
+        """A page is no longer under way: those that wait go on in a moment."""
         self._under_way[reader] -= 1
         self._of_tenant[reader.tenant_id] -= 1
         if not self._under_way[reader]:
             del self._under_way[reader]
         if not self._of_tenant[reader.tenant_id]:
             del self._of_tenant[reader.tenant_id]
+        if self._waiting and self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(min(took_s, REST_MAX_S), self._go_on)
+
+    def _go_on(self) -> None:
+        self._rest = None
         for one in list(self._waiting):
             if self.under_way >= PAGES_AT_ONCE:
                 return

@@ -27,7 +27,7 @@ MAX_OVERFLOWS = 16
 """A viewer that fell behind this often is ended with `Behind`."""
 FIRST_PAGE = 64
 """Events that are read first for a viewer; how many come next depends on how long these were."""
-REPLAY_PAGE_BYTES = 256 * KIB
+REPLAY_PAGE_BYTES = 64 * KIB
 """A page that a viewer is sent from the ledger has about so many bytes, if its events are about as long as those of
 the page before."""
 COALESCE_BYTES = 64 * KIB
@@ -281,7 +281,8 @@ class Viewers:
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
-        self._replays = Replays()
+        self.replays = Replays()
+        """Whose turn it is to have something read for a stream."""
         self._topics: dict[str, _Topic] = {}
         self._closed = False
         self.relay: Relay | None = None
@@ -382,7 +383,7 @@ class Viewers:
         topic = self._topics.get(stream)
         if topic is None:
             topic = self._topics[stream] = _Topic()
-        viewer = Viewer(self._source, stream, topic, after, page, self._replays, reader)
+        viewer = Viewer(self._source, stream, topic, after, page, self.replays, reader)
         topic.viewers.append(viewer)
         if self._closed:
             viewer.end()

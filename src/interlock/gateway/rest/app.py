@@ -169,6 +169,11 @@ class RestApp:
         scope[READER] = reader_of(principal)
         if scope["method"] == "GET" and SSE in media_ranges(said(scope).get(b"accept", ())):
             self._front.access.openings.check(scope[READER])  # Before anything is read for it.
+            turn = await self._front.desk.viewers.replays.turn(scope[READER])
+            try:
+                return await self._operate(request, principal)
+            finally:
+                turn.end()
         return await self._operate(request, principal)
 
     async def _open(self, request: Request, operation: Operation) -> ASGIApp:
