@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -93,8 +94,9 @@ async def operate(dice: random.Random, table: Any, count: int) -> int:
                 if one.command.state == "dispatched"]
         if live:
             record = dice.choice(live)
-            turn = f"turn {record.command.id}"
-            await table.say(record.session_id, "session.turn.start", p.TurnStart(turn_id=turn, turn_index=0),
+            turn = str(uuid.UUID(int=dice.getrandbits(128), version=4))
+            await table.say(record.session_id, "session.turn.start", p.TurnStart(
+                turn_id=turn, turn_index=table.next_turn(record.session_id)),
                             prompt_id=record.prompt_id)
 
     async def in_turn(then: Callable[[str, str], Awaitable[Any]]) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+import uuid
 
 
 def send(kind, payload, /, **metadata):
@@ -39,7 +40,7 @@ def main():
                 in_reply_to=frame["message_id"])
         elif frame["type"] == "control.prompt.request":
             name = payload.get("text") or "\n".join(block.get("text", "") for block in payload["content"])
-            turn_id = os.urandom(8).hex()
+            turn_id = str(uuid.uuid4())
             note("begun", name)
             send("session.turn.start", {"turn_id": turn_id, "turn_index": turns}, prompt_id=payload["prompt_id"])
             turns += 1

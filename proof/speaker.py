@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import uuid
 
 FILE_BYTES = 1_500
 
@@ -84,7 +85,7 @@ def work(prompt, index):
     """One prompt, one turn."""
     text = prompt.get("text") or "\n".join(block.get("text", "") for block in prompt["content"])
     name, pieces, pause_ms = text.split()
-    turn_id = os.urandom(8).hex()
+    turn_id = str(uuid.uuid4())
     send("session.turn.start", {"turn_id": turn_id, "turn_index": index}, prompt_id=prompt["prompt_id"])
     say(turn_id, name, int(pieces), int(pause_ms) / 1000)
     hand_over(name)

@@ -142,9 +142,11 @@ def rest() -> str:
     """Write rest.md."""
     lines = paragraph(
         "Every path answers under `/v1`, and without it too. Send `Authorization: Bearer KEY` always; every POST",
-        "needs `Idempotency-Key` (16 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
+        "needs `Idempotency-Key` (8 to 255 visible ASCII characters). `GET /healthz` and `GET /readyz` need no",
         "key, nor does `POST /v1/runners/pair`, whose code is the credential. Bodies are JSON in UTF-8, and an",
-        "unknown field is refused. Errors are `application/problem+json`:",
+        "unknown field is refused; a command's `id`, `created_at`, `tenant_id` and `actor` are the gateway's to set:",
+        "in a body they are ignored, and `Interlock-Ignored-Fields` in the answer names them. An integer may be",
+        "written `1.0`. Errors are `application/problem+json`:",
         "[each by its code](../how-to/errors.md). All of it, with every answer and every code that each operation",
         "can give, is in the [OpenAPI document](../../spec/openapi.json), which a gateway serves at",
         "`GET /openapi.json` without a key.")

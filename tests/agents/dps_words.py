@@ -42,6 +42,7 @@ import random
 import signal
 import sys
 import time
+import uuid
 from typing import Any
 
 LIFETIME_S = 120
@@ -144,13 +145,13 @@ class Turn:
 
     def begin(self) -> None:
         self.agent.turns += 1
-        self.turn_id = f"own-{self.agent.turns}"
+        self.turn_id = str(uuid.uuid4())
         self.blocks: dict[str, tuple[str, str]] = {}
 
     def send(self, kind: str, **payload: Any) -> None:
         if not self.begun:
             self.begun = True
-            start = {"turn_id": self.turn_id, "turn_index": 7}
+            start = {"turn_id": self.turn_id, "turn_index": 6 + self.agent.turns}
             self.agent.send("session.turn.start", start, metadata={"prompt_id": self.prompt_id})
         self.agent.send(kind, payload)
 

@@ -21,6 +21,7 @@ from interlock.cli.screen import Screen
 from interlock.cli.trouble import Trouble
 from interlock.protocol.resources import Approval, Command
 
+TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 AT = "2026-11-21T10:00:00.000Z"
 LATER = "2999-01-01T00:00:00.000Z"
 FRAMES, STATUS, COMMAND, APPROVAL = "/v1/sessions/s/frames", "/v1/commands/cmd_a/status", "/v1/commands/cmd_a", \
@@ -54,13 +55,13 @@ def frames(*texts: str) -> str:
     def frame(n: int, name: str, payload: dict[str, Any]) -> str:
         return event({"n": n, "kind": "C", "frame": {"type": name, "payload": payload}}, f"f{n}")
 
-    middle = [frame(3 + n, "agent.text.done", {"turn_id": "t1", "block_id": f"b{n}", "text": said})
+    middle = [frame(3 + n, "agent.text.done", {"turn_id": TURN, "block_id": f"b{n}", "text": said})
               for n, said in enumerate(texts)]
     return "".join([
         frame(1, "control.prompt.request", {"prompt_id": "p", "input_type": "text", "origin": "user", "text": "x",
                                             "command_id": "cmd_a"}),
-        frame(2, "session.turn.start", {"turn_id": "t1", "turn_index": 1}), *middle,
-        frame(90, "session.turn.end", {"turn_id": "t1", "stop_reason": "end_turn"}),
+        frame(2, "session.turn.start", {"turn_id": TURN, "turn_index": 1}), *middle,
+        frame(90, "session.turn.end", {"turn_id": TURN, "stop_reason": "end_turn"}),
     ])
 
 
@@ -109,7 +110,7 @@ async def test_a_loss_that_was_told_is_followed_by_the_reattach_also_when_the_wo
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def frame(n: int, name: str, **payload: Any) -> dict[str, Any]:
-        return {"n": n, "kind": "C", "frame": {"type": name, "payload": {"turn_id": "t1", **payload}}}
+        return {"n": n, "kind": "C", "frame": {"type": name, "payload": {"turn_id": TURN, **payload}}}
 
     rest = [frame(2, "session.turn.start", turn_index=1),
             frame(3, "agent.text.done", block_id="b1", text="made while it was away"),
@@ -219,7 +220,7 @@ async def test_what_was_asked_before_this_terminal_left_off_is_asked_again(
     script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
                      f"GET {STATUS} sse": [stream(state("succeeded"))], f"GET {APPROVAL}": [answer(approval())],
                      "GET /v1/approvals": [answer({"items": [approval()], "next_cursor": None, "has_more": False})]})
-    await follow(script, tmp_path, place=Place(cursor="f2", status_cursor="kpending", phase="inside", turn_id="t1"))
+    await follow(script, tmp_path, place=Place(cursor="f2", status_cursor="kpending", phase="inside", turn_id=TURN))
     assert script.asked[1].headers.get("Last-Event-ID") in (None, "f2")
     assert any(request.url.path == "/v1/approvals" for request in script.asked)
 

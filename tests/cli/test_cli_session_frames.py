@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from engine.conversation import turn_uuid
 from interlock.cli.session_frames import Part, Shown
 from interlock.protocol.resources import Notice
 
 
 def frame(name: str, payload: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    return {"n": 1, "kind": "C", "frame": {"type": name, "payload": payload, "metadata": metadata}}
+    named = {"turn_id": turn_uuid(payload["turn_id"])} if "turn_id" in payload else {}
+    return {"n": 1, "kind": "C", "frame": {"type": name, "payload": {**payload, **named}, "metadata": metadata}}
 
 
 def prompt(command_id: str, prompt_id: str) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def test_a_turn_that_ends_for_a_tool_is_followed_by_another() -> None:
 
 @pytest.mark.req("G-4")
 def test_a_terminal_that_comes_back_is_inside_already() -> None:
-    part = Part("cmd_a", "inside", "t1")
+    part = Part("cmd_a", "inside", turn_uuid("t1"))
     assert said(part, [text("t1", "on"), end("t1"), text("t9", "other")]) == ["on"]
 
 

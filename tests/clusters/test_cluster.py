@@ -29,6 +29,7 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.problems import Problem
 
+TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
@@ -173,8 +174,8 @@ async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_w
             assert (await late.closed())[0] == CloseCode.OUTDATED
         await settled(town)
         assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "running"
-        runner.say("session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"), session_id=session_id, seq=3)
-        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id="t1"), session_id=session_id, seq=4)
+        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
         await runner.acked(4)
         assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "succeeded"
 
@@ -410,19 +411,19 @@ async def turn(house: House, **hello: Any) -> AsyncIterator[tuple[Runner, str]]:
         session_id = (await house.execute()).body["target"]["session_id"]
         prompt = (await runner.frame("control.prompt.request")).payload
         runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
-        runner.say("session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), session_id=session_id, seq=2,
+        runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
                    metadata={"prompt_id": prompt.prompt_id})
         await runner.acked(2)
         yield runner, session_id
 
 
 def say(runner: Runner, session_id: str, offset: int, text: str, block: str = "b1") -> None:
-    runner.say("agent.text.delta", p.TextDelta(turn_id="t1", block_id=block, offset=offset, text=text),
+    runner.say("agent.text.delta", p.TextDelta(turn_id=TURN, block_id=block, offset=offset, text=text),
                session_id=session_id)
 
 
 def done(runner: Runner, session_id: str, seq: int, text: str, block: str = "b1") -> None:
-    runner.say("agent.text.done", p.TextDone(turn_id="t1", block_id=block, text=text), session_id=session_id, seq=seq)
+    runner.say("agent.text.done", p.TextDone(turn_id=TURN, block_id=block, text=text), session_id=session_id, seq=seq)
 
 
 @pytest.mark.req("S-1", "S-3", "E-4")
@@ -484,7 +485,7 @@ async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_hear
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         await eventually(lambda: _all([len(reader.numbers) > 1]))
         a.bus.cut_off()
-        runner.say("session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
         runner.say("session.usage", USAGE, session_id=session_id, seq=4)
         await runner.acked(4)
         before, head = reader.numbers[-1], await town.ledger.head(f"s/{session_id}")
@@ -511,7 +512,7 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
         owner = b.engine.lanes.peek(session_id)
         assert owner is not None
         late = encode(Frame(type="agent.text.delta", message_id="late", session_id=session_id, timestamp="",
-                            payload=p.TextDelta(turn_id="t1", block_id="b1", offset=0, text="said")))
+                            payload=p.TextDelta(turn_id=TURN, block_id="b1", offset=0, text="said")))
         note = Note(b.cluster.instance_id, owner.epoch, [before, late])
         b.bus.publish(b.cluster.subject(f"stream.{stream}"), msgspec.msgpack.encode(note))
         say(runner, session_id, 0, "next", "b2")

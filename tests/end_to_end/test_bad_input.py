@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -227,7 +228,7 @@ def test_frames_that_do_not_fit_are_refused_and_the_link_and_the_turn_go_on(gate
                                 "duration_ms": 0}, "UNKNOWN_TURN"),
         ("x-interlock.interaction.resolved", {"interaction_id": "never", "outcome": "allowed", "decided_at": ""},
          "UNKNOWN_TURN"),
-        ("session.turn.start", {"turn_id": "another", "turn_index": 9}, "PROMPT_IN_PROGRESS"),
+        ("session.turn.start", {"turn_id": str(uuid.uuid4()), "turn_index": 9}, "PROMPT_IN_PROGRESS"),
     ]
     for kind, payload, code in hostile:
         sent = rogue.say(kind, payload, session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from typing import Any
 
@@ -22,6 +23,7 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode, encode
+from interlock.protocol.identifiers import uuid4
 from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord
 from interlock.protocol.resources import Actor, CommandBody, GrantBody, Target
 
@@ -29,10 +31,20 @@ OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), rol
 USAGE = p.Usage(
     token_usage=p.TokenUsage(input_tokens=3, output_tokens=5),
     cost_usage=p.Quota(limit=-1, used=0, unit="USD"),
-    message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
+    message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
     context_window=p.ContextWindow(),
     time_to_reset="2026-12-01T00:00:00.000Z",
 )
+
+
+def turn_uuid(name: str) -> str:
+    """The UUID v4 of a turn that a test calls `name`."""
+    return name if len(name) == 36 else uuid4(hashlib.sha256(name.encode()).digest())
+
+
+def with_turn_uuid(payload: p.Payload) -> p.Payload:
+    named = getattr(payload, "turn_id", None)
+    return msgspec.structs.replace(payload, turn_id=turn_uuid(named)) if isinstance(named, str) else payload
 
 
 class ManualClock:
@@ -101,6 +113,7 @@ class Table:
         self.limits = Limits(timeout_ms=timeout_ms)
         self.transcripts = transcripts
         self.seqs: dict[str, int] = {}
+        self.turn_indexes: dict[str, int] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -152,7 +165,10 @@ class Table:
         await (await self.lane(session_id)).call(lambda lane: confirm(lane, seq))
 
     async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
-        """The runner says one durable frame."""
+        """The runner says one durable frame. Turns have short names in tests, and UUIDs on the wire."""
+        payload = with_turn_uuid(payload)
+        if isinstance(payload, p.TurnStart):
+            self.turn_indexes[session_id] = payload.turn_index
         self.seqs[session_id] = self.seqs.get(session_id, 0) + 1
         frame = Frame(type=frame_type, payload=payload, message_id=f"m{self.seqs[session_id]}",
                       session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata)
@@ -167,8 +183,13 @@ class Table:
 
     async def started(self, session_id: str, turn_id: str = "t1") -> None:
         prompt = self.wire.last("control.prompt.request").payload
-        await self.say(session_id, "session.turn.start", p.TurnStart(turn_id=turn_id, turn_index=0),
+        await self.say(session_id, "session.turn.start", p.TurnStart(
+            turn_id=turn_id, turn_index=self.next_turn(session_id)),
                        prompt_id=prompt.prompt_id)
+
+    def next_turn(self, session_id: str) -> int:
+        """The turn_index that the session's next turn has."""
+        return self.turn_indexes.get(session_id, -1) + 1
 
     async def asked(self, session_id: str, command: str = "ls", turn_id: str = "t1", invocation: str = "i1") -> None:
         tool_input = msgspec.Raw(msgspec.json.encode({"command": command}))

@@ -71,7 +71,8 @@ class Room(Table):
         await self.say(self.session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason))
         await self.say(self.session_id, "session.usage", p.Usage(
             token_usage=p.TokenUsage(input_tokens=3, output_tokens=5),
-            cost_usage=p.Quota(limit=-1, used=0, unit="USD"), message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
+            cost_usage=p.Quota(limit=-1, used=0, unit="USD"),
+            message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
             context_window=p.ContextWindow(used=used), time_to_reset="2026-12-01T00:00:00.000Z"))
         await self.settled()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, USAGE, Table
+from engine.conversation import OWNER, USAGE, Table, turn_uuid
 from interlock.command.policy import Policy, Rule
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -153,7 +153,7 @@ async def test_a_timeout_cancels_the_turn_and_ends_as_timed_out() -> None:
 
     await shell.call(tick)
     assert await table.state(command.id) == "canceling"
-    assert table.wire.last("control.turn.cancel").payload.turn_id == "t1"
+    assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t1")
     await table.ended(session_id, "cancelled")
     assert await table.state(command.id) == "timed_out"
 

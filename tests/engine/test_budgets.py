@@ -43,7 +43,8 @@ async def uses(table: Table, session_id: str, tokens: int = 0, usd: float = 0.0,
                **metadata: Any) -> None:
     await table.say(session_id, "session.usage", p.Usage(
         turn_id=turn_id, token_usage=p.TokenUsage(input_tokens=tokens, output_tokens=0),
-        cost_usage=p.Quota(limit=-1, used=usd, unit="USD"), message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
+        cost_usage=p.Quota(limit=-1, used=usd, unit="USD"),
+        message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
         context_window=p.ContextWindow(), time_to_reset="2026-12-01T00:00:00.000Z"), **metadata)
 
 

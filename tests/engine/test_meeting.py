@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.conversation import USAGE, Table
+from engine.conversation import USAGE, Table, turn_uuid
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.links import detach
 from interlock.protocol import payloads as p
@@ -171,10 +171,10 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
                         prompt_id=prompt_id)
     record = await table.ledger.command(command.id)
     assert record is not None
-    assert record.command.turn_id == "t3"
+    assert record.command.turn_id == turn_uuid("t3")
     table.clock.advance(2_000)
     await (await table.lane(session_id)).call(tick)
-    assert table.wire.last("control.turn.cancel").payload.turn_id == "t3"
+    assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t3")
     await table.ended(session_id, "cancelled", "t3")
     assert await ended(table, command) == ("timed_out", "Timeout")
 

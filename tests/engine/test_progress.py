@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from engine.conversation import Table
+from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.progress import take_transient
 from interlock.protocol import payloads as p
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def delta(table: Table, session_id: str, turn_id: str = "t1") -> None:
-    frame = Frame(type="agent.text.delta", payload=p.TextDelta(turn_id=turn_id, block_id="b1", offset=0, text="h"),
-                  message_id="d", session_id=session_id, timestamp="")
+    frame = Frame(type="agent.text.delta", message_id="d", session_id=session_id, timestamp="",
+                  payload=p.TextDelta(turn_id=turn_uuid(turn_id), block_id="b1", offset=0, text="h"))
     await (await table.lane(session_id)).call(lambda lane: take_transient(lane, frame, encode(frame)))
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from engine.conversation import Table
+from engine.conversation import USAGE, Table, turn_uuid
 from interlock.engine.bridge.clocks import tick
+from interlock.engine.bridge.frames import refuse_wire
 from interlock.engine.bridge.links import SILENT_HEARTBEATS, attach, detach, lose_agent, vouch
 from interlock.engine.bridge.orphans import returned
 from interlock.protocol import payloads as p
+from interlock.protocol.frames import Direction, InvalidFrame, decode, decode_wire
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
 
-TURN = "t1"
+TURN = turn_uuid("t1")
 
 
 async def running(table: Table) -> tuple[str, str]:
@@ -244,3 +247,79 @@ async def test_a_session_lost_between_turns_has_no_turn_to_cancel() -> None:
     await table.execute("two", target=Target(session_id=session_id))
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
     assert count(table, "control.turn.cancel") == 0
+
+
+# --- frames that are malformed (T-3, E-1) ---
+async def say_raw(table: Table, session_id: str, frame_type: str, payload: dict[str, Any], **metadata: Any) -> None:
+    """The runner sends a frame of any shape."""
+    seq = table.seqs[session_id] = table.seqs[session_id] + 1
+    raw = msgspec.json.encode({"type": frame_type, "payload": payload, "message_id": f"raw{seq}", "seq": seq,
+                               "session_id": session_id, "timestamp": "", "metadata": metadata})
+    with pytest.raises(InvalidFrame) as caught:
+        decode(raw, Direction.C)
+    wire, error = decode_wire(raw), caught.value
+    await (await table.lane(session_id)).call(lambda lane: refuse_wire(lane, wire, raw, error.code, str(error)))
+
+
+@pytest.mark.req("T-3", "E-1", "T-1")
+@pytest.mark.parametrize("broken", [{"turn_id": "t1", "turn_index": 0}, {"turn_id": TURN, "turn_index": -1},
+                                    {"turn_id": TURN, "turn_index": 2**64 - 1}, {"turn_id": TURN}])
+async def test_a_turn_with_a_malformed_start_is_canceled_and_its_command_fails(broken: dict[str, Any]) -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.opened(session_id)
+    prompt = table.wire.last("control.prompt.request").payload
+    await say_raw(table, session_id, "session.turn.start", broken, prompt_id=prompt.prompt_id)
+    assert (await failure(table, command.id))[:2] == ("failed", "INVALID_FRAME")
+    assert count(table, "control.turn.cancel") == 1
+    second = await table.execute("two", target=Target(session_id=session_id))
+    assert await table.state(second.id) == "queued"
+    await table.ended(session_id, "cancelled")
+    assert await table.state(second.id) == "dispatched"
+
+
+@pytest.mark.req("T-1", "T-3", "W-1")
+async def test_a_turn_index_is_used_once() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    await table.ended(session_id)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    prompt = table.wire.last("control.prompt.request").payload
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=0),
+                    prompt_id=prompt.prompt_id)
+    state, code, message = await failure(table, second.id)
+    assert (state, code) == ("failed", "INVALID_FRAME")
+    assert "turn_index 0 was used before; the next one is 1" in message
+    await table.ended(session_id, turn_id="t2")
+    third = await table.execute("three", target=Target(session_id=session_id))
+    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t3", turn_index=7),
+                    prompt_id=table.wire.last("control.prompt.request").payload.prompt_id)
+    assert await table.state(third.id) == "running"  # An index may be left out; the runner may have lost that turn.
+
+
+@pytest.mark.req("T-2", "T-3", "E-1")
+async def test_a_malformed_usage_ends_its_turn_all_the_same() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"))
+    usage = msgspec.to_builtins(USAGE)
+    usage["token_usage"]["input_tokens"] = -5
+    await say_raw(table, session_id, "session.usage", usage)
+    assert await table.state(command_id) == "succeeded"
+    second = await table.execute("two", target=Target(session_id=session_id))
+    assert await table.state(second.id) == "dispatched"
+
+
+@pytest.mark.req("T-3", "E-1")
+async def test_a_malformed_end_ends_its_turn_and_fails_the_command() -> None:
+    table = Table()
+    command_id, session_id = await running(table)
+    await table.asked(session_id)
+    await say_raw(table, session_id, "session.turn.end", {"turn_id": TURN, "stop_reason": "tired"})
+    assert (await failure(table, command_id))[:2] == ("failed", "INVALID_FRAME")
+    await table.say(session_id, "session.usage", USAGE)
+    second = await table.execute("two", target=Target(session_id=session_id))
+    assert await table.state(second.id) == "dispatched"
+    await table.started(session_id, "t2")
+    assert await table.state(second.id) == "running"

@@ -25,6 +25,7 @@ from interlock.runner.inbound import Inbound
 from interlock.runner.outflow import Outflow
 from runner.stage import StillClock
 
+TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = pytest.mark.anyio
 
 
@@ -47,7 +48,7 @@ async def test_a_line_about_a_frame_names_tenant_session_command_and_frame(lines
     house = House()
     await house.pair()
     async with house.session() as (runner, session_id, command_id):
-        runner.say("session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), session_id=session_id, seq=2,
+        runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
                    metadata={"prompt_id": command_id})
         house.engine.policy = Broken()
         asked = {"interaction_id": "x", "interaction_type": "PERMISSION", "title": "ls",

@@ -14,6 +14,7 @@ from interlock.command.policy import Policy, Subject, Verdict
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
 
+TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = pytest.mark.anyio
 
 
@@ -43,7 +44,7 @@ async def test_a_frame_that_breaks_its_lane_is_refused_when_it_comes_again() -> 
 
     async with house.session() as (runner, session_id, command_id):
         record = await house.ledger.command(command_id)
-        runner.say("session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), session_id=session_id, seq=2,
+        runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
                    metadata={"prompt_id": record.prompt_id})  # type: ignore[union-attr]
         await runner.acked(2)
         runner.say("agent.interaction.request", asked, session_id=session_id, seq=3)

@@ -26,6 +26,7 @@ from interlock.protocol.frames import (
     frame_class,
 )
 from interlock.protocol.limits import MAX_FRAME_BYTES
+from interlock.protocol.payloads.base import TurnId
 
 PUBLISHED = """
 agent.text.delta                C    transient  turn_id block_id offset text
@@ -79,6 +80,12 @@ NAMES = [row[0] for row in ROWS]
 
 def sample(kind: Any) -> Any:
     """The smallest value of a type: of a struct its required fields only."""
+    if kind == TurnId:
+        return "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
+    if hasattr(kind, "__metadata__"):
+        return sample(kind.__origin__)
+    if typing.is_typeddict(kind):
+        return {}
     origin = typing.get_origin(kind)
     if origin is Literal:
         return typing.get_args(kind)[0]

@@ -25,7 +25,7 @@ PUBLISHED = [
     ("C-1", "APPROVAL_TTL_MS", DAY_MS),
     ("C-1", "APPROVAL_TTL_MAX_MS", 30 * DAY_MS),
     ("C-7", "DETACH_TTL_MS", DAY_MS),
-    ("M-1", "IDEMPOTENCY_KEY_MIN", 16),
+    ("M-1", "IDEMPOTENCY_KEY_MIN", 8),
     ("M-1", "IDEMPOTENCY_KEY_MAX", 255),
     ("M-2", "IDEMPOTENCY_TTL_MS", DAY_MS),
     ("S-1", "PAGE_MAX", 500),

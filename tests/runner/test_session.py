@@ -7,6 +7,7 @@ import copy
 import gc
 import hashlib
 import secrets
+import uuid
 import weakref
 from pathlib import Path
 
@@ -399,9 +400,9 @@ async def test_an_input_too_large_to_show_is_denied(tmp_path: Path) -> None:
 async def a_scribe(scene: Stage) -> tuple[TurnScribe, Journal]:
     """A turn that no agent drives."""
     await scene.outbox.open_session(scene.session_id, 0, b"")
-    turn = TurnState("t", "p", 0)
+    turn = TurnState(str(uuid.uuid4()), "p", 0)
     journal = Journal(scene.session_id, SessionState(turn=turn), scene.outflow, StillClock(), secrets.token_bytes)
-    start = journal.frame("session.turn.start", p.TurnStart(turn_id="t", turn_index=0), {"prompt_id": "p"})
+    start = journal.frame("session.turn.start", p.TurnStart(turn_id=turn.turn_id, turn_index=0), {"prompt_id": "p"})
     opened = journal.frame("session.capabilities", p.Capabilities(dps_version="x", features={}))
     await journal.write(opened, start)
     return TurnScribe(journal, turn, Interactions(journal, scene.presence, Waits())), journal

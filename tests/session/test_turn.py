@@ -17,7 +17,8 @@ from interlock.protocol.frames import FRAMES, Class, Direction
 from interlock.session.turn import MOVES, NEUTRAL, TURN_FRAMES, Phase, Refusal, TurnMachine
 
 USAGE = p.Usage(token_usage=p.TokenUsage(input_tokens=1, output_tokens=1),
-                cost_usage=p.Quota(limit=-1, used=0, unit="USD"), message_usage=p.Quota(limit=-1, used=1, unit="COUNT"),
+                cost_usage=p.Quota(limit=-1, used=0, unit="USD"),
+                message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
                 context_window=p.ContextWindow(), time_to_reset="")
 SAMPLES: dict[str, p.Payload] = {
     "agent.text.delta": p.TextDelta(turn_id="t1", block_id="b", offset=0, text="x"),

@@ -27,12 +27,15 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, understand
+from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import LARGEST_SEQ
 
 log = structlog.get_logger()
 
 Observe: TypeAlias = Callable[[str, p.ControlChanged], Awaitable[None]]
 Refused: TypeAlias = Callable[[str, list[p.RefusedControl]], Awaitable[None]]
+
+_ranges_decoder = msgspec.json.Decoder(list[tuple[int, int]])
 
 POISON_FRAMES = 256
 """Frames remembered at which a lane broke; they are refused when they come again."""
@@ -188,7 +191,9 @@ class Intake:
         its first part, so that the report is in the result of a command that ends within the history."""
         session_id = frame.session_id or ""
         try:
-            ranges = msgspec.convert(frame.metadata.get("lost_ranges", []), list[tuple[int, int]])
+            # Through JSON, where an integral float is an integer.
+            named = msgspec.json.encode(frame.metadata.get("lost_ranges", []))
+            ranges = decode_whole(_ranges_decoder.decode, named)
         except msgspec.ValidationError as error:
             raise Closing(1003, f"metadata.lost_ranges: {error}"[:120]) from None
         if any(last > LARGEST_SEQ for _, last in ranges):

@@ -13,6 +13,7 @@ import msgspec
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
+from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES
 
 
@@ -172,7 +173,7 @@ def decode_wire(raw: bytes) -> Wire:
     """Read the envelope alone. Raises InvalidFrame, with a `wire` where session and seq at least can be read, so that
     the frame can be refused by its number and the link stays up (E-1)."""
     try:
-        return _wire_decoder.decode(raw)
+        return decode_whole(_wire_decoder.decode, raw)
     except msgspec.ValidationError as error:
         path, sentence = _place(error)
         raise InvalidFrame(path, sentence, _salvage(raw)) from None
@@ -182,7 +183,7 @@ def decode_wire(raw: bytes) -> Wire:
 
 def _salvage(raw: bytes) -> Wire | None:
     try:
-        kept = _salvage_decoder.decode(raw)
+        kept = decode_whole(_salvage_decoder.decode, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None  # A fault of the JSON itself may lie behind the field that was found wrong first.
     names = [name if isinstance(name, str) else "" for name in (kept.type, kept.message_id)]
@@ -202,7 +203,7 @@ def understand(wire: Wire, sender: Direction) -> Frame:
         if row.direction is not Direction.BOTH and row.direction is not sender:
             raise InvalidFrame("$.type", f"{wire.type} is not sent in this direction", wire)
         try:
-            payload = _payload_decoders[wire.type].decode(wire.payload)
+            payload = decode_whole(_payload_decoders[wire.type].decode, wire.payload)
         except msgspec.ValidationError as error:
             path, sentence = _place(error)
             raise InvalidFrame("$.payload" + path.removeprefix("$"), sentence, wire) from None

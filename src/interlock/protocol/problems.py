@@ -36,7 +36,7 @@ PROBLEMS: dict[str, ProblemKind] = {
     "IdempotencyKeyReused": ProblemKind(422, "This key was used with another body", False,
                                         "Use a new key for a new request."),
     "IdempotencyKeyMissing": ProblemKind(400, "An idempotency key is needed", False,
-                                         "Send `Idempotency-Key`, 16 to 255 visible ASCII characters."),
+                                         "Send `Idempotency-Key`, 8 to 255 visible ASCII characters."),
     "InternalError": ProblemKind(500, "Interlock failed", True, "See the gateway's log."),
     "UpstreamError": ProblemKind(502, "Something upstream failed", True, "Try again later."),
     "NotFound": ProblemKind(404, "There is nothing here by that name", False, "List what there is."),

@@ -10,6 +10,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
+from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.exits import ExitKind, kind_of, sentence_of
 from interlock.runner.journal import Journal
 from interlock.runner.state import TurnState
@@ -91,13 +92,9 @@ def _usage(journal: Journal, turn_id: str | None, told: TurnUsage, metadata: dic
             turn.cost_usd = max(told.cost_usd, before)
     payload = p.Usage(
         turn_id=turn_id,
-        token_usage=p.TokenUsage(
-            input_tokens=told.input_tokens or 0, output_tokens=told.output_tokens or 0,
-            cache_read_tokens=told.cache_read_tokens, cache_write_tokens=told.cache_write_tokens,
-            thinking_tokens=told.thinking_tokens,
-        ),
+        token_usage=_tokens(told),
         cost_usage=p.Quota(limit=-1, used=state.cost_usd, unit="USD"),
-        message_usage=p.Quota(limit=-1, used=state.messages, unit="COUNT"),
+        message_usage=p.MessageQuota(limit=-1, used=state.messages, unit="COUNT"),
         context_window=_window(told),
         time_to_reset=month_end(journal.now_ms),
         request_usage=p.TokenUsage(**told.request._asdict()) if told.request is not None else None,
@@ -105,11 +102,25 @@ def _usage(journal: Journal, turn_id: str | None, told: TurnUsage, metadata: dic
     return journal.frame("session.usage", payload, metadata)
 
 
+def _tokens(told: TurnUsage) -> p.TokenUsage:
+    return p.TokenUsage(
+        input_tokens=_count(told.input_tokens) or 0, output_tokens=_count(told.output_tokens) or 0,
+        cache_read_tokens=_count(told.cache_read_tokens), cache_write_tokens=_count(told.cache_write_tokens),
+        thinking_tokens=_count(told.thinking_tokens),
+    )
+
+
+def _count(reported: int | None) -> int | None:
+    """An agent's figure as a frame may carry it; one that counts nothing is not known."""
+    return reported if reported is not None and 0 <= reported <= LARGEST_SEQ else None
+
+
 def _window(told: TurnUsage) -> p.ContextWindow:
     utilization = None
     if told.context_capacity and told.context_used is not None:
         utilization = min(max(told.context_used / told.context_capacity, 0.0), 1.0)
-    return p.ContextWindow(capacity=told.context_capacity, used=told.context_used, utilization=utilization)
+    return p.ContextWindow(capacity=_count(told.context_capacity), used=_count(told.context_used),
+                           utilization=utilization)
 
 
 def month_end(now_ms: int) -> str:

@@ -10,6 +10,7 @@ from interlock.ports.outbox import Outbox, OutboxError, PutState, SessionRow
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import Direction, decode
+from interlock.protocol.integers import whole
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.controlling import Control, TakeRefused, TellRefused
 from interlock.runner.recovery import recover
@@ -105,8 +106,9 @@ class Sessions:
     async def _number_on(self, session_id: str, durable: object) -> None:
         """An outbox that is behind the gateway was lost: it numbers on from what the gateway has (D-6)."""
         row = await self._outbox.session(session_id)
-        if type(durable) is int and row is not None and row.last_seq < durable <= LARGEST_SEQ:
-            await self._outbox.ack(session_id, durable, "", self._around.clock.now_ms())
+        seq = whole(durable)
+        if seq is not None and row is not None and row.last_seq < seq <= LARGEST_SEQ:
+            await self._outbox.ack(session_id, seq, "", self._around.clock.now_ms())
 
     async def _session(self, session_id: str) -> RunnerSession:
         session = self.all.get(session_id)

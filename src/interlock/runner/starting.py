@@ -13,6 +13,7 @@ from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, S
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.protocol.integers import whole
 from interlock.protocol.limits import LARGEST_SEQ
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
@@ -54,9 +55,9 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
         extra=spec.env,
     )
-    name, index = remembered.get("agent_session"), remembered.get("next_turn_index")
+    name, index = remembered.get("agent_session"), whole(remembered.get("next_turn_index"))
     known = state.agent_session or (name if isinstance(name, str) else None)
-    if type(index) is int and state.next_turn_index < index <= LARGEST_SEQ:
+    if index is not None and state.next_turn_index < index <= LARGEST_SEQ:
         state.next_turn_index = index
     opening = Opening(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,

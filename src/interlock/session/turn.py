@@ -94,6 +94,8 @@ class TurnMachine(msgspec.Struct):
 
     phase: Phase = "closed"
     turn: OpenTurn | None = None
+    next_index: int = 0
+    """The least turn_index that the next turn may have: one is never used twice in a session."""
 
     def check(self, frame: Frame) -> None:
         """Refuse a frame of the runner that does not fit here. Transient frames are checked alike. Raises Refusal."""
@@ -103,6 +105,9 @@ class TurnMachine(msgspec.Struct):
         elif kind == "session.turn.start" and self.phase != "idle":
             code = Code.UNKNOWN_TURN if self.phase == "closed" else Code.PROMPT_IN_PROGRESS
             raise Refusal(code, f"a turn cannot start while the session is in phase {self.phase}")
+        elif kind == "session.turn.start" and frame.payload.turn_index < self.next_index:
+            raise Refusal(Code.INVALID_FRAME, f"turn_index {frame.payload.turn_index} was used before; the next one is "
+                          f"{self.next_index}")
         elif kind == "session.usage" and self.phase == "closed":
             raise Refusal(Code.UNKNOWN_TURN, "usage of a session that is not open")
         elif kind == "session.usage":
@@ -144,6 +149,7 @@ class TurnMachine(msgspec.Struct):
         if isinstance(payload, p.TurnStart):
             prompt_id = str(frame.metadata.get("prompt_id", ""))
             self.turn = OpenTurn(payload.turn_id, payload.turn_index, prompt_id)
+            self.next_index = payload.turn_index + 1
             return
         turn = self.turn
         if turn is None:

@@ -75,7 +75,7 @@ async def test_a_key_in_flight_is_409_with_retry_after(gateway: Gateway) -> None
     ("key", "body", "code"),
     [
         ("", BODY, "IdempotencyKeyMissing"),
-        ("short", BODY, "InvalidPayload"),
+        ("c6b2a..", BODY, "InvalidPayload"),
         ("a key with a space in it", BODY, "InvalidPayload"),
         ("x" * 256, BODY, "InvalidPayload"),
         ("the-header-says-this", {**BODY, "idempotency_key": "the-body-says-that"}, "InvalidPayload"),
@@ -93,6 +93,48 @@ async def test_the_key_may_stand_in_the_body(gateway: Gateway) -> None:
     again = await gateway.post("/v1/commands", body, "a-key-in-the-body")
     assert first.status_code == 202
     assert again.content == first.content
+
+
+@pytest.mark.req("M-1")
+async def test_the_drafts_own_example_of_a_key_is_accepted(gateway: Gateway) -> None:
+    assert (await gateway.post("/v1/commands", BODY, "c6b2a...")).status_code == 202
+
+
+COMMON = {"id": "cmd_01HXXX...", "created_at": "2025-09-06T10:00:00Z", "tenant_id": "org_abc",
+          "actor": {"type": "user", "id": "u_123"}}
+
+
+@pytest.mark.req("C-0", "M-1")
+async def test_common_fields_in_a_body_are_ignored_and_the_answer_names_them(gateway: Gateway) -> None:
+    answer = await gateway.post("/v1/commands", {**COMMON, **BODY}, "c6b2a...")
+    command = answer.json()
+    assert answer.status_code == 202
+    assert answer.headers["Interlock-Ignored-Fields"] == "id, created_at, tenant_id, actor"
+    assert not any(command[name] == given for name, given in COMMON.items())
+    later = {**COMMON, **BODY, "created_at": "2025-09-06T10:00:05Z"}
+    again = await gateway.post("/v1/commands", later, "c6b2a...")
+    assert again.content == answer.content
+    assert again.headers["Interlock-Ignored-Fields"] == "id, created_at, tenant_id, actor"
+    bare = await gateway.post("/v1/commands", BODY)
+    assert "Interlock-Ignored-Fields" not in bare.headers
+
+
+@pytest.mark.req("C-0", "M-1")
+async def test_an_integer_may_be_written_with_a_fraction(gateway: Gateway) -> None:
+    plain = {**BODY, "priority": 1, "timeout_ms": 60000, "approval": {"required": 0}}
+    floats = json.dumps({**plain, "priority": 1.0, "timeout_ms": 6e4, "approval": {"required": 0.0}}).encode()
+    first = await gateway.post("/v1/commands", floats, "an-integral-float")
+    assert first.status_code == 202
+    again = await gateway.post("/v1/commands", plain, "an-integral-float")
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.req("C-0")
+@pytest.mark.parametrize("wrong", [1.5, "1", True, None, 1e300])
+async def test_what_is_not_an_integer_is_refused_with_its_place(gateway: Gateway, wrong: object) -> None:
+    answer = await gateway.post("/v1/commands", {**BODY, "priority": wrong})
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == "/priority"
 
 
 @pytest.mark.req("M-2")

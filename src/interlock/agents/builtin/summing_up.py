@@ -15,7 +15,7 @@ from interlock.agents.builtin.cache import Cache, Entry, Message
 from interlock.agents.builtin.choice import Choice
 from interlock.agents.builtin.messages import parts_of, text_of
 from interlock.ports.agent import CompactionFailed
-from interlock.protocol.payloads import Compacted, Covers, SessionCompact
+from interlock.protocol.payloads import Compacted, Covers, PreservedElements, SessionCompact
 from interlock.session.compaction_plan import Plan, size_fault, tokens_after
 from interlock.session.tokens import text_tokens
 
@@ -83,7 +83,7 @@ async def sum_up(asker: Asker, request: SessionCompact, cache: Cache) -> SummedU
     fault = size_fault(summary)
     if fault is not None:
         raise CompactionFailed(f"{fault[0].upper()}{fault[1:]}.")
-    preserved: dict[str, Any] = {"files_modified": plan.modified_files} if plan.modified_files else {}
+    preserved: PreservedElements = {"files_modified": plan.modified_files} if plan.modified_files else {}
     report = Compacted(
         summary=summary, previous_token_count=plan.tokens_before,
         current_token_count=tokens_after(plan.tokens_before, plan.tokens_kept, plan.tokens_summarised,

@@ -214,8 +214,8 @@ class Updates:
         self._boundary = None
         trigger = "requested" if self.requested else "auto" if told.get("trigger") == "auto" else "manual"
         self.compacted = Compacted(
-            summary=summary, previous_token_count=int(told.get("pre_tokens") or 0),
-            current_token_count=int(told.get("post_tokens") or 0), preserved_elements={}, trigger=trigger,
+            summary=summary, previous_token_count=max(int(told.get("pre_tokens") or 0), 0),
+            current_token_count=max(int(told.get("post_tokens") or 0), 0), preserved_elements={}, trigger=trigger,
         )
         if not self.requested and self._relay is not None:
             await self._relay("session.compacted", self.compacted, {})

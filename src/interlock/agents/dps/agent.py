@@ -64,7 +64,8 @@ class DpsAgent:
         """The agent's own running total in USD."""
         self._greeted: asyncio.Future[p.Capabilities] | None = None
         self._compacting: tuple[str, asyncio.Future[p.Compacted]] | None = None
-        self._overflow: LineTooLong | None = None
+        self._broken = False
+        """The turn has failed by what the agent wrote: it is stopped."""
         self._aside: set[asyncio.Task[None]] = set()
         self._questions: Questions | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,6 +143,8 @@ class DpsAgent:
             frame = pipe.read(line)
         except InvalidFrame as error:
             pipe.refuse(id_of(error.wire), error.code, str(error))
+            if error.wire is not None and error.wire.type == "session.turn.start":
+                self._break(error.code, f"The agent's session.turn.start is not valid: {error}")
             return
         if frame is None:
             return
@@ -155,6 +158,8 @@ class DpsAgent:
     def _refuse(self, frame: Frame, code: str, sentence: str) -> None:
         """Tell it why; a question that is refused is also answered, since an agent that asks waits (A-5)."""
         self._connected().refuse(told_id(frame), code, sentence)
+        if isinstance(frame.payload, p.TurnStart) and code == Code.INVALID_FRAME:
+            self._break(code, f"The agent's session.turn.start is not valid: {sentence}")
         if isinstance(frame.payload, p.InteractionRequest) and self._questions is not None:
             self._questions.deny(frame.payload.interaction_id, sentence)
 
@@ -252,10 +257,13 @@ class DpsAgent:
             await relay(frame.type, payload, metadata)
 
     def _overflowed(self, error: LineTooLong, pipe: Pipe) -> None:
-        self._overflow = error
         pipe.refuse("", Code.FRAME_TOO_LARGE, str(error))
+        self._break(Code.FRAME_TOO_LARGE, str(error))
+
+    def _break(self, code: str, sentence: str) -> None:
+        self._broken = True
         if self._telling is not None:
-            self._telling.fail(Code.FRAME_TOO_LARGE, str(error))
+            self._telling.fail(code, sentence)
 
     # --- its turns ---
     async def prompt(self, prompt: Prompt, scribe: Scribe) -> TurnOutcome:
@@ -263,7 +271,7 @@ class DpsAgent:
         pipe = self._connected()
         if not self._features.images and any(block.get("type") == "image" for block in prompt.content):
             return TurnOutcome("error", error=(Code.UNSUPPORTED_CAPABILITY, "The agent does not take images."))
-        refused, self._cancelled, self._overflow = pipe.refused, False, None
+        refused, self._cancelled, self._broken = pipe.refused, False, False
         telling = self._telling = Telling(prompt, scribe, self._cost)
         self._awaited.set()
         try:
@@ -286,8 +294,8 @@ class DpsAgent:
             await asyncio.wait([ends, over], return_when=asyncio.FIRST_COMPLETED)
             if not telling.over.is_set():
                 return died(self._exit)
-            if self._overflow is not None:
-                await self._stop_after_overflow(telling)
+            if self._broken:
+                await self._stop_broken(telling)
             elif telling.ended.is_set():
                 await _settled(telling)
             return telling.outcome()
@@ -295,7 +303,7 @@ class DpsAgent:
             ends.cancel()
             over.cancel()
 
-    async def _stop_after_overflow(self, telling: Telling) -> None:
+    async def _stop_broken(self, telling: Telling) -> None:
         """The turn has failed: the agent must not go on with it. One that does not listen is ended."""
         await self.cancel()
         try:

@@ -15,6 +15,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import InvalidFrame
+from interlock.protocol.integers import whole
 
 MAX_OPEN_BLOCKS = 64
 MAX_OPEN_CALLS = 1_024
@@ -103,8 +104,8 @@ class Telling:
                 await self.scribe.tool_result(call.invocation_id, payload.status, payload.output_type, output)
             case p.TurnEnd():
                 self.stop_reason = payload.stop_reason
-                code = frame.metadata.get("exit_code")
-                self._exit_code = code if type(code) is int and 0 <= code <= 255 else None
+                code = whole(frame.metadata.get("exit_code"))
+                self._exit_code = code if code is not None and 0 <= code <= 255 else None
                 self.ended.set()
                 self.over.set()
             case p.Progress():

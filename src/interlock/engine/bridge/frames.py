@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import compacting, orphans, progress, termination
+from interlock.engine.bridge import compacting, orphans, progress, refused, termination
 from interlock.engine.bridge.approving import (
     deny_repeated,
     hand_answer,
@@ -30,6 +31,7 @@ from interlock.engine.bridge.raising import review
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
+from interlock.protocol.integers import whole
 from interlock.protocol.resources import Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
 
@@ -52,6 +54,8 @@ def take_frame(lane: Lane, frame: Frame, raw: bytes, policy: Policy) -> None:
     except Refusal as refusal:
         if not lane.state.controller:
             orphans.observe(lane, frame, refused=True)
+            if refusal.code == Code.INVALID_FRAME:
+                _go_on(lane, frame.type, frame.metadata, refusal.sentence)
             refuse(lane, raw, frame.message_id, refusal.code, refusal.sentence)
             if isinstance(frame.payload, p.InteractionRequest):
                 deny_repeated(lane, frame.payload.interaction_id)
@@ -83,7 +87,16 @@ def refuse_wire(lane: Lane, wire: Wire, raw: bytes, code: Code, sentence: str) -
     """Record a frame that could not be understood; its number is used up all the same (E-1)."""
     if wire.seq is not None:
         reach(lane, wire.seq)
+    _go_on(lane, wire.type, wire.metadata, sentence)
     refuse(lane, raw, wire.message_id, code, sentence)
+
+
+def _go_on(lane: Lane, kind: str, metadata: dict[str, Any], sentence: str) -> None:
+    """Do without a refused frame; a turn whose usage was refused ends as one whose usage came."""
+    if refused.settle(lane, kind, metadata.get("prompt_id"), sentence) and lane.state.ended is not None:
+        stop_reason = lane.state.ended.stop_reason
+        finish_turn(lane)
+        compacting.after_turn(lane, stop_reason)
 
 
 def refuse(lane: Lane, raw: bytes, message_id: str, code: Code, sentence: str) -> None:
@@ -139,7 +152,8 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
 
 def _exit_code(told: object) -> int | None:
     """An exit code as the frame's open metadata tells it: a true number of that size, or nothing."""
-    return told if type(told) is int and -(2**31) <= told < 2**32 else None
+    code = whole(told)
+    return code if code is not None and -(2**31) <= code < 2**32 else None
 
 
 def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import (
     MAX_COMMAND_BINARY_BYTES,
     MAX_CONTENT_PARTS,
@@ -32,7 +33,7 @@ _decoder = msgspec.json.Decoder(ExecutePayload)
 def read_payload(raw: bytes) -> ExecutePayload:
     """Decode an execute's payload. Raises Problem InvalidPayload naming the place."""
     try:
-        payload = _decoder.decode(raw)
+        payload = decode_whole(_decoder.decode, raw)
     except msgspec.ValidationError as error:
         raise _mismatch("/payload", error) from None
     except msgspec.DecodeError as error:

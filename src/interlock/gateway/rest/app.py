@@ -59,7 +59,7 @@ from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
-from interlock.protocol.resources import Actor
+from interlock.protocol.resources import Actor, CommandBody
 
 OPERATIONS: tuple[Operation, ...] = (
     *commands.OPERATIONS, *drains.OPERATIONS,
@@ -219,8 +219,10 @@ class RestApp:
         operation, scope = found.operation, request.scope
         assert operation.body is not None
         raw = await read_body(request, operation.body_optional)
-        form = (read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)).form
+        came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
+        # What is ignored does not make it another request.
+        form = came.without(body.ignored) if isinstance(body, CommandBody) and body.ignored else came.form
         key = key_of(said(scope).get(b"idempotency-key", ()), body)
         claim = claim_of(principal, scope["method"], path, key, form, secret=operation.secret)
         if "idempotency_key" in body.__struct_fields__ and body.idempotency_key is None:

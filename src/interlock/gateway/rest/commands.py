@@ -41,12 +41,13 @@ async def find(call: Call) -> CommandRecord:
 
 
 async def submit(call: Call) -> ASGIApp:
-    """POST /commands: 202 and the command (C-0)."""
+    """POST /commands: 202 and the command (C-0). `Interlock-Ignored-Fields` names fields that the gateway sets by
+    itself, if the body carried any."""
     memory = call.memory
     assert memory is not None
 
     def remember(command: Command) -> IdempotencyRecord:
-        headers = {"Location": f"/v1/commands/{command.id}"}
+        headers = {"Location": f"/v1/commands/{command.id}", **_ignored(call.body)}
         return memory.keep(202, encode(command), headers, command.id)
 
     if call.body.type == "execute" and call.front.access.quotas.limited:
@@ -79,7 +80,13 @@ async def waited(call: Call, answer: ASGIApp) -> ASGIApp:
         raise Problem("Timeout", f"The command {command_id} has not ended within {wait_s} s; it goes on.",
                       hint=f"Send the same again to go on waiting, or follow {location}/status.",
                       headers={"Location": location})
-    return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}"})
+    return json_answer(record.command, 200, {"Location": location, "Preference-Applied": f"wait={wait_s}",
+                                             **_ignored(call.body)})
+
+
+def _ignored(body: CommandBody) -> dict[str, str]:
+    """The header that names what of the body had no effect (RACP's common fields)."""
+    return {"Interlock-Ignored-Fields": ", ".join(body.ignored)} if body.ignored else {}
 
 
 def preferred_wait_s(wishes: Sequence[str]) -> int | None:

@@ -65,8 +65,9 @@ def key_of(header_values: Sequence[str], body: Any) -> str:
                       errors=(Place("/idempotency_key", "differs from the header"),))
     key = offered.pop()
     if _KEY.fullmatch(key) is None:
+        form = f"{IDEMPOTENCY_KEY_MIN} to {IDEMPOTENCY_KEY_MAX} visible ASCII"
         raise Problem("InvalidPayload", "The idempotency key is not of the form asked for.",
-                      errors=(Place("/idempotency_key", "16 to 255 visible ASCII"),))
+                      errors=(Place("/idempotency_key", form),))
     return key
 
 

@@ -7,11 +7,13 @@ import difflib
 import json
 import math
 import re
+from collections.abc import Collection
 from typing import Any, NamedTuple, cast
 
 import msgspec
 import rfc8785
 
+from interlock.protocol.integers import decode_whole
 from interlock.protocol.limits import KIB, MAX_JSON_DEPTH
 from interlock.protocol.problems import Place, Problem
 
@@ -33,6 +35,10 @@ class Read(NamedTuple):
 
     value: Any
     form: bytes
+
+    def without(self, names: Collection[str]) -> bytes:
+        """The RFC 8785 form of an object without the members `names`."""
+        return rfc8785.dumps({name: value for name, value in self.value.items() if name not in names})
 
 
 async def read_json(raw: bytes) -> Read:
@@ -177,7 +183,7 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 def typed(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
     """Decode a body that `read_json` has passed. Raises Problem InvalidPayload naming the place by JSON pointer."""
     try:
-        return decoder.decode(raw)
+        return decode_whole(decoder.decode, raw)
     except msgspec.ValidationError as error:
         sentence, _, path = str(error).partition(" - at ")
         raise _refused(sentence, pointer_of(path.strip("`")), decoder.type) from None

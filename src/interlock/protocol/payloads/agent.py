@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from interlock.protocol.payloads.base import AgentState, OptionKind, Payload, Severity
+from interlock.protocol.payloads.base import AgentState, Count, OptionKind, Payload, Severity
 
 
 class TextDelta(Payload, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class TextDelta(Payload, frozen=True, kw_only=True):
 
     turn_id: str
     block_id: str
-    offset: int
+    offset: Count
     text: str
 
 
@@ -66,8 +66,8 @@ class AgentError(Payload, frozen=True, kw_only=True):
 class FileChunk(Payload, frozen=True, kw_only=True):
     """Which piece this is: `index` counts from 0 to below `count`."""
 
-    index: int
-    count: int
+    index: Count
+    count: Count
 
 
 class FileTransfer(Payload, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class FileTransfer(Payload, frozen=True, kw_only=True):
     transfer_id: str
     name: str
     media_type: str
-    size: int
+    size: Count
     sha256: str
     purpose: str
     content: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from interlock.protocol.limits import LARGEST_SEQ
 
 Severity = Literal["warning", "error", "fatal"]
 AgentState = Literal["idle", "running", "waiting_approval", "waiting_input", "compacting", "paused", "terminated"]
@@ -16,6 +18,13 @@ OutputType = Literal[
 ]
 Channel = Literal["stdout", "stderr", "progress", "agent"]
 Outcome = Literal["allowed", "denied", "expired", "void"]
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]
+"""A number of things, or a place among them: never negative, and no larger than a store and a JSON reader can hold."""
+TurnId = Annotated[str, msgspec.Meta(
+    pattern="^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$", max_length=36)]
+"""A UUID v4 (RAWP-DPS 7.5.1)."""
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from interlock.protocol.payloads.base import Payload
+from interlock.protocol.payloads.base import Count, Payload
 
 
 class PromptRequest(Payload, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class PromptRequest(Payload, frozen=True, kw_only=True):
     text: str | None = None
     content: list[dict[str, Any]] | None = None
     command_id: str | None = None
-    timeout_ms: int | None = None
+    timeout_ms: Count | None = None
     mode: str | None = None
     model: str | None = None
     options: dict[str, Any] | None = None

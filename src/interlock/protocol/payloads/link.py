@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from interlock.protocol.payloads.base import AgentState, Outcome, Payload
+from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
 
 
 class AgentOffer(Payload, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class InteractionHeld(Payload, frozen=True, kw_only=True):
 
     interaction_id: str
     approval_id: str
-    expires_in_ms: int
+    expires_in_ms: Count
 
 
 class InteractionResolved(Payload, frozen=True, kw_only=True):

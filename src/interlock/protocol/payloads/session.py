@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
-from interlock.protocol.payloads.base import Payload, StopReason
+from interlock.protocol.payloads.base import Count, Payload, StopReason, TurnId
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +62,8 @@ class BufferStatus(Payload, frozen=True, kw_only=True):
 
     policy_applied: Literal["RING", "DROP", "NONE"]
     truncated: bool
-    lost_frame_count: int | None = None
-    buffer_high_watermark: int | None = None
+    lost_frame_count: Count | None = None
+    buffer_high_watermark: Count | None = None
 
 
 class History(Payload, frozen=True, kw_only=True):
@@ -82,13 +82,22 @@ class Covers(msgspec.Struct, frozen=True):
     entries: int
 
 
+class PreservedElements(TypedDict, total=False):
+    """What a compaction is known to have kept (T-6): a list that is not known is absent, or null."""
+
+    files_modified: list[str] | None
+    decisions_made: list[str] | None
+    errors_encountered: list[str] | None
+    active_todos: list[dict[str, Any]] | None
+
+
 class Compacted(Payload, frozen=True, kw_only=True):
     """`session.compacted` (T-6); `request_id` and `covers` answer a request with a plan (Z-4)."""
 
     summary: str
-    previous_token_count: int
-    current_token_count: int
-    preserved_elements: dict[str, Any]
+    previous_token_count: Count
+    current_token_count: Count
+    preserved_elements: PreservedElements
     trigger: Literal["auto", "manual", "requested"]
     request_id: str | None = None
     covers: Covers | None = None
@@ -97,27 +106,35 @@ class Compacted(Payload, frozen=True, kw_only=True):
 class TokenUsage(Payload, frozen=True, kw_only=True):
     """Tokens of one turn, or of one model request; unknown ones after a crash are 0 with `metadata.estimated`."""
 
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    thinking_tokens: int | None = None
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    thinking_tokens: Count | None = None
 
 
 class Quota(Payload, frozen=True, kw_only=True):
-    """`cost_usage`, `message_usage`: `limit` -1 is unlimited."""
+    """`cost_usage`: `limit` -1 is unlimited."""
 
-    limit: float
-    used: float
+    limit: Annotated[float, msgspec.Meta(ge=-1)]
+    used: Annotated[float, msgspec.Meta(ge=0)]
     unit: str
+
+
+class MessageQuota(Payload, frozen=True, kw_only=True):
+    """`message_usage`: messages are counted, so its unit is fixed."""
+
+    limit: Annotated[float, msgspec.Meta(ge=-1)]
+    used: Annotated[float, msgspec.Meta(ge=0)]
+    unit: Literal["COUNT"]
 
 
 class ContextWindow(Payload, frozen=True, kw_only=True):
     """`utilization` is 0.0 to 1.0; what is not known is absent."""
 
-    capacity: int | None = None
-    used: int | None = None
-    utilization: float | None = None
+    capacity: Count | None = None
+    used: Count | None = None
+    utilization: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 class Usage(Payload, frozen=True, kw_only=True):
@@ -126,7 +143,7 @@ class Usage(Payload, frozen=True, kw_only=True):
 
     token_usage: TokenUsage
     cost_usage: Quota
-    message_usage: Quota
+    message_usage: MessageQuota
     context_window: ContextWindow
     time_to_reset: str
     turn_id: str | None = None
@@ -144,8 +161,8 @@ class SessionError(Payload, frozen=True, kw_only=True):
 class TurnStart(Payload, frozen=True, kw_only=True):
     """`session.turn.start`; `metadata.prompt_id` names the prompt."""
 
-    turn_id: str
-    turn_index: int
+    turn_id: TurnId
+    turn_index: Count
     mode: str | None = None
 
 
@@ -154,7 +171,7 @@ class TurnEnd(Payload, frozen=True, kw_only=True):
 
     turn_id: str
     stop_reason: StopReason
-    tool_invocation_count: int | None = None
+    tool_invocation_count: Count | None = None
 
 
 class SessionClosed(Payload, frozen=True, kw_only=True):

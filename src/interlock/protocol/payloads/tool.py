@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.protocol.payloads.base import Channel, OutputType, Payload, ToolStatus
+from interlock.protocol.payloads.base import Channel, Count, OutputType, Payload, ToolStatus
 
 
 class ToolRequest(Payload, frozen=True, kw_only=True):
@@ -25,15 +25,15 @@ class ToolStream(Payload, frozen=True, kw_only=True):
 
     invocation_id: str
     channel: Channel
-    offset: int
+    offset: Count
     text: str
 
 
 class Truncated(Payload, frozen=True, kw_only=True):
     """What was cut from a tool's output (E-5)."""
 
-    bytes_total: int
-    bytes_kept: int
+    bytes_total: Count
+    bytes_kept: Count
     sha256: str
 
 
@@ -44,5 +44,5 @@ class ToolResult(Payload, frozen=True, kw_only=True):
     status: ToolStatus
     output_type: OutputType
     output: Any
-    duration_ms: int
+    duration_ms: Count
     truncated: Truncated | None = None

@@ -45,6 +45,13 @@ class ApprovalWish(Body, frozen=True, kw_only=True, omit_defaults=True):
     required: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 
+SetByGateway = Annotated[
+    msgspec.Raw, msgspec.Meta(description="Set by the gateway: ignored, and named in Interlock-Ignored-Fields.")
+]
+COMMON_FIELDS = ("id", "created_at", "tenant_id", "actor")
+"""RACP's common fields that a command's body may carry and the gateway sets by itself."""
+
+
 class CommandBody(Body, frozen=True, kw_only=True):
     """`POST /v1/commands`. `payload` stays bytes: its SHA-256 is what an approval is bound to (P-2)."""
 
@@ -60,6 +67,15 @@ class CommandBody(Body, frozen=True, kw_only=True):
     on_busy: OnBusy = "enqueue"
     close_session: bool = False
     """End the session's agent when this execute has ended and nothing else waits in the session."""
+    id: SetByGateway | msgspec.UnsetType = msgspec.UNSET
+    created_at: SetByGateway | msgspec.UnsetType = msgspec.UNSET
+    tenant_id: SetByGateway | msgspec.UnsetType = msgspec.UNSET
+    actor: SetByGateway | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def ignored(self) -> list[str]:
+        """The common fields that the body carries although the gateway sets them."""
+        return [name for name in COMMON_FIELDS if getattr(self, name) is not msgspec.UNSET]
 
 
 class Binary(Body, frozen=True, kw_only=True, omit_defaults=True):
