@@ -54,8 +54,8 @@ control.turn.resume             M    durable
 session.capabilities            both durable    dps_version features
 session.history                 C    link       frames buffer_status last_sync_timestamp last_message_id
 session.compacted               C    durable  \
-  summary previous_token_count current_token_count preserved_elements trigger
-session.usage                   both durable    token_usage cost_usage message_usage context_window time_to_reset
+  summary previous_token_count current_token_count trigger
+session.usage                   both durable    token_usage cost_usage message_usage time_to_reset
 session.error                   both durable    error_code message fatal
 session.turn.start              C    durable    turn_id turn_index
 session.turn.end                C    durable    turn_id stop_reason

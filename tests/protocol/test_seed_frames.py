@@ -56,8 +56,9 @@ SEEDS: dict[str, Seed] = {
         "preserved_elements": ["x", 1, [], None], "preserved_elements.files_modified": TEXT_LISTS,
         "preserved_elements.decisions_made": TEXT_LISTS, "preserved_elements.errors_encountered": TEXT_LISTS,
         "preserved_elements.active_todos": ["x", 1, {}, ["x"], [1], [[]]],
-    }, frozenset(f"preserved_elements.{name}"
-                 for name in ("files_modified", "decisions_made", "errors_encountered", "active_todos"))),
+    }, frozenset({"preserved_elements", *(
+        f"preserved_elements.{name}"
+        for name in ("files_modified", "decisions_made", "errors_encountered", "active_todos"))})),
     "session.usage": Seed("both", {
         "turn_id": UUID, "token_usage": dict.fromkeys(TOKENS, 1),
         "cost_usage": {"limit": -1, "used": 0.25, "unit": "USD"},
@@ -74,7 +75,7 @@ SEEDS: dict[str, Seed] = {
         "context_window.capacity": COUNTS, "context_window.used": COUNTS,
         "context_window.utilization": [*NUMBERS, -0.1, 1.1],
     }, frozenset({"turn_id", *(f"token_usage.{name}" for name in TOKENS[2:]),
-                  *(f"context_window.{name}" for name in ("capacity", "used", "utilization"))})),
+                  "context_window", *(f"context_window.{name}" for name in ("capacity", "used", "utilization"))})),
     "session.error": Seed("both", {"error_code": "X", "message": "m", "fatal": True},
                           {"error_code": TEXTS, "message": TEXTS, "fatal": FLAGS}),
     "session.turn.start": Seed("C", {"turn_id": UUID, "turn_index": 0, "mode": "plan"}, {

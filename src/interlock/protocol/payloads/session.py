@@ -97,7 +97,8 @@ class Compacted(Payload, frozen=True, kw_only=True):
     summary: str
     previous_token_count: Count
     current_token_count: Count
-    preserved_elements: PreservedElements
+    preserved_elements: PreservedElements = msgspec.field(default_factory=PreservedElements)
+    """All of its fields are optional, so it may be absent from what arrives; it is always sent."""
     trigger: Literal["auto", "manual", "requested"]
     request_id: str | None = None
     covers: Covers | None = None
@@ -144,7 +145,8 @@ class Usage(Payload, frozen=True, kw_only=True):
     token_usage: TokenUsage
     cost_usage: Quota
     message_usage: MessageQuota
-    context_window: ContextWindow
+    context_window: ContextWindow = msgspec.field(default_factory=ContextWindow)
+    """All of its fields are optional, so it may be absent from what arrives; it is always sent."""
     time_to_reset: str
     turn_id: str | None = None
     request_usage: TokenUsage | None = None
