@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from interlock.engine.bridge import orphans
-from interlock.engine.bridge.approving import void_interactions
 from interlock.engine.bridge.ending import end_canceled, fail
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol.codes import Code
@@ -13,8 +12,8 @@ def settle(lane: Lane, kind: str, prompt_id: object, sentence: str) -> bool:
     """Go on without the refused frame of type `kind`. True if it was the usage that a turn owes: then the turn is over,
     and its counts are unknown.
 
-    A turn whose start is refused is canceled at the runner, and its command fails. So does the command of a turn whose
-    end is refused; that turn is over.
+    A turn whose start is refused is canceled at the runner, and its command fails. A refused end changes nothing: the
+    runner may send another one, and the command's timeout runs.
     """
     state, record = lane.state, lane.active
     if state.controller:
@@ -23,20 +22,10 @@ def settle(lane: Lane, kind: str, prompt_id: object, sentence: str) -> bool:
         state.machine.phase, state.machine.turn = "idle", None
         return True
     started = kind == "session.turn.start" and state.machine.phase == "idle"
-    ended = kind == "session.turn.end" and state.machine.phase == "turn"
     if started and record is not None and record.prompt_id == prompt_id:
         orphans.adopt(lane)
-    elif ended:
-        state.machine.phase = "usage"
-        if state.machine.turn is not None:
-            state.machine.turn.interactions.clear()
-        void_interactions(lane)
-        if lane.transcriber is not None:
-            lane.transcribe(lane.transcriber.fold.abandon(sentence, lane.now))
-    else:
-        return False
-    if record is not None and record.command.state == "canceling":
-        end_canceled(lane, record)
-    elif record is not None:
-        fail(lane, record, Code.INVALID_FRAME, sentence)
+        if record.command.state == "canceling":
+            end_canceled(lane, record)
+        else:
+            fail(lane, record, Code.INVALID_FRAME, sentence)
     return False
