@@ -31,7 +31,7 @@ async def session(gateway: Gateway) -> AsyncIterator[str]:
 
 async def test_entries_come_by_the_page_and_from_the_end(gateway: Gateway, session: str) -> None:
     whole = (await gateway.http.get(f"{session}/transcript")).json()
-    assert [one["type"] for one in whole["items"]] == ["message", *["custom"] * 3, *["message"] * 3]
+    assert [one["type"] for one in whole["items"]] == ["message", *["custom"] * 3, *["message"] * 3, "custom"]
     assert (whole["has_more"], whole["next_cursor"]) == (False, None)
     first = (await gateway.http.get(f"{session}/transcript?limit=4")).json()
     rest = (await gateway.http.get(f"{session}/transcript?limit=4&cursor={first['next_cursor']}")).json()
@@ -42,14 +42,14 @@ async def test_entries_come_by_the_page_and_from_the_end(gateway: Gateway, sessi
 
 async def test_tree_context_and_export_are_the_same_conversation(gateway: Gateway, session: str) -> None:
     tree = (await gateway.http.get(f"{session}/tree")).json()
-    assert (tree["entries"], tree["leaf"]) == (7, tree["nodes"][-1]["id"])
+    assert (tree["entries"], tree["leaf"]) == (8, tree["nodes"][-1]["id"])
     assert [node["parent_id"] for node in tree["nodes"][1:]] == [node["id"] for node in tree["nodes"][:-1]]
     context = (await gateway.http.get(f"{session}/context")).json()
     assert [one["role"] for one in context["messages"]] == ["user", "assistant", "toolResult", "assistant"]
     assert context["model"] == {"provider": "shell", "model_id": "unknown"}
     file = await gateway.http.get(f"{session}/export")
     assert file.headers["content-type"] == "application/x-ndjson"
-    assert len(file.content.splitlines()) == 8
+    assert len(file.content.splitlines()) == 9
     assert (await gateway.http.get(f"{session}/export?format=markdown")).text.startswith("# Session ")
     page = await gateway.http.get(f"{session}/export?format=html")
     assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -77,7 +77,7 @@ async def test_a_change_that_is_sent_twice_happens_once(gateway: Gateway, sessio
         assert once.content == again.content
         assert again.headers["idempotency-replayed"] == "true"
     tree = (await gateway.http.get(f"{session}/tree")).json()
-    assert (tree["entries"], tree["nodes"][0]["label"]) == (9, "start")
+    assert (tree["entries"], tree["nodes"][0]["label"]) == (10, "start")
     assert tree["nodes"][-1]["parent_id"] == first
     assert len((await gateway.http.get("/v1/sessions")).json()["items"]) == 2
 
@@ -120,7 +120,7 @@ async def test_an_export_is_redacted_and_an_admin_may_have_it_as_it_is_which_is_
     assert whole.headers["X-Interlock-Redacted"] == "0"
     assert [one["who"]["id"] for one in (await raw_exports(gateway))[len(before):]] == ["user:admin"]
     taken = await gateway.post("/v1/sessions/import", {"content": whole.text, "agent_id": "shell"})
-    assert taken.json()["entries"] == 7
+    assert taken.json()["entries"] == 8
 
 
 async def raw_exports(gateway: Gateway) -> list[dict[str, Any]]:
