@@ -69,6 +69,17 @@ async def test_a_command_runs_only_after_a_yes(name: str, decision: Any, opened:
     assert (await scene.turn("again [[chunks:1]]")).payload.stop_reason == "end_turn"
 
 
+@pytest.mark.req("A-2", "A-5")
+async def test_a_no_to_codex_is_not_a_cancel(opened: Opener) -> None:
+    scene = await opened("codex-acp")
+    wanted = {"cmd": "echo hi > made.txt", "sandbox_permissions": "require_escalated", "justification": "to write"}
+    await scene.prompt(f"[[call:exec_command {json.dumps(wanted)}]]")
+    await scene.answer(await scene.next("agent.interaction.request"), "deny")
+    assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
+    assert [error.payload.error_code for error in scene.all("agent.error")] == ["AgentStopped"]
+    assert not (scene.workspace / "made.txt").exists()
+
+
 @pytest.mark.req("A-7")
 @pytest.mark.parametrize("name", ["codex-acp", "pi"])
 async def test_the_output_of_an_agents_own_terminal_is_kept(name: str, opened: Opener) -> None:

@@ -372,3 +372,17 @@ async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() 
     await table.order("resume", command.id)
     await table.told_state(session_id, "running", "paused")
     assert await table.state(command.id) == "running"
+
+
+@pytest.mark.req("P-7")
+@pytest.mark.parametrize(("tokens", "noticed"), [(1_000, []), (1_001, ["BudgetOverrun"])])
+async def test_a_turn_whose_tokens_are_reported_at_its_end_has_a_notice(tokens: int, noticed: list[str]) -> None:
+    table = table_with(TOKENS)
+    command = await running(table)
+    session_id = command.target.session_id
+    await table.say(session_id, "session.turn.end", p.TurnEnd(
+        turn_id="t1", stop_reason="end_turn", tool_invocation_count=0))
+    await uses(table, session_id, tokens=tokens)
+    assert (await table.state(command.id), await pending(table)) == ("succeeded", 0)
+    ended = (await table.ledger.command(command.id, "default")).command
+    assert [notice.code for notice in ended.notices] == noticed

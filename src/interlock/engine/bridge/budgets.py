@@ -20,7 +20,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.records import ApprovalRecord, CommandRecord, SpendingRecord
-from interlock.protocol.resources import BudgetHold, Quorum
+from interlock.protocol.resources import BudgetHold, Notice, Quorum
 
 
 class UsedUp(NamedTuple):
@@ -110,6 +110,19 @@ def may_start(lane: Lane, record: CommandRecord) -> bool:
     for one in empty:
         _ask(lane, record, one)
     return not empty
+
+
+def report_overrun(lane: Lane) -> None:
+    """Notice each budget of tokens that a turn has used up by its end without being asked about: an agent that reports
+    its tokens only then cannot be stopped any more."""
+    record = lane.active
+    if record is None:
+        return
+    being_asked = {one.approval.budget.name for one in asked(lane) if one.approval.budget is not None}
+    for one in used_up(lane, "tokens_per_turn"):
+        if one.budget.name not in being_asked and one.used > one.limit:
+            lane.notice(Notice(code="BudgetOverrun", message=f"budget {one.budget.name}: the turn took {one.used} of "
+                               f"{one.limit} tokens, and its agent reported them only when it had ended"))
 
 
 def hold_turn(lane: Lane) -> None:

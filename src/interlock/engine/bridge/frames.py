@@ -17,7 +17,7 @@ from interlock.engine.bridge.approving import (
     stop_clock,
     void_interactions,
 )
-from interlock.engine.bridge.budgets import take_usage
+from interlock.engine.bridge.budgets import report_overrun, take_usage
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
@@ -328,6 +328,7 @@ def _used(lane: Lane, frame: Frame, payload: p.Usage) -> None:
     context, stop_reason = lane.state.context, lane.state.ended.stop_reason
     context.reported = payload.context_window.used
     context.window_told = payload.context_window.capacity or context.window_told
+    report_overrun(lane)
     finish_turn(lane)
     compacting.after_turn(lane, stop_reason)
 
