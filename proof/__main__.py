@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 from proof.house import NotReady
+from proof.policy import PARTS
 from proof.seeds.breaks import BREAKS
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
@@ -47,6 +48,7 @@ PROOFS = {
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
     "seeds": "proof.seeds",
+    "policy": "proof.policy",
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
@@ -57,6 +59,10 @@ CLUSTERED = {
     "R10": "proof.resume_cluster",
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
+
+BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(PARTS)}
+"""What `--break` may name, by proof."""
+
 
 def main() -> int:
     """Run the proofs that are named, in order."""
@@ -75,12 +81,13 @@ def main() -> int:
                         help="of the simulation: how many a simulated second on average, of gateways that die, stand "
                              "still, lose the bus, its notes or the store, of links cut and runners killed; "
                              f"{FAILURES_A_SECOND} where none is given")
-    parser.add_argument("--break", choices=sorted(BREAKS), dest="broken", metavar="NAME",
-                        help=f"of seeds: what a relay breaks, and the table must notice: {', '.join(BREAKS)}")
+    parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
+                        metavar="NAME", help="what is broken, and the proof must notice: "
+                        + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
     given = parser.parse_args()
     proofs = CLUSTERED if given.cluster else PROOFS
-    if given.broken and given.names != ["seeds"]:
-        parser.error("--break is for seeds alone")
+    if given.broken and (len(given.names) > 1 or given.broken not in BREAKABLE.get(given.names[0], ())):
+        parser.error(f"--break {given.broken} is for one proof alone, the one that has it")
     if alone := [name for name in given.names if name not in proofs]:
         parser.error(f"--cluster is for {', '.join(CLUSTERED)}, and not for {', '.join(alone)}")
     signal.signal(signal.SIGTERM, _end)
@@ -90,7 +97,7 @@ def main() -> int:
         print(f"== {name} (seed {seed})", flush=True)
         try:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
-            counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name == "seeds" else ()))}
+            counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")

@@ -14,9 +14,14 @@ from typing import NamedTuple
 from interlock.command.facts import programs
 from interlock.command.facts.request import MAX_DENY_TEXT_CHARS, URL, Facts, relative, tokens
 from interlock.command.facts.shell import MARKS, Line, Simple, quoted
-from interlock.command.globs import path_glob
+from interlock.command.globs import path_glob, path_globs
 from interlock.command.patterns import Pattern, pattern
 
+SECRETS = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_rsa", "id_ed25519", ".ssh/**", ".aws/**", ".gnupg/**",
+    ".netrc", ".npmrc", ".pypirc", "credentials*", "secrets*",
+)
+"""Files that hold keys and passwords: a wildcard stands for none of them."""
 REST = "**"
 """The last item of `words` that stands for any number of plain arguments."""
 MAX_WORDS_CHARS = 1_000
@@ -120,7 +125,7 @@ def _must_be_named(command: Simple, line: Line, wanted: Wanted, facts: Facts) ->
         path = programs.path_in(word)
         away = path and any(outside(place) for place in facts.place(path))
         if (url and not _one_of(url, wanted.url)) or ("tilde" in line.marks and "~" in word) or (
-                away and not _path_fits(wanted.path, facts, path)) or (
+                (away or _is_secret(path)) and not _path_fits(wanted.path, facts, path)) or (
                 "glob" in line.marks and word.startswith(("*", "?", "[", "-")) and any(one in word for one in "*?[")):
             named.add(at)
     if programs.program(words) in CHANGE_DIRECTORY:
@@ -133,6 +138,10 @@ def _as_run(command: Simple) -> Simple:
     if programs.program(command.words) in CHANGE_DIRECTORY and len(command.words) == 1:
         return Simple((*command.words, "~"))
     return command
+
+
+def _is_secret(path: str) -> bool:
+    return path_globs(SECRETS, any_depth=True).fullmatch(_sound(posixpath.normpath(path))) is not None
 
 
 def outside(path: str) -> bool:

@@ -35,6 +35,16 @@ def fits_glob(wanted: str | Sequence[str] | None, value: str | None) -> bool:
 def path_glob(pattern: str, any_depth: bool) -> Any:
     """A path's glob as RE2 matches it: `*` and `?` stay inside one directory, `**` does not. With `any_depth`, as ask
     and deny rules need it, it also fits below any directory, and upper and lower case are the same."""
+    return compiled(_source(pattern, any_depth), ignore_case=any_depth)
+
+
+@lru_cache(maxsize=256)
+def path_globs(patterns: tuple[str, ...], any_depth: bool) -> Any:
+    """One expression for all of the globs, each as `path_glob` reads it."""
+    return compiled("|".join(f"(?:{_source(pattern, any_depth)})" for pattern in patterns), ignore_case=any_depth)
+
+
+def _source(pattern: str, any_depth: bool) -> str:
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -49,7 +59,7 @@ def path_glob(pattern: str, any_depth: bool) -> Any:
             parts.append("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char))
             at += 1
     lead = "(?:.*/)?" if any_depth and not pattern.startswith("/") else ""
-    return compiled(lead + "".join(parts), ignore_case=any_depth)
+    return lead + "".join(parts)
 
 
 def any_glob(wanted: str | Sequence[str]) -> re.Pattern[str]:

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from interlock.command.coverage import SECRETS
 from interlock.command.rule import Rule
 
 Preset = Literal["readonly", "edits", "ci", "boxed"]
 
-SECRETS = [
-    ".env", ".env.*", "*.pem", "*.key", "id_rsa", "id_ed25519", ".ssh/**", ".aws/**", ".gnupg/**", ".netrc",
-    ".npmrc", ".pypirc", "credentials*", "secrets*", "*.p12", "*.kdbx",
-]
-"""What holds keys and passwords."""
 STARTS = [
     ".git/**", ".github/**", ".gitlab-ci.yml", ".gitmodules", ".gitattributes", ".claude/**", ".mcp.json",
     ".codex/**", ".gemini/**", ".qwen/**", ".opencode/**", "opencode.json*", ".vscode/**", ".idea/**", ".husky/**",
@@ -61,20 +57,20 @@ TESTING = [
 
 PRESETS: dict[Preset, tuple[Rule, ...]] = {
     "readonly": (
-        Rule(name="readonly: ask before secrets", effect="ask", door="tool", path=SECRETS),
+        Rule(name="readonly: ask before secrets", effect="ask", door="tool", path=list(SECRETS)),
         Rule(name="readonly: look around", effect="allow", door="tool", words=LOOKING,
              shell=["pipe", "and", "or", "sequence"]),
         Rule(name="readonly: read files", effect="allow", door="tool", kind=["read", "search"], path="**"),
     ),
     "edits": (
-        Rule(name="edits: ask before secrets", effect="ask", door="tool", path=SECRETS),
+        Rule(name="edits: ask before secrets", effect="ask", door="tool", path=list(SECRETS)),
         Rule(name="edits: ask before what starts by itself", effect="ask", door="tool", kind=["edit", "delete", "move"],
              path=STARTS),
         Rule(name="edits: edit files", effect="allow", door="tool", kind="edit", path="**"),
         Rule(name="edits: read files", effect="allow", door="tool", kind=["read", "search"], path="**"),
     ),
     "ci": (
-        Rule(name="ci: ask before secrets", effect="ask", door="tool", path=SECRETS),
+        Rule(name="ci: ask before secrets", effect="ask", door="tool", path=list(SECRETS)),
         Rule(name="ci: build and test", effect="allow", door="tool", words=[*LOOKING, *TESTING],
              shell=["pipe", "and", "or", "sequence"]),
     ),

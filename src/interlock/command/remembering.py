@@ -167,7 +167,7 @@ def _program(subject: Subject) -> dict[str, Any] | None:
     if not words or name in programs.RUNNERS or any(GLOB_CHARS & set(word) for word in words[:2]):
         return None
     named = programs.must_name(words)
-    first = 2 if len(words) > 1 and not words[1].startswith("-") else 1
+    first = min(2, len(words))
     while first in named and first < len(words):
         first += 1
     return {"words": " ".join([*map(quoted, words[:first]), REST])}

@@ -56,7 +56,7 @@ _LONG = frozenset({
     "config-file", "cwd", "delete", "directory", "editor", "eval", "exec", "exec-batch", "exec-path", "execdir",
     "ext-diff", "extern", "extra-index-url", "fake-super", "files0-from", "fls", "fprint", "fprint0", "fprintf",
     "from-file", "git-dir", "hook", "hostname-bin", "ignore-scripts", "import", "in-place", "include",
-    "index-url", "init-file", "inplace", "interpreter", "junit-xml", "junitxml", "load", "log-file",
+    "index-url", "init-file", "install-types", "inplace", "interpreter", "junit-xml", "junitxml", "load", "log-file",
     "manifest-path", "modfile", "no-index", "node-options", "ok", "okdir", "open-files-in-pager", "out",
     "out-dir", "outDir", "outfile", "output", "output-dir", "output-file", "overlay", "override-ini", "pager",
     "pdbcls", "plugin", "plugins", "pre", "preload", "prepend-path", "print-command", "rc", "rcfile",

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from interlock.command.facts import shell
+from interlock.command.patterns import SEPARATORS
 
 MAX_FACTS = 1_000
 """Paths, commands, URLs or texts of one request; with more it is unclear."""
@@ -104,7 +105,8 @@ def facts(request: Request) -> Facts:
     if len(kept) + len(found.lines) + len(found.urls) > MAX_FACTS:
         found.unclear = f"it has more than {MAX_FACTS} parts"
     return Facts(
-        tuple(kept[:MAX_FACTS]), tuple(found.lines[:MAX_FACTS]), tuple(found.urls[:MAX_FACTS]), tuple(found.beside),
+        tuple(map(_sound, kept[:MAX_FACTS])), tuple(found.lines[:MAX_FACTS]),
+        tuple(map(_sound, found.urls[:MAX_FACTS])), tuple(found.beside),
         found.unclear, request.described, tuple(_sound(text) for text in texts if text), request.workspace,
         found.directory, found.command_only, request.resolved_paths)
 
@@ -226,14 +228,20 @@ class _Collected:
         for value in self._programs:
             if isinstance(value, str):
                 # `command` with `args` beside it is a program and its words; a line with spaces stays a line.
-                line = " ".join([value, *map(shlex.quote, arguments)]) if arguments else value
-                self.lines.append(line)
+                self._line(value, arguments)
                 continue
             words = self._strings(value)
             if words:
-                self.lines.append(shlex.join([*words, *arguments]))
+                self._line("", [*words, *arguments])
         if arguments and not self._programs:
             self._doubt("it has arguments and no command")
+
+    def _line(self, begins: str, words: list[str]) -> None:
+        """A tool may hand words to a program, or put them together for a shell: with an operator both are looked at."""
+        start = [begins] if begins else []
+        self.lines.append(" ".join([*start, *map(shlex.quote, words)]))
+        if any(character in word for word in words for character in SEPARATORS):
+            self.lines.append(" ".join([*start, *words]))
 
     def _doubt(self, why: str) -> None:
         self.unclear = self.unclear or why

@@ -1,0 +1,214 @@
+"""policy: every rule of the docs, the presets and what "always" leaves, against hostile commands and inputs (H-6, H-7).
+
+No hostile one may pass any of them, and at least 9 in 10 ordinary commands must pass the presets: the safe way is only
+used if it is usable. `--break PART` puts one part of policy out of action; the proof must notice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlock import config
+from interlock.command.facts import programs, request, shell
+from interlock.command.facts.request import Request, facts
+from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.presets import PRESETS
+from interlock.command.remembering import offers
+from interlock.protocol.clock import iso
+from interlock.protocol.resources import Actor, Approval, Remembering
+from proof.policy_hostile import ORDINARY, WORKSPACE, hostile_commands, hostile_inputs
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOW_MS = 1_800_000_000_000
+KINDS = ("execute", "edit", "read", "search", "other")
+WANTED = 0.9
+"""The least part of the ordinary commands that the presets allow."""
+SAID_ALWAYS = ("git status", "git diff --stat", "ls -l src", "pytest -q tests/test_a.py", "make test", "npm test",
+               "cat README.md", "grep -rn foo src", "find . -name x", "git log --oneline", "cargo test",
+               "go test ./...",
+               "sort names.txt", "python -m pytest -q", "npm run build")
+"""Calls that a person says "always" to, in every width that is offered."""
+EDITED = ("src/a.py", "docs/deep/page.md", "README.md")
+
+
+class Tried(NamedTuple):
+    """Rules that stand together, and where they are from."""
+
+    origin: str
+    policy: Policy
+    agent: str
+    tool: str
+    kinds: tuple[str, ...]
+    known: dict[str, Any]
+
+
+class Found(NamedTuple):
+    """What a run counted."""
+
+    rules: dict[str, int]
+    commands: int
+    inputs: int
+    decisions: int
+    passed_hostile: list[str]
+    ordinary: int
+    refused_ordinary: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing hostile passed and enough of the ordinary did."""
+        allowed = self.ordinary - len(self.refused_ordinary)
+        return not self.passed_hostile and allowed >= WANTED * self.ordinary and all(self.rules.values())
+
+    def table(self) -> str:
+        """What is printed."""
+        lines = [f"rules of {name:<42}{count}" for name, count in self.rules.items()]
+        lines += [f"{'hostile commands':<51}{self.commands}", f"{'hostile inputs':<51}{self.inputs}",
+                  f"{'decisions':<51}{self.decisions}", f"{'hostile ones that passed':<51}{len(self.passed_hostile)}",
+                  *(f"  {one}" for one in self.passed_hostile[:40]),
+                  f"{'ordinary commands':<51}{self.ordinary}",
+                  f"{'of them allowed by the presets':<51}{self.ordinary - len(self.refused_ordinary)}",
+                  *(f"  asked about: {one}" for one in self.refused_ordinary)]
+        return "\n".join(lines)
+
+
+def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
+    """Try all of it once; it is the same each time."""
+    with out_of_action(broken):
+        found = attack(hostile_commands()[:rounds], every_rule())
+    print(found.table())
+    print("passed" if found.passed else "FAILED")
+    return found.passed
+
+
+def every_rule() -> list[Tried]:
+    """All that is tried."""
+    return [*of_docs(), *of_presets(), *of_always()]
+
+
+def attack(commands: list[str], tried: list[Tried]) -> Found:
+    """Try every rule on every hostile command and input, and the presets on the ordinary ones."""
+    inputs = hostile_inputs()
+    passed: list[str] = []
+    decisions = 0
+    for one in tried:
+        asked = [(command, Request(json.dumps({"command": command}).encode(), WORKSPACE)) for command in commands]
+        for what, hostile in [*asked, *inputs]:
+            understood = facts(hostile)
+            for kind in one.kinds:
+                decisions += 1
+                verdict = one.policy.decide(_subject(one, hostile, understood, kind))
+                if verdict.effect == "allow":
+                    passed.append(f"{one.origin}: {verdict.rule} allows {what[:100]!r} ({kind})")
+    presets = Policy([rule for rules in PRESETS.values() for rule in rules])
+    anybody = Tried("presets", presets, "goose", "shell", KINDS, {})
+    refused = [line for line in ORDINARY if not _allowed(anybody, line)]
+    counts = {name: sum(one.origin.startswith(name) for one in tried) for name in ("docs", "preset", "always")}
+    return Found(counts, len(commands), len(inputs), decisions, list(dict.fromkeys(passed)), len(ORDINARY), refused)
+
+
+def _allowed(tried: Tried, line: str) -> bool:
+    asked = Request(json.dumps({"command": line}).encode(), WORKSPACE)
+    return tried.policy.decide(_subject(tried, asked, facts(asked), "execute")).effect == "allow"
+
+
+def _subject(tried: Tried, asked: Request, understood: request.Facts, kind: str) -> Subject:
+    known: dict[str, Any] = {
+        "origin": "user", "permission": "asks", "at_ms": NOW_MS, "tenant_id": "default", "agent_id": tried.agent,
+        "tool_name": tried.tool, "tool_kind": kind, "workspace": WORKSPACE, "facts": understood,
+        "digest": hashlib.sha256(asked.input or b"").hexdigest(), **tried.known}
+    return Subject(door="tool", **known)
+
+
+# --- where rules come from ---
+def of_docs() -> Iterator[Tried]:
+    """Every rule on every page that allows tool calls, by itself, and every one that a page has people keep."""
+    for page in sorted(DOCS.rglob("*.md")):
+        if page.parent.name == "decisions":
+            continue
+        name = f"docs {page.relative_to(DOCS)}"
+        for language, body in FENCE.findall(page.read_text("utf-8")):
+            if language == "toml" and "policy" in body:
+                read = config.parse(body, str(page)).policy
+                yield from (_tried(f"{name} {rule.name}", [rule]) for rule in read.in_force
+                            if rule.effect == "allow" and rule.door != "command" and rule.type is None)
+            if language in ("sh", "console"):
+                yield from _typed(name, body)
+
+
+def _typed(name: str, body: str) -> Iterator[Tried]:
+    for line in body.splitlines():
+        typed = line.removeprefix("$ ")
+        if not typed.startswith("interlock approve "):
+            continue
+        said = dict(pairwise(shlex.split(typed, comments=True)))
+        fields = {field: said[f"--{field}"] for field in ("words", "command", "path") if f"--{field}" in said}
+        if fields:
+            yield _tried(f"{name} {line}", [Rule(name=line, effect="allow", door="tool", **fields)])
+
+
+def of_presets() -> Iterator[Tried]:
+    """Each preset as it is used."""
+    for name, rules in PRESETS.items():
+        yield _tried(f"preset {name}", list(rules), kinds=KINDS)
+
+
+def of_always() -> Iterator[Tried]:
+    """What a person leaves who says always, in every width that is offered."""
+    calls: list[dict[str, Any]] = [{"command": line} for line in SAID_ALWAYS]
+    calls += [{"command": line, "description": "x", "cwd": "src"} for line in SAID_ALWAYS[:3]]
+    calls += [{"file_path": path, "content": "x"} for path in EDITED]
+    for call in calls:
+        raw = json.dumps(call).encode()
+        approval = Approval(
+            id="apr_1", tenant_id="default", door="tool", state="pending", created_at=iso(NOW_MS),
+            expires_at=iso(NOW_MS + 1), title="x", tool_name="shell", agent_id="goose", runner_id="here",
+            workspace=WORKSPACE, session_id="s1", digest=hashlib.sha256(raw).hexdigest(), input=raw,  # pyright: ignore[reportArgumentType]
+            rule="ask", requested_by=Actor(type="user", id="ann"))
+        known = {"runner_id": "here", "person": "user:ann", "session_id": "s1"}
+        asked = Request(raw, WORKSPACE)
+        subject = _subject(Tried("", Policy(), "goose", "shell", KINDS, known), asked, facts(asked), "execute")
+        for offer in offers(approval, subject, "grant", Remembering(scope="rule")):
+            yield Tried(f"always {offer.width} {json.dumps(call)[:60]}", Policy([], [offer.rule]), "goose", "shell",
+                        ("execute",), known)
+
+
+def _tried(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None) -> Tried:
+    """A rule with the agent, tool and kind that it is for, so that only the input is left to decide."""
+    first = next(rule for rule in rules if rule.effect == "allow")
+    wanted = first.kind if isinstance(first.kind, list) else [first.kind] if first.kind else ["execute"]
+    agent = first.agent if isinstance(first.agent, str) else (first.agent or ["goose"])[0]
+    tool = first.tool if isinstance(first.tool, str) else (first.tool or ["shell"])[0]
+    return Tried(origin, Policy(rules), agent, tool, kinds or tuple(wanted), {})
+
+
+# --- what the proof must notice ---
+PARTS = ("reading", "naming", "paths", "doubt")
+"""reading: lines are cut at blanks alone · naming: a wildcard stands for any argument · paths: only `path` is one ·
+doubt: what cannot be understood is taken for nothing."""
+
+
+@contextmanager
+def out_of_action(part: str | None) -> Generator[None]:
+    """Put one part of policy out of action, and back."""
+    kept = (shell.read, programs.must_name, request._Collected._text, request._Collected._doubt)
+    try:
+        if part == "reading":
+            shell.read = lambda text, depth=0: shell.Line(text, (shell.Simple(tuple(text.split())),))  # type: ignore[assignment]
+        elif part == "naming":
+            programs.must_name = lambda words: {0}
+        elif part == "paths":
+            request._Collected._text = lambda self, name, text: self.path(text) if name == "path" else None
+        elif part == "doubt":
+            request._Collected._doubt = lambda self, why: None
+        yield
+    finally:
+        shell.read, programs.must_name, request._Collected._text, request._Collected._doubt = kept
