@@ -58,6 +58,19 @@ async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_
 
 
 @pytest.mark.req("A-9")
+async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wider = {**KEPT, "words": "rm -rf **"}
+    offered = {"rule": KEPT, "widths": [{"width": "exact", "rule": KEPT}, {"width": "program", "rule": wider}]}
+    for chosen, remember in (("1", {"scope": "session"}), ("2", {"scope": "session", "match": {"width": "program"}}),
+                             ("3", None)):
+        script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
+        async with link_to(script, tmp_path) as link:
+            await Asker(link, "ask", Says("s", chosen, "y")).answer(shown())
+        assert json.loads(script.asked[-1].content).get("remember") == remember
+    assert '2 = this program and first word: allow where tool = "Bash"' in capsys.readouterr().err
+
+
+@pytest.mark.req("A-9")
 async def test_a_rule_that_is_not_agreed_to_is_not_kept_and_the_question_stands(tmp_path: Path) -> None:
     script = Script({f"GET {RULE}": [answer({"rule": KEPT})], f"POST {GRANTS}": [answer(approval("denied"))]})
     async with link_to(script, tmp_path) as link:

@@ -138,6 +138,19 @@ def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_r
 
 
 @pytest.mark.req("Z-5")
+def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
+    broad = Rule(name="anything", effect="allow")
+    for policy in (Policy([broad]), Policy((), [broad])):
+        assert policy.decide(FLUSH).effect == "allow"
+        assert policy.decide(touching(FLUSH, "src/a.py")).rule == "memory flush does nothing else"
+        assert policy.decide(touching(FLUSH, "memory/a.md", "src/a.py")).effect == "deny"
+        assert policy.decide(EXECUTE._replace(origin="flush")).rule == "no command during a flush"
+        assert policy.explain(touching(FLUSH, "src/a.py"))[-1].rule == "memory flush does nothing else"
+        assert policy.explain(FLUSH)[-1].rule == "anything"
+    assert Policy([Rule(name="no", effect="deny", tool="read_file")]).decide(FLUSH).rule == "no"
+
+
+@pytest.mark.req("Z-5")
 def test_a_flush_never_asks() -> None:
     policy = Policy([Rule(name="ask all", effect="ask")])
     assert policy.decide(FLUSH).effect == "deny"

@@ -27,6 +27,9 @@ _CHOICES = {False: "y = yes, n = no, ? = show all",
             True: "y = yes, s = always in this session, a = always, n = no, ? = show all"}
 
 
+_WIDTHS = {"exact": "exactly this", "program": "this program and first word", "below": "this tool below this directory"}
+
+
 class Answers(Protocol):
     """Where a person's answers come from."""
 
@@ -118,8 +121,14 @@ class _Remembered(msgspec.Struct):
     rules: list[RememberedRule] = []
 
 
+class _Width(msgspec.Struct):
+    width: str
+    rule: dict[str, Any]
+
+
 class _Proposal(msgspec.Struct):
     rule: dict[str, Any] = {}
+    widths: list[_Width] = []
 
 
 def _quorum(approval: Approval) -> str:
@@ -274,8 +283,9 @@ class Asker:
                     return await self._vote(approval, "deny", why)
                 case "s" | "a" as always if self._may_always(approval):
                     scope = "session" if always == "s" else "rule"
-                    if await self._agreed(approval, scope, answers):
-                        return await self._vote(approval, "grant", more={"remember": {"scope": scope}})
+                    wish = await self._agreed(approval, scope, answers)
+                    if wish is not None:
+                        return await self._vote(approval, "grant", more={"remember": wish})
                 case "?":
                     say(card(approval, whole=True))
                 case _:
@@ -286,11 +296,22 @@ class Asker:
         plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
         return plain and approval.kind == "permission"
 
-    async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> bool:
-        """Show the rule before it is saved."""
+    async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
+        """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""
         shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
-        say(f"this rule would be kept: {rule_line(shown.rule)}")
-        return await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers) in ("y", "yes")
+        if len(shown.widths) < 2:
+            say(f"this rule would be kept: {rule_line(shown.rule)}")
+            agreed = await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers)
+            return {"scope": scope} if agreed in ("y", "yes") else None
+        say("one of these rules would be kept:")
+        for number, offer in enumerate(shown.widths, 1):
+            say(f"  {number} = {_WIDTHS.get(offer.width, offer.width)}: {rule_line(offer.rule)}")
+        numbers = f"1 to {len(shown.widths)}"
+        chosen = await self._line(f"Allow it, and keep which? {numbers}, anything else = back: ", answers)
+        if chosen is None or not chosen.isdecimal() or not 1 <= int(chosen) <= len(shown.widths):
+            return None
+        width = shown.widths[int(chosen) - 1].width
+        return {"scope": scope} if width == "exact" else {"scope": scope, "match": {"width": width}}
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
         say("the agent asks you", "yellow")

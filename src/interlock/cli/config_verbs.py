@@ -11,8 +11,9 @@ from interlock import config
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import one_line, print_json, result, say
 from interlock.cli.trouble import usage
+from interlock.command.presets import is_broad
 
 
 def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] = False, where: Here = NOWHERE) -> int:
@@ -26,6 +27,10 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
             result(mistake)
     else:
         result(f"ok: {path}" if path.exists() else f"ok: {path} does not exist, so everything is as shipped")
+        for rule in load_config(where).policy.rules:
+            if is_broad(rule):
+                say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "
+                    "words, path or url, unless you mean that", "yellow")
     return Exit.USAGE if mistakes else Exit.DONE
 
 

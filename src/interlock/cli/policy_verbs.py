@@ -94,6 +94,17 @@ def replay(
     return asyncio.run(_replay(policy, session, limit, where, changed=changed, json=json))
 
 
+def use(
+    *names: Annotated[str, Parameter(
+        name="PRESET", help="readonly, edits, ci or boxed; several hold together; none takes them all out.")],
+    where: Here = NOWHERE,
+) -> int:
+    """Use ready-made rules, behind your own; those that were used before and are not named are no longer in force."""
+    from interlock.cli.presets import use_presets
+
+    return use_presets(names, where)
+
+
 def rules(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List what people said always or never to."""
     return asyncio.run(_rules(where, json=json))
@@ -204,9 +215,19 @@ async def _rules(where: Where, *, json: bool) -> int:
     if not found:
         say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
         return Exit.DONE
-    print_table([[one.id, "revoked" if one.revoked_at else "in force", one.created_by, ago(one.created_at),
+    print_table([[one.id, _state_of(one), one.created_by, ago(one.created_at),
                   rule_line(one.rule)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"))
     return Exit.DONE
+
+
+def _state_of(remembered: RememberedRule) -> str:
+    """Whether a remembered rule decides anything."""
+    if remembered.revoked_at:
+        return "revoked"
+    until = remembered.rule.get("until")
+    if remembered.rule.get("effect") == "allow" and until is None:
+        return "not in force"  # Of an earlier version: it does not say where and how long it holds (H-8).
+    return f"until {until[:10]}" if isinstance(until, str) else "in force"
 
 
 async def _forget(id_: str, where: Where, *, json: bool) -> int:

@@ -191,6 +191,8 @@ POLICY_VERBS: tuple[Verb, ...] = (
          ("interlock policy explain @last",)),
     Verb("replay", "interlock.cli.policy_verbs:replay", "Hold rules against the tool calls of recorded sessions.",
          ("interlock policy replay --changed", "interlock policy replay --file new.toml")),
+    Verb("use", "interlock.cli.policy_verbs:use", "Use ready-made rules: readonly, edits, ci, boxed.",
+         ("interlock policy use readonly", "interlock policy use edits ci")),
     Verb("rules", "interlock.cli.policy_verbs:rules", "List what people said always or never to.",
          ("interlock policy rules",)),
     Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",

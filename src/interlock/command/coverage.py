@@ -88,11 +88,13 @@ def _line_covered(wanted: Wanted, facts: Facts, line: Line) -> bool:
     patterns = [pattern(source) for source in wanted.command]
     if any(_whole_line(one, line, named) for one in patterns):
         return True
-    if not commands or line.targets or not line.marks <= (wanted.shell | ALWAYS_READ):
+    plain = not line.targets and line.marks <= (wanted.shell | ALWAYS_READ)
+    if not plain or not commands or not all(command.words for command in commands):
         return False
-    split = [_split(source) for source in wanted.words]
-    return all(any(_regex_fits(one, command, named[command]) for one in patterns)
-               or any(_words_fit(items, command.words, named[command]) for items in split) for command in commands)
+    split = _by_program(wanted.words)
+    return all(any(_words_fit(items, command.words, named[command]) for items in split.get(command.words[0], ()))
+               or any(_regex_fits(one, command, named[command]) for one in patterns)
+               for command in commands)
 
 
 def _whole_line(one: Pattern, line: Line, named: dict[Simple, set[int]]) -> bool:
@@ -101,8 +103,9 @@ def _whole_line(one: Pattern, line: Line, named: dict[Simple, set[int]]) -> bool
         return False
     if any(not one.wild.isdisjoint(MARKS[mark]) for mark in line.marks):
         return False
-    written = (*line.assigned, *line.targets)
-    return all(any(word.startswith(name) for word in one.names) for name in written) and all(
+    if not all(any(word.startswith(name) for word in one.begins) for name in line.assigned):
+        return False
+    return one.names.issuperset(line.targets) and all(
         _named_by(one, command, indexes) for command, indexes in named.items())
 
 
@@ -140,6 +143,7 @@ def _as_run(command: Simple) -> Simple:
     return command
 
 
+@lru_cache(maxsize=4_096)
 def _is_secret(path: str) -> bool:
     return path_globs(SECRETS, any_depth=True).fullmatch(_sound(posixpath.normpath(path))) is not None
 
@@ -165,6 +169,15 @@ def _place_fits(globs: tuple[str, ...], place: str) -> bool:
 
 def _one_of(value: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(value, glob) for glob in globs)
+
+
+@lru_cache(maxsize=1_024)
+def _by_program(sources: tuple[str, ...]) -> dict[str, list[tuple[str, ...]]]:
+    """The patterns of an allow rule by their program, which each names letter by letter."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for items in map(_split, sources):
+        found.setdefault(items[0], []).append(items)
+    return found
 
 
 @lru_cache(maxsize=1_024)
@@ -221,7 +234,8 @@ def _even(text: str) -> str:
 
 
 def _command_met(one: Pattern, facts: Facts, searched: tuple[str, ...]) -> bool:
-    return any(one.covers(text) for text in _command_texts(facts)) or any(one.occurs(text) for text in searched)
+    texts = dict.fromkeys(_command_texts(facts))
+    return any(one.covers(text) for text in texts) or any(one.occurs(text) for text in searched)
 
 
 def _command_texts(facts: Facts) -> Iterator[str]:
@@ -264,8 +278,13 @@ def _words_met(items: tuple[str, ...], facts: Facts, searched: tuple[str, ...]) 
 def _path_met(globs: tuple[str, ...], facts: Facts, searched: tuple[str, ...]) -> bool:
     parts = (part for text in searched for part in tokens(text))
     found = dict.fromkeys((*facts.paths, *_argument_paths(facts), *parts))
-    return any(path_glob(glob, any_depth=True).fullmatch(form) for path in found for form in _path_forms(path)
-               for glob in globs)
+    return any(_path_denied(globs, path) for path in found)
+
+
+@lru_cache(maxsize=4_096)
+def _path_denied(globs: tuple[str, ...], path: str) -> bool:
+    denied = path_globs(globs, any_depth=True)
+    return any(denied.fullmatch(form) is not None for form in dict.fromkeys(_path_forms(path)))
 
 
 def _argument_paths(facts: Facts) -> Iterator[str]:
@@ -325,7 +344,8 @@ def check_command(source: str, *, allows: bool) -> None:
     if allows and found.open is not None:
         raise ValueError(
             f"command: {found.open} in {source!r} also matches `; x` and `$(x)`, so the rule would allow any command "
-            f"behind the one it names; write words = {_safe_form(source)}, or a class without ; & | < > ( ) $ and `")
+            f"behind the one it names; write words instead, such as {_safe_form(source)}, or a class without "
+            "; & | < > ( ) $ and `")
 
 
 def _safe_form(source: str) -> str:

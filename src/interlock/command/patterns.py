@@ -28,13 +28,15 @@ class Pattern(NamedTuple):
     """A compiled pattern and what it says about itself.
 
     `wild` holds the characters of SPECIAL that a class or dot of it matches; `open` is such a class or dot that is
-    repeated and matches one of SEPARATORS, None if there is none; `names` are the words that it has letter by letter.
+    repeated and matches one of SEPARATORS, None if there is none; `names` are the words that it has letter by letter,
+    `begins` those and the beginnings of words that a class goes on with.
     """
 
     regex: Any
     wild: frozenset[str]
     open: str | None
     names: frozenset[str]
+    begins: frozenset[str]
 
     def covers(self, text: str) -> bool:
         """Whether the whole text matches."""
@@ -55,7 +57,8 @@ def pattern(source: str) -> Pattern:
     wild = {character for atom in atoms if atom.literal is None for character in _matched(atom.text, SPECIAL)}
     opening = next((atom.text for atom in atoms
                     if atom.literal is None and atom.repeated and _matched(atom.text, SEPARATORS)), None)
-    return Pattern(regex, frozenset(wild), opening, frozenset(_words(atoms)))
+    names, begins = _words(atoms)
+    return Pattern(regex, frozenset(wild), opening, names, begins)
 
 
 @lru_cache(maxsize=2_048)
@@ -148,8 +151,10 @@ def _matched(text: str, characters: str) -> Iterator[str] | list[str]:
     return [character for character in characters if one.fullmatch(character) is not None]
 
 
-def _words(atoms: list[_Atom]) -> Iterator[str]:
-    """The words that stand whole in a pattern: beside a class, the rest of a word is not one."""
+def _words(atoms: list[_Atom]) -> tuple[frozenset[str], frozenset[str]]:
+    """The words that are whole in a pattern, and those with the beginnings of words before a class."""
+    names: set[str] = set()
+    begins: set[str] = set()
     run, after_class = "", False
     for atom in [*atoms, _Atom("", "")]:
         if atom.literal and (atom.optional or not atom.repeated):
@@ -158,7 +163,9 @@ def _words(atoms: list[_Atom]) -> Iterator[str]:
         words = run.split()
         if words and after_class and not run[0].isspace():
             words = words[1:]
+        begins.update(words)
         if words and atom.literal is None and not run[-1].isspace():
             words = words[:-1]
-        yield from words
+        names.update(words)
         run, after_class = "", atom.literal is None
+    return frozenset(names), frozenset(begins)

@@ -166,10 +166,9 @@ def _program(subject: Subject) -> dict[str, Any] | None:
     name = programs.program(words)
     if not words or name in programs.RUNNERS or any(GLOB_CHARS & set(word) for word in words[:2]):
         return None
-    named = programs.must_name(words)
-    first = min(2, len(words))
-    while first in named and first < len(words):
-        first += 1
+    first = min(max(2, programs.fixed_words(words)), len(words))
+    if any(at >= first for at in programs.must_name(words)):
+        return None  # It holds an option that runs or writes: what follows that is not left open.
     return {"words": " ".join([*map(quoted, words[:first]), REST])}
 
 

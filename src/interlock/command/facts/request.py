@@ -51,7 +51,7 @@ class Facts:
 
     `paths` are below the workspace as they are named from there, else absolute; `lines` are command lines as a shell
     would get them. `beside` names what no rule by command covers: another directory, an environment, standard input.
-    `unclear` says why no allow rule may cover the request, None if one may. `texts` are what a described request says.
+    `unclear` says why no allow rule may cover the request, None if one may.
     """
 
     paths: tuple[str, ...] = ()
@@ -60,7 +60,8 @@ class Facts:
     beside: tuple[str, ...] = ()
     unclear: str | None = None
     described: bool = False
-    texts: tuple[str, ...] = ()
+    said: tuple[str | bytes, ...] = ()
+    """All that the request says, for deny rules that must search it: see `texts`."""
     workspace: str = ""
     directory: str = ""
     """Where its commands run; relative arguments are resolved against it."""
@@ -72,6 +73,12 @@ class Facts:
     def read(self) -> tuple[shell.Line, ...]:
         """The command lines, taken apart; the grammar is loaded and asked when a rule first wants to know."""
         return tuple(shell.read(line) for line in self.lines)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """All text of the request, fit to be searched."""
+        texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in self.said)
+        return tuple(_sound(text) for text in texts if text)
 
     @cached_property
     def vague(self) -> bool:
@@ -97,8 +104,7 @@ def facts(request: Request) -> Facts:
     if request.content:
         found.document(request.content, content=True)
     found.commands()
-    texts = (request.title, *found.texts, *request.locations, *(
-        raw.decode("utf-8", "replace") for raw in (request.input, request.content) if raw))
+    said = (request.title, *found.texts, *request.locations, request.input or b"", request.content or b"")
     paths = list(dict.fromkeys(found.paths))
     real = [request.resolved_paths[path] for path in paths if path in request.resolved_paths]
     kept = list(dict.fromkeys(relative(path, request.workspace, found.directory) for path in (*paths, *real)))
@@ -107,7 +113,7 @@ def facts(request: Request) -> Facts:
     return Facts(
         tuple(map(_sound, kept[:MAX_FACTS])), tuple(found.lines[:MAX_FACTS]),
         tuple(map(_sound, found.urls[:MAX_FACTS])), tuple(found.beside),
-        found.unclear, request.described, tuple(_sound(text) for text in texts if text), request.workspace,
+        found.unclear, request.described, said, request.workspace,
         found.directory, found.command_only, request.resolved_paths)
 
 
@@ -323,10 +329,10 @@ class _Collected:
             self.beside.append(what)
 
     def _text(self, name: str, text: str) -> None:
-        if name.endswith(_LINKS) or URL.fullmatch(text):
-            (self.urls if not text.lower().startswith("file:") else self.paths).append(text)
-        elif name in _DATA and not text.startswith("*** Begin Patch"):
+        if name in _DATA and not text.startswith("*** Begin Patch"):
             self.texts.append(text)
+        elif name.endswith(_LINKS) or URL.fullmatch(text):
+            (self.urls if not text.lower().startswith("file:") else self.paths).append(text)
         elif _PATCH_BEGINS.search(text):
             self._patch(text)
         elif name.endswith(_PATHS):

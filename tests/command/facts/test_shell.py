@@ -1,0 +1,67 @@
+"""A command line taken apart: simple commands, what else is in it, and what cannot be read (H-7)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from interlock.command.facts.shell import LISTED, read
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize(("text", "commands", "marks"), [
+    ("git status", [("git", "status")], set()),
+    ("git diff -- 'a b' \"c d\" e\\ f", [("git", "diff", "--", "a b", "c d", "e f")], set()),
+    ("a && b || c; d | e", [("a",), ("b",), ("c",), ("d",), ("e",)], {"and", "or", "sequence", "pipe"}),
+    ("a\nb", [("a",), ("b",)], {"sequence"}),
+    ("a 2>/dev/null >&2", [("a",)], {"null"}),
+    ("a > x", [("a",)], {"write"}),
+    ("a < x", [("a",)], {"read"}),
+    ("a $X", [("a", "$X")], {"expansion"}),
+    ("a *.py ~/x", [("a", "*.py", "~/x")], {"glob", "tilde"}),
+    ("A=1 b", [("b",)], {"assignment"}),
+    ("! a # b", [("a",)], {"not", "comment"}),
+    ("a &", [("a",)], {"background"}),
+    ("'r'm x", [("rm", "x")], set()),
+])
+def test_a_line_is_read_word_by_word(text: str, commands: list[tuple[str, ...]], marks: set[str]) -> None:
+    line = read(text)
+    assert [one.words for one in line.commands] == commands
+    assert line.marks == marks
+    assert line.unclear is None
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize("text", ["(rm x)", "{ rm x; }", "if a; then rm x; fi", "for i in 1; do rm x; done",
+                                  "f() { rm x; }", "a $(rm x)", "a `rm x`", 'a "$(rm x)"', "a <(rm x)",
+                                  "a <<E\n$(rm x)\nE", "a ${b:-$(rm x)}",
+                                  "X=$(rm x) a", "[[ $(rm x) ]]", "a $((b[$(rm x)]))"])
+def test_a_command_inside_another_construct_is_found_and_the_construct_marked(text: str) -> None:
+    line = read(text)
+    assert ("rm", "x") in [one.words for one in line.commands]
+    assert not line.marks <= LISTED or line.unclear
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize("text", ["sudo -u root rm x", "env A=1 rm x", "xargs -n 1 rm x", "timeout 5 nice rm x",
+                                  "bash -c 'a; rm x'",
+                                  "find . -exec rm x", "eval 'a && rm x'", "/usr/bin/sudo rm x"])
+def test_deny_rules_see_the_command_that_another_one_runs(text: str) -> None:
+    assert ("rm", "x") in [one.words for one in read(text).inner]
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize("text", ["", "   ", "a 'b", 'a "b', "a\x00b", "a\x1b[2Jb", "a \ud800", "x" * 4_097, "(" * 200,
+                                  "a \\\nb", "ls )"])
+def test_what_cannot_be_read_is_unclear(text: str) -> None:
+    assert read(text).unclear
+
+
+@pytest.mark.req("P-1")
+@pytest.mark.parametrize("piece", ["(", "$(", "<<", "`", '"', "${", "a=(", "a|", "if ", "a && ", "{ ", "[[ ",
+                                   "bash -c "])
+def test_no_line_takes_long(piece: str) -> None:
+    began = time.process_time()
+    read(piece * (4_096 // len(piece)))
+    assert time.process_time() - began < 2
