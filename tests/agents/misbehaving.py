@@ -55,6 +55,7 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 | `wrong-session`        | a text chunk for a session that does not exist                                 |
 | `state`                | text: which session, mode, model and effort are set                            |
 | `raw`                  | the session updates that stand in `updates.json` of the workspace              |
+| `permit`               | a permission for each `toolCall` of `permissions.json` in the workspace        |
 | `mode:ID`              | it switches its mode by itself                                                 |
 | `usage`                | a `usage_update`, and usage in the prompt's result                             |
 | `plan`                 | a plan                                                                         |
@@ -537,6 +538,16 @@ def ask_first(turn: Turn, file: str = "written.txt") -> None:
 @word
 def ask_always(turn: Turn, file: str = "written.txt") -> None:
     ask_for(turn, file, ALWAYS)
+
+
+@word
+def permit(turn: Turn) -> None:
+    with open(os.path.join(turn.workspace, "permissions.json")) as file:
+        calls = json.load(file)
+    for call in calls:
+        turn.pipe.answer(turn.pipe.request("session/request_permission", {
+            "sessionId": turn.session_id, "toolCall": call,
+            "options": [{"optionId": name, "name": name, "kind": kind} for name, kind in ONCE]}))
 
 
 @word

@@ -59,7 +59,7 @@ async def test_an_approval_is_asked_once_of_the_tenants_own_webhooks_with_its_in
     await notifier(table, ops=inbox).drain()
     (delivery_id, asking), = inbox.asked
     assert asking.approval_id == approval_id
-    assert (asking.title, asking.input) == ("login --password …", '{"command":"login --password …"}')
+    assert (asking.title, asking.input) == ("$ login --password …", '{"command":"login --password …"}')
     assert ((await delivery(table)).state, (await delivery(table)).id) == ("delivered", delivery_id)
     assert await table.ledger.deliveries("other", None, 10) == []
 

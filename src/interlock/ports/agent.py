@@ -137,6 +137,14 @@ class Question(NamedTuple):
     wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION"
     takes_input: bool = False
     """The agent takes the input as a person changed it (P-2)."""
+    locations: tuple[str, ...] = ()
+    """Paths that the request names beside its input."""
+    content_json: bytes | None = None
+    """What the request shows beside its input (ACP: a list of texts and diffs) as JSON bytes."""
+    described: bool = False
+    """The input does not contain the effect: the request only describes it (H-2)."""
+    changed: bool = False
+    """The request differs from what was announced under its id before (H-1)."""
 
 
 class Answer(NamedTuple):

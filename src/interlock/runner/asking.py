@@ -14,6 +14,8 @@ from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
 from interlock.runner.blocks import sound
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
+from interlock.runner.links import resolved_paths
+from interlock.runner.subject import subject_bytes
 
 MAX_OPTIONS = 32
 """Options shown of one question; the once-options among the first so many count (A-9)."""
@@ -70,9 +72,10 @@ class Verdict(NamedTuple):
 class _Pending:
     """One question that waits."""
 
-    def __init__(self, interaction_id: str, question: Question, live: bool, now: float) -> None:
+    def __init__(self, interaction_id: str, question: Question, subject: bytes, live: bool, now: float) -> None:
         self.interaction_id = interaction_id
         self.question = question
+        self.subject = subject
         self.verdict: Verdict | None = None
         self.voided = False
         self.changed = asyncio.Event()
@@ -153,7 +156,8 @@ class Interactions:
 
     async def ask(self, question: Question) -> Answer:
         """Ask and wait. The yes is durable before it is returned (P-2)."""
-        pending = _Pending(self._journal.new_uuid(), question, self._live, _now())
+        subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
+        pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
         self._pending[pending.interaction_id] = pending
         try:
             # Under a pause this question is the boundary at which the agent stops (C-6).
@@ -233,8 +237,8 @@ class Interactions:
         kind, turn = pending.question.kind, self._journal.state.turn
         marks = {**({"kind": kind[:MAX_NAME_CHARS]} if kind else {}),
                  **({"silent": True} if turn is not None and turn.silent else {})}
-        return self._journal.frame("agent.interaction.request", _request(pending.interaction_id, pending.question),
-                                   marks)
+        payload = _request(pending.interaction_id, pending.question, pending.subject)
+        return self._journal.frame("agent.interaction.request", payload, marks)
 
     def ask_anew(self) -> list[Frame]:
         """Control has passed: what the old gateway was asked is void, and the new one is asked under another id (D-5).
@@ -307,7 +311,7 @@ def choose(verdict: Verdict, question: Question) -> Answer:
     return Answer(False, once(options, "reject_once", verdict.option_id), verdict.message)
 
 
-def _request(interaction_id: str, question: Question) -> p.InteractionRequest:
+def _request(interaction_id: str, question: Question, subject: bytes) -> p.InteractionRequest:
     return p.InteractionRequest(
         interaction_id=interaction_id,
         interaction_type=question.wants,
@@ -316,6 +320,7 @@ def _request(interaction_id: str, question: Question) -> p.InteractionRequest:
             tool_name=question.tool_name[:MAX_NAME_CHARS],
             invocation_id=question.invocation_id,
             input=msgspec.Raw(question.input_json),
+            subject=msgspec.Raw(subject),
         ),
         options=[
             p.InteractionOption(

@@ -12,7 +12,7 @@ from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES
+from interlock.protocol.limits import MAX_DELTA_BYTES, MAX_FILE_BYTES, MAX_TOOL_INPUT_BYTES
 from interlock.protocol.sizes import split_text
 from interlock.runner.asking import Interactions, once
 from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
@@ -214,7 +214,8 @@ class TurnScribe:
 
     async def _refused(self, question: Question) -> Answer | None:
         """A no that needs no person: an input that nobody could see whole, or no way to say yes once (E-5, A-9)."""
-        if bounded_input(question.input_json)[1]:
+        if len(question.input_json) + len(question.content_json or b"") + sum(map(len, question.locations)) \
+                > MAX_TOOL_INPUT_BYTES:
             code = Code.FRAME_TOO_LARGE
             reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
         elif question.wants == "QUESTION":

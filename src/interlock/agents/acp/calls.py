@@ -25,6 +25,11 @@ _NAMES = (("claudeCode", "toolName"), ("goose", "toolCall", "toolName"), ("inter
 _EMPTY = (b"", b"null", b"{}", b"[]", b'""')
 
 
+def is_empty(raw: msgspec.Raw) -> bool:
+    """Whether a member is absent or holds nothing."""
+    return b"".join(bytes(raw).split()) in _EMPTY
+
+
 class Call:
     """One tool call, as far as it is known."""
 
@@ -54,9 +59,8 @@ class Call:
         """Take what an update says; what it does not say stays."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
-        raw_input = bytes(update.raw_input)
-        if raw_input.replace(b" ", b"") not in _EMPTY:
-            self.input_json = raw_input
+        if not is_empty(update.raw_input):
+            self.input_json = bytes(update.raw_input)
         if bytes(update.raw_output) not in _EMPTY:
             self._raw_output = bytes(update.raw_output)
         if update.content:
@@ -148,6 +152,11 @@ class Calls:
     def open(self, call_id: str | None) -> Call | None:
         """The call of this id, if it has been announced or asked about and has not ended."""
         return self._open.get(call_id or "")
+
+    def announced_input(self, call_id: str) -> bytes:
+        """The input of an open call as far as it was announced; `{}` if none was."""
+        call = self._open.get(call_id)
+        return call.input_json if call is not None else b"{}"
 
     def end(self, call_id: str) -> None:
         """The call has its result."""

@@ -8,11 +8,12 @@ from typing import Literal
 import msgspec
 
 from interlock.agents.acp import wire
-from interlock.agents.acp.calls import ENDED, Call, Calls
+from interlock.agents.acp.calls import ENDED, Call, Calls, is_empty
 from interlock.agents.acp.choices import Choices, ungated
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
 from interlock.agents.acp.usage import Tokens
+from interlock.command.card.request import lacks_effect
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
@@ -152,7 +153,7 @@ class Updates:
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
         asked = wire.PERMISSION.decode(params)
-        found = await self.question(asked)
+        found = await self.question(asked, wire.ASKED_PERMISSION.decode(params).tool_call)
         return None if found is None else inquiry_of(asked, *found, self._over(found[1]))
 
     def _over(self, scribe: Scribe) -> Callable[[], bool]:
@@ -172,11 +173,12 @@ class Updates:
                               "words, so it got no answer.")
         return form
 
-    async def question(self, asked: wire.Permission) -> tuple[Question, Scribe] | None:
+    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[Question, Scribe] | None:
         """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask."""
         if asked.session_id != self._session_id or self._scribe is None:
             return None
         scribe = self._scribe
+        announced = self._calls.announced_input(asked.tool_call.tool_call_id)
         call = self._calls.find(asked.tool_call)
         if call is None:
             return None
@@ -186,5 +188,24 @@ class Updates:
             for option in asked.options
             if option.kind in _KINDS
         ]
-        title = call.title or call.name
-        return Question(call.invocation_id, call.name, title, call.input_json, options, call.kind), scribe
+        return _subject(own, call, announced, options), scribe
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    """Whether two inputs say the same, whatever their spaces and the order of their members."""
+    try:
+        return one == other or msgspec.json.decode(one) == msgspec.json.decode(other)
+    except msgspec.DecodeError:
+        return False
+
+
+def _subject(asked: wire.AskedCall, call: Call, announced: bytes, options: list[Option]) -> Question:
+    """The question by what the request itself says, and not by what was announced under its id before (H-1)."""
+    own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
+    kind = asked.kind or call.kind
+    return Question(
+        call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
+        locations=tuple(location.path for location in asked.locations or []),
+        content_json=None if is_empty(asked.content) else bytes(asked.content),
+        described=lacks_effect(kind, own), changed=announced != b"{}" and not _same(own or b"{}", announced),
+    )

@@ -124,6 +124,28 @@ class ToolCall(msgspec.Struct, rename={
     meta: dict[str, Any] | None = None
 
 
+class Location(msgspec.Struct):
+    """A file that a tool call concerns."""
+
+    path: str
+
+
+class AskedCall(msgspec.Struct, rename={"raw_input": "rawInput"}):
+    """The `toolCall` of a permission as it is asked about: its own input and content, verbatim (H-1)."""
+
+    title: str | None = None
+    kind: str | None = None
+    raw_input: msgspec.Raw = _RAW
+    content: msgspec.Raw = _RAW
+    locations: list[Location] | None = None
+
+
+class AskedPermission(msgspec.Struct, rename={"tool_call": "toolCall"}):
+    """`session/request_permission`, for what it asks about."""
+
+    tool_call: AskedCall
+
+
 class Chunk(msgspec.Struct, rename={"meta": "_meta"}):
     """`agent_message_chunk`, `agent_thought_chunk`."""
 
@@ -208,6 +230,7 @@ CHUNK = msgspec.json.Decoder(Chunk)
 TOOL_CALL = msgspec.json.Decoder(ToolCall)
 PLAN = msgspec.json.Decoder(Plan)
 USAGE_UPDATE = msgspec.json.Decoder(UsageUpdate)
+ASKED_PERMISSION = msgspec.json.Decoder(AskedPermission)
 PERMISSION = msgspec.json.Decoder(Permission)
 ELICITATION = msgspec.json.Decoder(Elicitation)
 CANCEL_REQUEST = msgspec.json.Decoder(CancelRequest)

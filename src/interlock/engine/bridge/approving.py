@@ -22,6 +22,7 @@ def open_approval(
     door: ApprovalDoor,
     title: str,
     input_bytes: bytes,
+    subject_bytes: bytes | None = None,
     rule: str,
     required: int,
     ttl_ms: int,
@@ -35,7 +36,9 @@ def open_approval(
         id=lane.new_id("apr"), tenant_id=lane.state.tenant_id, door=door, state="pending", created_at=lane.at,
         expires_at=iso(lane.wall + ttl_ms), title=title, runner_id=lane.state.runner_id or None,
         workspace=lane.state.workspace or None, session_id=lane.state.session_id, requested_by=requested_by,
-        digest=hashlib.sha256(input_bytes).hexdigest(), input=msgspec.Raw(input_bytes), rule=rule, required=required,
+        digest=hashlib.sha256(input_bytes if subject_bytes is None else subject_bytes).hexdigest(),
+        input=msgspec.Raw(input_bytes), subject=msgspec.UNSET if subject_bytes is None else msgspec.Raw(subject_bytes),
+        rule=rule, required=required,
         self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from interlock.engine.bridge.losses import reach
 from interlock.engine.bridge.observing import control_changed, follow
 from interlock.engine.bridge.pausing import agent_state, pause_refused
 from interlock.engine.bridge.raising import review
+from interlock.engine.bridge.requests import request_of
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
@@ -214,17 +214,17 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         return
     turn = lane.state.machine.turn
     tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
-    if asked.interaction_type == "QUESTION":
-        tool = None  # What is asked stands in the question: a tool may put several.
-    input_bytes = tool.input if tool is not None else _context_input(asked)
+    question = asked.interaction_type == "QUESTION"
+    # A question stands for itself: one tool call may put several.
+    request = request_of(asked, None if question else tool)
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
         record = None  # A turn that is not this command's does not share its tools.
-    verdict = policy.decide(subject_of(lane, record, asked, input_bytes, tool.kind if tool is not None else None))
+    verdict = policy.decide(subject_of(lane, record, request))
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
-    digest = hashlib.sha256(input_bytes).hexdigest()
+    digest = request.digest
     command_id = record.command.id if record is not None else None
-    if asked.interaction_type == "PERMISSION" and verdict.effect != "ask":
+    if not question and verdict.effect != "ask":
         allow = verdict.effect == "allow"
         hand_answer(lane, p.InteractionResponse(
             interaction_id=asked.interaction_id, decision="allow" if allow else "deny", by=who["id"],
@@ -234,12 +234,14 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         return
     ttl_ms = verdict.ttl_ms or lane.limits.approval_ttl_ms
     approval = open_approval(
-        lane, door="tool", title=asked.title, input_bytes=input_bytes, rule=verdict.rule, required=verdict.required,
+        lane, door="tool", title=asked.title if question else request.title,
+        agent_title="" if question else request.agents_words, input_bytes=request.input,
+        subject_bytes=request.subject, rule=verdict.rule, required=verdict.required,
         ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,
         self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
         invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
-        kind="question" if asked.interaction_type == "QUESTION" else "permission",
+        kind="question" if question else "permission",
         driver=record.driver if record is not None else None, options=_offered(asked),
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
@@ -251,11 +253,6 @@ def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
     """The agent's ways of saying yes or no this once; what it would do always is ours to remember (A-9)."""
     return [OfferedOption(option_id=option.option_id, label=option.label, kind=option.kind)
             for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
-
-
-def _context_input(asked: p.InteractionRequest) -> bytes:
-    given = asked.context.input
-    return bytes(given) if isinstance(given, msgspec.Raw) else b"{}"
 
 
 def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Origin, Permission, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
-from interlock.protocol import payloads as p
+from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Actor, Approval, Quorum
 
@@ -27,19 +27,18 @@ def origin_of(record: CommandRecord | None) -> Origin:
     return record.command.actor.type if record.origin == "user" else record.origin
 
 
-def subject_of(
-    lane: Lane, record: CommandRecord | None, asked: p.InteractionRequest, input_bytes: bytes, kind: str | None
-) -> Subject:
+def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequest) -> Subject:
     """A tool call as policy judges it. `record` is the command whose turn it is."""
     state = lane.state
     tools: tuple[str, ...] = ()
     if record is not None and isinstance(record.command.payload, msgspec.Raw):
         tools = tuple(msgspec.json.decode(record.command.payload, type=dict[str, Any]).get("tools", ()))
-    return tool_subject(
-        input_bytes, state.workspace, tenant_id=state.tenant_id, agent_id=state.agent_id,
+    return request_subject(
+        facts_of(request, state.workspace), request.digest, tenant_id=state.tenant_id, agent_id=state.agent_id,
         origin=origin_of(record), permission=state.permission,
-        at_ms=lane.wall, tool_name=asked.context.tool_name, tool_kind=kind, trusted_kinds=state.trusted_kinds,
-        allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id, runner_id=state.runner_id or None,
+        at_ms=lane.wall, tool_name=request.asked.tool_name, tool_kind=request.asked.kind,
+        trusted_kinds=state.trusted_kinds, allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
+        runner_id=state.runner_id or None,
         person=person_of(record.command.actor, record.driver) if record is not None else None,
     )
 
@@ -52,6 +51,13 @@ def tool_subject(input_bytes: bytes, workspace: str, **known: Any) -> Subject:
 def request_subject(request: Request, digest: str, **known: Any) -> Subject:
     """A tool call by the whole permission request, as received; `digest` is of what is shown and voted on."""
     return Subject(door="tool", facts=facts(request), workspace=request.workspace or None, digest=digest, **known)
+
+
+def facts_of(request: PermissionRequest, workspace: str) -> Request:
+    """The request as the normaliser takes it."""
+    asked = request.asked
+    return Request(None if asked.described and asked.input == b"{}" else asked.input, workspace, asked.title,
+                   asked.locations, asked.content, asked.described, request.resolved_paths)
 
 
 def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
@@ -71,4 +77,6 @@ def subject_of_approval(approval: Approval, now_ms: int, permission: Permission 
     if approval.door == "command":
         return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
                        workspace=approval.workspace, **known)
-    return tool_subject(bytes(approval.input), approval.workspace or "", tool_name=approval.tool_name, **known)
+    request = request_of_approval(approval)
+    return request_subject(facts_of(request, approval.workspace or ""), approval.digest, tool_name=approval.tool_name,
+                           **known)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.controlled import check_controlled
@@ -71,7 +72,7 @@ def submit_execute(
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
         approval = open_approval(
-            lane, door="command", title=f"run {lane.state.agent_id}", input_bytes=raw, rule=verdict.rule,
+            lane, door="command", title=prompt_title(lane.state.agent_id, raw), input_bytes=raw, rule=verdict.rule,
             required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             command_id=command.id, requested_by=principal.actor, driver=principal.driver,
             self_approval=verdict.self_approval, groups=quorums(verdict),

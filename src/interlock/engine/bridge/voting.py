@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.command.approval import Ballot, check, count, named, withdraw
+from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Policy, Verdict
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
@@ -15,6 +16,7 @@ from interlock.engine.bridge.approving import open_approval, release
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.judging import quorums, subject_of_approval
 from interlock.engine.bridge.lane import Lane
+from interlock.engine.bridge.requests import request_of_approval, with_input
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import MAX_PROMPT_BYTES
@@ -132,7 +134,8 @@ def _supersede(
     assert isinstance(body.updated_input, msgspec.Raw)
     raw = bytes(body.updated_input)
     _check_change(lane, old, body, raw)
-    changed = msgspec.structs.replace(old, input=msgspec.Raw(raw))
+    request = with_input(request_of_approval(old), raw)
+    changed = msgspec.structs.replace(old, input=msgspec.Raw(raw), subject=_raw(request.subject))
     verdict = policy.decide(subject_of_approval(changed, lane.wall, lane.state.permission))
     if verdict.effect == "deny":
         raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
@@ -140,7 +143,9 @@ def _supersede(
     terms = _terms(old, verdict)
     check(msgspec.structs.replace(changed, votes=[], **terms), ballot)
     opened = open_approval(
-        lane, door=old.door, title=old.title, input_bytes=raw, ttl_ms=max(1, record.expires_ms - lane.now),
+        lane, door=old.door, title=request.title if old.door == "tool" else prompt_title(old.agent_id, raw),
+        agent_title=old.agent_title, input_bytes=raw, subject_bytes=request.subject,
+        ttl_ms=max(1, record.expires_ms - lane.now),
         requested_by=old.requested_by, driver=old.driver, options=old.options, command_id=old.command_id,
         interaction_id=old.interaction_id, invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind,
         supersedes=old.id, **terms,
@@ -150,6 +155,10 @@ def _supersede(
         lane.control("x-interlock.interaction.held", p.InteractionHeld(
             interaction_id=opened.interaction_id, approval_id=opened.id, expires_in_ms=record.expires_ms - lane.now))
     return lane.approvals[opened.id]
+
+
+def _raw(subject: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if subject is None else msgspec.Raw(subject)
 
 
 def _terms(old: Approval, verdict: Verdict) -> dict[str, Any]:

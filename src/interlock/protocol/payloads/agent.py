@@ -34,12 +34,33 @@ class InteractionOption(Payload, frozen=True, kw_only=True):
     kind: OptionKind
 
 
+class InteractionSubject(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """What a yes covers: the permission request itself, as the agent sent it (H-1).
+
+    `input` is its raw input and `content` its list of texts and diffs (ACP), both verbatim. With `described` the input
+    does not contain the effect (H-2); with `changed` another input was announced before under the same id.
+    `resolved_paths` maps a path as it is named to where its symbolic links lead on the runner (H-6).
+    """
+
+    tool_name: str
+    title: str = ""
+    kind: str | None = None
+    input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    content: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    locations: list[str] = []
+    described: bool = False
+    changed: bool = False
+    resolved_paths: dict[str, str] = {}
+
+
 class InteractionContext(Payload, frozen=True, kw_only=True):
-    """What the question is about; `input` is the tool's input as the agent gave it."""
+    """What the question is about. `subject` holds an InteractionSubject as the bytes that a vote's digest covers; a
+    runner that does not send it is asked about `input` alone."""
 
     tool_name: str
     invocation_id: str | None = None
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    subject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class InteractionRequest(Payload, frozen=True, kw_only=True):

@@ -64,7 +64,11 @@ class BudgetHold(Resource, frozen=True, kw_only=True):
 
 
 class Approval(Resource, frozen=True, kw_only=True):
-    """An approval with either door (racp section 3). `input` is the bytes that `digest` (SHA-256, hex) covers."""
+    """An approval with either door (racp section 3).
+
+    `digest` (SHA-256, hex) covers the bytes of `subject`, and of `input` if there is no subject. `title` names the act
+    itself and is made from these bytes; `agent_title` is what the agent says of it (Y-1).
+    """
 
     id: str
     tenant_id: str
@@ -74,6 +78,7 @@ class Approval(Resource, frozen=True, kw_only=True):
     created_at: str
     expires_at: str
     title: str
+    agent_title: str = ""
     tool_name: str | None = None
     agent_id: str
     runner_id: str | None = None
@@ -87,6 +92,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     """The person who drives the agent that asked."""
     digest: str
     input: msgspec.Raw
+    subject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """The permission request itself, as an InteractionSubject: what a yes covers (H-1)."""
     rule: str
     required: int = 1
     groups: list[Quorum] = []

@@ -1,0 +1,145 @@
+"""The title and the lines by which a request is shown, the same on every surface (Y-1, Y-2)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from interlock.command.card.request import Asked, Edit, Parts, labelled, parts
+from interlock.command.card.text import one_line, visible
+
+TITLE_CHARS = 160
+WORDS_CHARS = 200
+MAX_COMPARED_LINES = 4_000
+"""Texts of more lines are shown as removed and added whole: comparing them would take too long."""
+CONTEXT_LINES = 3
+Style = Literal["plain", "command", "added", "removed", "place", "note"]
+
+
+class Line(NamedTuple):
+    """One line of a card: its text has no line break, and every character of it is visible."""
+
+    text: str
+    style: Style = "plain"
+
+
+def title(asked: Asked) -> str:
+    """Name the act itself, from the input: the command line, the file with its lines, the address (Y-1)."""
+    found = parts(asked)
+    if found.lines:
+        return one_line(f"$ {found.lines[0]}", TITLE_CHARS)
+    if found.edits:
+        return one_line(_edited(asked, found.edits), TITLE_CHARS)
+    name = visible(asked.tool_name)
+    if found.urls:
+        return one_line(f"{name} {found.urls[0]}", TITLE_CHARS)
+    if asked.described:
+        said = asked.title or next(iter(found.shown), "")
+        return one_line(f"{name}, described as: {said}" if said else name, TITLE_CHARS)
+    if found.paths:
+        return one_line(f"{name} {found.paths[0]}", TITLE_CHARS)
+    if found.rest:
+        return one_line(f"{name} " + ", ".join(" ".join(labelled(*member)) for member in found.rest), TITLE_CHARS)
+    return one_line(name, TITLE_CHARS)
+
+
+def prompt_title(agent_id: str, payload: bytes) -> str:
+    """Name a command by the agent that it starts and the first words of its prompt."""
+    words = prompt_text(payload)
+    return one_line(f"run {agent_id}: {words}" if words else f"run {agent_id}", TITLE_CHARS)
+
+
+def prompt_text(payload: bytes) -> str:
+    """The words of an execute's payload; empty if it has none."""
+    try:
+        return "\n".join(part["value"] for message in json.loads(payload)["messages"] for part in message["content"]
+                         if part.get("contentType") == "text" and isinstance(part["value"], str))
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def agents_words(asked: Asked) -> str:
+    """What the agent itself says of its request, on one line; empty if that adds nothing to the title."""
+    found = parts(asked)
+    said = [text for text in dict.fromkeys([asked.title, *found.words]) if text.strip()]
+    shown = {*found.lines, asked.tool_name, title(asked), *found.urls, *found.paths}
+    return one_line(" · ".join(text for text in said if text not in shown), WORDS_CHARS)
+
+
+def lines(asked: Asked) -> list[Line]:
+    """The whole of a request: its command, its diff, then every member that these do not show."""
+    found = parts(asked)
+    shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit))]
+    shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
+    shown += [line for text in found.words for line in _split(f"the agent says: {text}", "note")]
+    shown += [line for text in found.shown for line in _split(text)]
+    if found.unreadable is not None:
+        shown += [Line("The input is not a JSON object:", "note"), *_split(found.unreadable)]
+    if asked.locations:
+        shown += [line for path in asked.locations for line in _split(f"at {path}")]
+    if asked.described:
+        shown.insert(0, Line("The agent does not send its input; this is what it says of it.", "note"))
+        if asked.title.strip():
+            shown += _split(f"the agent says: {asked.title}", "note")
+    return shown
+
+
+def _commands(found: Parts) -> Iterator[Line]:
+    for command in found.lines:
+        first, *more = command.split("\n")
+        yield from _split(f"$ {first}", "command")
+        for line in more:
+            yield from _split(f"  {line}", "command")
+
+
+def _edit(edit: Edit) -> Iterator[Line]:
+    yield from _split(f"--- {edit.path}", "place")
+    if edit.patch:
+        for line in edit.new.split("\n"):
+            yield from _split(line, _patch_style(line))
+        return
+    old, new = _file_lines(edit.old or ""), _file_lines(edit.new)
+    if len(old) + len(new) > MAX_COMPARED_LINES or not old:
+        changed = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+    else:
+        changed = list(difflib.unified_diff(old, new, n=CONTEXT_LINES, lineterm=""))[2:]
+        changed = changed or [f" {line}" for line in new]
+    for line in changed:
+        yield from _split(line, _patch_style(line))
+    if edit.new and not edit.new.endswith("\n") and (edit.old or "").endswith("\n"):
+        yield Line("(no newline at the end)", "note")
+
+
+def _file_lines(text: str) -> list[str]:
+    """Lines as a text file has them. Other line separators stay inside, where they are made visible."""
+    found = text.split("\n")
+    return found[:-1] if not found[-1] else found
+
+
+def _patch_style(line: str) -> Style:
+    if line.startswith(("@@", "***", "diff ", "+++ ", "--- ")):
+        return "place"
+    return "added" if line.startswith("+") else "removed" if line.startswith("-") else "plain"
+
+
+def _split(text: str, style: Style = "plain") -> list[Line]:
+    return [Line(line, style) for line in visible(text).split("\n")]
+
+
+def _edited(asked: Asked, edits: list[Edit]) -> str:
+    paths = list(dict.fromkeys(edit.path for edit in edits))
+    added = sum(_count(edit, "added") for edit in edits)
+    removed = sum(_count(edit, "removed") for edit in edits)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    verb = "write" if all(edit.old is None and not edit.patch for edit in edits) else "edit"
+    name = f" · tool {asked.tool_name}" if asked.tool_name.lower() not in (verb, "unknown") else ""
+    return f"{verb} {paths[0]}{more} (+{added} −{removed}){name}"
+
+
+def _count(edit: Edit, style: Style) -> int:
+    return sum(1 for line in _edit(edit) if line.style == style)
+
+
+__all__ = ["Asked", "Line", "Style", "agents_words", "lines", "prompt_text", "prompt_title", "title"]

@@ -1,0 +1,256 @@
+"""What a request consists of, taken apart once for its title and its card."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+MAX_DEPTH = 64
+
+
+class Asked(NamedTuple):
+    """A request as it was received: `input` is its raw input's bytes, `content` ACP's list of texts and diffs as bytes.
+
+    `title` is the agent's own words. With `described` the input does not contain the effect (H-2).
+    """
+
+    tool_name: str
+    input: bytes
+    title: str = ""
+    kind: str | None = None
+    content: bytes | None = None
+    locations: tuple[str, ...] = ()
+    described: bool = False
+
+
+class Member(NamedTuple):
+    """One member of an object; a name may come twice."""
+
+    name: str
+    value: Any
+
+
+class Edit(NamedTuple):
+    """A change of one file. `old` is None if the text before it is not known; with `patch`, `new` is a diff."""
+
+    path: str
+    new: str
+    old: str | None = None
+    patch: bool = False
+
+
+@dataclass(slots=True)
+class Parts:
+    """`rest` holds every member that neither a command line nor an edit nor `words` shows: nothing is left out."""
+
+    lines: list[str] = field(default_factory=list[str])
+    edits: list[Edit] = field(default_factory=list[Edit])
+    words: list[str] = field(default_factory=list[str])
+    """What the agent says of its request."""
+    urls: list[str] = field(default_factory=list[str])
+    paths: list[str] = field(default_factory=list[str])
+    rest: list[Member] = field(default_factory=list[Member])
+    shown: list[str] = field(default_factory=list[str])
+    """Texts of the request's content."""
+    unreadable: str | None = None
+    """The input, if it is not a JSON object."""
+
+
+_PATHS = ("file_path", "path", "filePath", "fileName", "file_name", "filename", "filepath", "pathname", "notebook_path",
+          "notebookPath", "target_file", "absolute_path", "file", "uri")
+_OLD = ("old_string", "oldString", "oldText", "old_text", "old_str", "oldStr", "old")
+_NEW = ("new_string", "newString", "newText", "new_text", "new_str", "newStr", "new", "new_source", "newSource")
+_WHOLE = ("content", "contents", "file_text", "fileText", "text")
+_PATCHES = ("patch", "diff", "patch_text", "patchText", "input")
+_COMMANDS = ("command", "cmd", "commandLine", "command_line", "script")
+_WORDS = ("description", "explanation", "justification", "reason", "title")
+_LINKS = ("url", "uri", "href", "endpoint")
+_EDITOR = frozenset({"create", "str_replace", "insert", "view", "undo_edit"})
+"""What the `command` of a text editor says; no shell gets it."""
+
+
+def parts(asked: Asked) -> Parts:
+    """Take a request apart. Never raises."""
+    found = Parts()
+    members = _members(asked.input)
+    if members is None:
+        found.unreadable = asked.input.decode("utf-8", "backslashreplace")
+    else:
+        _read(found, members)
+    if asked.content:
+        _content(found, asked.content)
+    return found
+
+
+CHANGES = frozenset({"delete", "edit", "move"})
+
+
+def lacks_effect(kind: str | None, input_bytes: bytes) -> bool:
+    """Whether an input does not contain what the request does: none, or of a kind whose act it does not hold (H-2)."""
+    if not input_bytes or input_bytes == b"{}":
+        return True
+    found = parts(Asked("", input_bytes))
+    if kind == "execute":
+        return not found.lines
+    if kind in CHANGES:
+        return not found.edits and not found.paths
+    return not (found.lines or found.edits or found.rest or found.words)
+
+
+def _read(found: Parts, members: list[Member]) -> None:
+    names = [member.name for member in members]
+    once = {member.name: member.value for member in members if names.count(member.name) == 1}
+    used = _edits(found, once) or _command(found, once)
+    for member in members:
+        if member.name in used and names.count(member.name) == 1:
+            continue
+        if member.name in _WORDS and isinstance(member.value, str):
+            found.words.append(member.value)
+            continue
+        if member.name in _LINKS and isinstance(member.value, str) and "://" in member.value:
+            found.urls.append(member.value)
+        elif member.name in _PATHS and isinstance(member.value, str):
+            found.paths.append(member.value)
+        found.rest.append(member)
+
+
+def _command(found: Parts, once: dict[str, Any]) -> frozenset[str]:
+    for name in _COMMANDS:
+        value = once.get(name)
+        words = cast("list[Any]", value) if isinstance(value, list) else []
+        if words and all(isinstance(word, str) and not isinstance(word, _Number) for word in words):
+            value = shlex.join(words)
+        if isinstance(value, str) and not isinstance(value, _Number):
+            found.lines.append(value)
+            return frozenset({name})
+    return frozenset()
+
+
+def _edits(found: Parts, once: dict[str, Any]) -> frozenset[str]:
+    """Find an edit of one file in the forms that agents use; returns the members that it shows."""
+    where = next((name for name in _PATHS if isinstance(once.get(name), str)), None)
+    if where is None:
+        return _patch(found, once)
+    path = once[where]
+    if isinstance(once.get("edits"), list):
+        pairs = [_pair(cast("list[Member]", one)) for one in once["edits"] if _is_object(one)]
+        if pairs and all(pairs) and len(pairs) == len(once["edits"]):
+            found.edits += [Edit(path, new, old) for old, new in [pair for pair in pairs if pair is not None]]
+            return frozenset({where, "edits"})
+    verb = frozenset({"command"}) if str(once.get("command")) in _EDITOR else frozenset[str]()
+    old, new = _first(once, _OLD), _first(once, _NEW)
+    if new is not None:
+        found.edits.append(Edit(path, once[new], once[old] if old is not None else None))
+        return verb | {where, new, *([old] if old is not None else [])}
+    whole = _first(once, _WHOLE)
+    if whole is not None:
+        found.edits.append(Edit(path, once[whole]))
+        return verb | {where, whole}
+    return _patch(found, once)
+
+
+def _patch(found: Parts, once: dict[str, Any]) -> frozenset[str]:
+    for name in _PATCHES:
+        value = once.get(name)
+        if isinstance(value, str) and value.lstrip().startswith(("*** Begin Patch", "diff --git ", "--- ")):
+            found.edits.append(Edit(patched(value), value, patch=True))
+            return frozenset({name})
+    return frozenset()
+
+
+def patched(patch: str) -> str:
+    """The files that a patch names, as its lines write them."""
+    starts = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "+++ ", "--- ")
+    names = [line[len(start):].split("\t")[0].removeprefix("a/").removeprefix("b/")
+             for line in patch.split("\n") for start in starts if line.startswith(start)]
+    return ", ".join(dict.fromkeys(name for name in names if name != "/dev/null")) or "files"
+
+
+def _content(found: Parts, raw: bytes) -> None:
+    try:
+        items: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        found.shown.append(raw.decode("utf-8", "backslashreplace"))
+        return
+    for item in cast("list[Any]", items) if isinstance(items, list) else [items]:
+        one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        path, new, old = one.get("path"), one.get("newText"), one.get("oldText")
+        inner = one.get("content")
+        text = cast("dict[str, Any]", inner).get("text") if isinstance(inner, dict) else None
+        if one.get("type") == "diff" and isinstance(path, str) and isinstance(new, str) \
+                and isinstance(old, str | None):
+            found.edits.append(Edit(path, new, old if old is not None else ""))
+        elif one.get("type") == "content" and isinstance(text, str):
+            found.shown.append(text)
+        else:
+            found.shown.append(json.dumps(item, ensure_ascii=False))
+
+
+def _pair(members: list[Member]) -> tuple[str | None, str] | None:
+    once = {member.name: member.value for member in members}
+    old, new = _first(once, _OLD), _first(once, _NEW)
+    extra = once.keys() - {old, new}
+    if new is None or len(once) != len(members) or extra:
+        return None
+    return once[old] if old is not None else None, once[new]
+
+
+def _first(once: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if isinstance(once.get(name), str)), None)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, Member) for one in cast("list[object]", value))
+
+
+def _members(raw: bytes) -> list[Member] | None:
+    """The members of a JSON object, none lost; None if it is not one. Objects inside are lists of members, too."""
+    try:
+        value: Any = json.loads(raw or b"{}", object_pairs_hook=lambda pairs: _Object(Member(*one) for one in pairs),
+                                parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, _Object) else None
+
+
+class _Object(list[Member]):
+    """An object as its members in order."""
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+def written(value: Any, indent: int = 0) -> list[str]:
+    """Lay out a value as lines: texts with their escapes decoded, numbers as they were written."""
+    pad = "  " * indent
+    if indent > MAX_DEPTH:
+        return [f"{pad}{value!r}"]
+    if isinstance(value, _Object):
+        return [line for member in value for line in labelled(member.name, member.value, indent)] or [pad + "{}"]
+    if isinstance(value, list):
+        return [line for one in cast("list[Any]", value) for line in _item(one, indent)] or [pad + "[]"]
+    if isinstance(value, _Number):
+        return [pad + str(value)]
+    if isinstance(value, str):
+        return [pad + line for line in value.split("\n")]
+    return [pad + json.dumps(value)]
+
+
+def labelled(name: str, value: Any, indent: int = 0) -> list[str]:
+    """Lay out one member: its name, and its value beside or below it."""
+    pad = "  " * indent
+    lines = written(value, indent + 1)
+    if len(lines) == 1 and not (isinstance(value, list) and value):
+        return [f"{pad}{name}: {lines[0].strip() if isinstance(value, list) else lines[0][len(pad) + 2:]}"]
+    return [f"{pad}{name}:", *lines]
+
+
+def _item(value: Any, indent: int) -> list[str]:
+    pad = "  " * indent
+    first, *more = written(value, indent + 1)
+    return [f"{pad}- {first[len(pad) + 2:]}", *more]

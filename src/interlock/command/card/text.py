@@ -1,0 +1,67 @@
+"""Text of agents and people, made so that a reader sees every character of it (H-4).
+
+A character that a screen does not draw, draws as another one, or uses to reorder its neighbours is written as its code
+point, `<U+202E>`. Letters of ordinary writing in any script stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+SPACES_SHOWN = 64
+"""A longer run of spaces is written as its length: it could push what follows it out of sight."""
+_LOOKALIKES = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LISU"})
+"""Scripts whose letters pass for Latin ones when both stand in one word."""
+_BLANKS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and symbols that are drawn as nothing."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+"""General categories that are not drawn, or drawn as a blank."""
+_WORD = re.compile(r"\w+")
+_PLAIN = re.compile(r"[\n\t\x20-\x7e]*")
+_MANY_SPACES = re.compile(rf" {{{SPACES_SHOWN + 1},}}")
+
+
+def visible(text: str) -> str:
+    """Write each character that could deceive as its code point; newlines and tabs stay."""
+    if _PLAIN.fullmatch(text) is None:
+        drawn = "".join([one if " " <= one <= "~" else _drawn(one) for one in text])
+        text = _WORD.sub(_without_lookalikes, drawn)
+    return _MANY_SPACES.sub(lambda run: f"<{len(run[0])} spaces>", text)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Write text on one line of at most `limit` characters; blanks fold, and a cut ends in an ellipsis."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[:limit - 1] + "…"
+
+
+@lru_cache(maxsize=4_096)
+def _drawn(one: str) -> str:
+    if one in "\n\t":
+        return one
+    if unicodedata.category(one) in _HIDDEN or one in _BLANKS or _passes_for_ascii(one):
+        return f"<U+{ord(one):04X}>"
+    return one
+
+
+def _passes_for_ascii(one: str) -> bool:
+    """Full-width, mathematical and other forms of an ASCII character, and the solidus and quotes that look like one."""
+    folded = unicodedata.normalize("NFKC", one)
+    return (folded != one and len(folded) == 1 and folded.isascii()) or one in "\u2044\u2215\u2216\u29f8\u02b9\u037e"
+
+
+def _without_lookalikes(word: re.Match[str]) -> str:
+    text = word[0]
+    if text.isascii():
+        return text
+    scripts = {one: _script(one) for one in set(text)}
+    if "LATIN" not in scripts.values():
+        return text
+    return "".join([f"<U+{ord(one):04X}>" if scripts[one] in _LOOKALIKES else one for one in text])
+
+
+@lru_cache(maxsize=4_096)
+def _script(one: str) -> str:
+    return unicodedata.name(one, "").partition(" ")[0] if one.isalpha() else ""
