@@ -14,7 +14,7 @@ from engine.conversation import OWNER, ManualClock, Table, remember
 from engine.test_transcript_writer import talk
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.command.policy import Policy, Rule
-from interlock.engine.transcript_desk import TranscriptDesk
+from interlock.engine.transcript_desk import Text, TranscriptDesk
 from interlock.ports.ledger import Batch, PutTenant
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -133,14 +133,14 @@ async def test_an_import_of_version_1_is_a_session_that_can_go_on(place: Place) 
         {"type": "session", "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/elsewhere"},
         {"type": "message", "timestamp": "2025-11-01T00:00:00.000Z",
          "message": {"role": "user", "content": "long ago", "timestamp": 1}}))
-    begun = await place.desk.take_in(OWNER, Target(agent_id="shell"), old, remember)
+    begun = await place.desk.take_in(OWNER, Target(agent_id="shell"), Text(old), remember)
     assert begun.report is not None
     assert set(begun.report.counts) == {"old_version", "no_line_feed"}
     assert await place.texts(begun.record.session_id) == ["long ago"]
     await place.go_on("go on", begun.record.session_id)
     assert (await place.texts(begun.record.session_id))[:2] == ["long ago", "go on"]
     with pytest.raises(Problem, match="/content"):
-        await place.desk.take_in(OWNER, Target(agent_id="shell"), b"hello", remember)
+        await place.desk.take_in(OWNER, Target(agent_id="shell"), Text(b"hello"), remember)
 
 
 @pytest.mark.req("X-4")
@@ -189,7 +189,7 @@ DOINGS: dict[str, Callable[[Place, SessionRecord, str], Awaitable[Any]]] = {
     "branch": lambda place, record, first: place.desk.branch(OWNER, record, first, None, remember),
     "fork": lambda place, record, first: place.desk.fork(OWNER, record, first, remember),
     "repair": lambda place, record, first: place.desk.repair(OWNER, record, remember),
-    "import": lambda place, record, first: place.desk.take_in(OWNER, Target(agent_id="shell"), OLD, remember),
+    "import": lambda place, record, first: place.desk.take_in(OWNER, Target(agent_id="shell"), Text(OLD), remember),
 }
 OLD = b"".join(msgspec.json.encode(one) + b"\n" for one in (
     {"type": "session", "version": 3, "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/elsewhere"},

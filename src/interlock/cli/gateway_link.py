@@ -43,6 +43,8 @@ READ_ATTEMPTS = 4
 LIST_MAX = 10_000
 """The most that a list shows or a prefix is looked for in."""
 LIST_PAGE = 500
+UPLOAD_BYTES = 1024 * 1024
+"""A file is sent in pieces of this size."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -210,15 +212,23 @@ class GatewayLink:
 
         Raises Trouble; `Unreachable` means that nobody knows whether it was taken.
         """
+        return await self._change(method, path, "application/json", lambda: msgspec.json.encode(body))
+
+    async def upload(self, path: str, file: Path, media: str, params: Mapping[str, str]) -> bytes:
+        """Send a file as a change's body, piece by piece, as `send` sends a body. Raises Trouble."""
+        return await self._change("POST", path, media, lambda: _pieces(file), params)
+
+    async def _change(self, method: str, path: str, media: str, body: Callable[[], bytes | AsyncIterator[bytes]],
+                      params: Mapping[str, str] | None = None) -> bytes:
+        """`body` makes what is sent, once for each attempt."""
         key = "cli-" + secrets.token_hex(16)
-        content = msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        headers = {"Content-Type": media, "Idempotency-Key": key}
         asked: Ask[bytes] = Ask(method, path, bytes, key=key)
         attempt = 0
         while True:
             attempt += 1
             try:
-                response = await self._once(method, path, content=content, headers=headers)
+                response = await self._once(method, path, content=body(), headers=headers, params=params)
             except httpx2.TransportError as error:
                 if attempt == 1:
                     say("the connection to the gateway was lost; sending it again", "yellow")
@@ -302,6 +312,13 @@ class GatewayLink:
             say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.", "yellow")
         await self._sleep(wait_s)
         return True
+
+
+async def _pieces(file: Path) -> AsyncIterator[bytes]:
+    opened = await asyncio.to_thread(file.open, "rb")
+    with opened:
+        while piece := await asyncio.to_thread(opened.read, UPLOAD_BYTES):
+            yield piece
 
 
 def decoded(raw: bytes, kind: type[T], path: str) -> T:

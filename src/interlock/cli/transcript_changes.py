@@ -14,9 +14,9 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, result, say
-from interlock.cli.transcript_sources import read_file
+from interlock.cli.transcript_sources import file_size
 from interlock.cli.trouble import Trouble, usage
-from interlock.protocol.limits import MAX_BODY_BYTES
+from interlock.protocol.limits import MAX_IMPORT_BYTES
 from interlock.protocol.resources import Session
 from interlock.protocol.transcripts import Report
 
@@ -74,16 +74,13 @@ def import_(file: Annotated[Path, Parameter(name="FILE", help="A transcript: JSO
             workspace: Annotated[str | None, Parameter(help="The directory on the runner.")] = None,
             json: Json = False, where: Here = NOWHERE) -> int:
     """Begin a session with a transcript from elsewhere."""
-    data = read_file(file)
-    body: dict[str, Any] = {"content": data.decode("utf-8", "replace"), "agent_id": agent}
-    if runner is not None:
-        body["runner_id"] = runner
-    if workspace is not None:
-        body["workspace"] = workspace
-    if len(msgspec.json.encode(body)) > MAX_BODY_BYTES:
-        raise usage(f"{file} is too large to be imported: a request carries {MAX_BODY_BYTES} bytes.",
-                    "Fork what matters of it where it was written.")
-    return asyncio.run(_import(body, where, json=json))
+    params = {"agent_id": agent, "runner_id": runner, "workspace": workspace}
+    size = file_size(file)
+    if size > MAX_IMPORT_BYTES:
+        raise usage(f"{file} is too large to be imported: it has {size} bytes, and at most {MAX_IMPORT_BYTES} are "
+                    "taken.", "Fork what matters of it where it was written.")
+    return asyncio.run(_import(file, {name: text for name, text in params.items() if text is not None}, where,
+                               json=json))
 
 
 async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
@@ -95,9 +92,9 @@ async def _fork(named: str, at: str | None, where: Where, *, json: bool) -> int:
     return Exit.DONE
 
 
-async def _import(body: dict[str, Any], where: Where, *, json: bool) -> int:
+async def _import(file: Path, params: dict[str, str], where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        raw = await link.send("/v1/sessions/import", body)
+        raw = await link.upload("/v1/sessions/import", file, "application/x-ndjson", params)
     _begun(raw, "import", json=json)
     return Exit.DONE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,20 @@ def read_file(path: Path) -> bytes:
         raise Trouble("NotFound", f"There is no file {path}.", "List sessions with: interlock sessions") from None
     except OSError as error:
         raise usage(f"{path} cannot be read: {error.strerror}.", "Read it as a user who may.") from None
+
+
+def file_size(path: Path) -> int:
+    """How large a transcript's file is, in bytes. Raises Trouble for what is no regular file, or may not be read."""
+    try:
+        # A FIFO would be waited for, and is found out without being opened.
+        found = path.stat()
+    except FileNotFoundError:
+        raise Trouble("NotFound", f"There is no file {path}.", "List sessions with: interlock sessions") from None
+    except OSError as error:
+        raise usage(f"{path} cannot be read: {error.strerror}.", "Read it as a user who may.") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise usage(f"{path} is no regular file.", "Name a transcript's file.")
+    return found.st_size
 
 
 def read_within(path: Path, limit: int) -> bytes | None:

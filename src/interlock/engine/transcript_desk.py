@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import uuid4
+from interlock.protocol.limits import MAX_MENDED_BYTES, MIB
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import AuditDraft, IdempotencyRecord, Principal, SessionRecord
 from interlock.protocol.resources import FeedEvent, Target
@@ -38,14 +39,17 @@ from interlock.session import editing
 from interlock.session.context import Context
 from interlock.session.doctor import examine, mend
 from interlock.session.entries import VERSION, Draft, Header, Label
+from interlock.session.importing import UnderHeader, surveyed
 from interlock.session.keys import run_key
 from interlock.session.leaving import Leaving, Redact, leaving
-from interlock.session.tree import Tree, read_tree
+from interlock.session.tree import Tree
 
 T = TypeVar("T")
 Permit = Callable[[Lane, Verb, Callable[[], Any]], Any]
 
 AUDIT_ACTION = "transcript"
+MEND_AT_ONCE_BYTES = 4 * MIB
+"""A transcript up to here is imported from memory."""
 _state_decoder = msgspec.json.Decoder(LaneState)
 
 
@@ -63,6 +67,36 @@ class Begun(NamedTuple):
     record: SessionRecord
     entries: int
     report: Report | None = None
+
+
+class Source(Protocol):
+    """A transcript that is imported: its lines, as often as they are asked for, or all of it. Both block."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def whole(self) -> bytes: ...
+
+
+class Text:
+    """A transcript that came within a request's body."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+        self.sha256 = hashlib.sha256(data).hexdigest()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._data.split(b"\n"))
+
+    def whole(self) -> bytes:
+        """All of it."""
+        return self._data
 
 
 class Repaired(NamedTuple):
@@ -209,44 +243,64 @@ class TranscriptDesk:
         lines = editing.fork(tree, leaf, header, header.timestamp, self._lanes.entropy)
         return await self._begin(principal, fresh, lines, {"op": "fork", "of": record.session_id}, None, remember)
 
-    async def take_in(self, principal: Principal, target: Target, data: bytes,
+    async def take_in(self, principal: Principal, target: Target, source: Source,
                       remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         """Begin a session with a transcript that was written elsewhere, versions 1 to 3 (X-2, X-6)."""
         await self._router.look()
         fresh = self._router.begin(principal, await self._router.choose(principal, target))
-        try:
-            found = editing.import_lines(data, self._header(fresh, None), self._lanes.entropy)
-        except editing.NothingToImport as error:
-            raise _wrong("/content", str(error)) from None
+        lines, report = await asyncio.to_thread(self._readable, source, self._header(fresh, None))
         told = {"agent_id": fresh.agent_id, "runner_id": fresh.runner_id, "workspace": fresh.workspace,
-                "content_sha256": hashlib.sha256(data).hexdigest()}
+                "content_sha256": source.sha256}
         await self._ask(house_id(fresh.tenant_id), Verb("import", principal, told, f"for {fresh.agent_id}",
                                                         fresh.agent_id))
-        return await self._begin(principal, fresh, found.lines, {"op": "import"}, found.report, remember)
+        return await self._begin(principal, fresh, lines, {"op": "import"}, report, remember)
 
-    async def _begin(self, principal: Principal, fresh: LaneState, lines: list[bytes], meta: dict[str, Any],
+    def _readable(self, source: Source, header: Header) -> tuple[Iterable[bytes], Report]:
+        """What a session begins with, and what was found on the way. A long file is gone through line by line."""
+        if source.size <= MEND_AT_ONCE_BYTES:
+            return self._mended(source.whole(), header)
+        report = surveyed(source)
+        if report.sound:
+            return UnderHeader(header, source), report
+        if source.size <= MAX_MENDED_BYTES:
+            return self._mended(source.whole(), header)
+        found = ", ".join(f"{kind} {count}" for kind, count in report.counts.items())
+        raise _wrong("/content", f"it has {source.size} bytes and is not sound ({found}), and only up to "
+                     f"{MAX_MENDED_BYTES} bytes are mended here; mend it first with `interlock sessions doctor FILE "
+                     "--repair`")
+
+    def _mended(self, data: bytes, header: Header) -> tuple[Iterable[bytes], Report]:
+        try:
+            found = editing.import_lines(data, header, self._lanes.entropy)
+        except editing.NothingToImport as error:
+            raise _wrong("/content", str(error)) from None
+        return found.lines, found.report
+
+    async def _begin(self, principal: Principal, fresh: LaneState, lines: Iterable[bytes], meta: dict[str, Any],
                      report: Report | None, remember: Callable[[Begun], IdempotencyRecord]) -> Begun:
         await self._lanes.meet(fresh.session_id, fresh.runner_id)
-        await self._kept(self._transcripts.publish(fresh.session_id, fresh.agent_id, lines))
-        tree = read_tree(lines)
+        name = (fresh.session_id, fresh.agent_id)
+        await self._kept(self._transcripts.publish(*name, lines))
+        # What a session begins with is what the store has of it: it is read there before the session is there.
+        ids, leaf = await self._kept(self._transcripts.ids(*name)), await self._kept(self._transcripts.leaf(*name))
+        entries = len(ids)
         shell = await self._lanes.lane(fresh.session_id, fresh)
         assert shell is not None, "a lane that begins is there"
 
         def decide(lane: Lane) -> Begun:
-            if lane.transcriber is not None and tree.nodes:
-                lane.transcriber.rejoin(tree.nodes[-1].id, set(tree.at))
+            if lane.transcriber is not None and leaf is not None:
+                lane.transcriber.rejoin(leaf, ids)
                 lane.note_leaf()
             who = who_is(principal)
-            lane.audit(AUDIT_ACTION, who, {**meta, "entries": len(tree.nodes)})
+            lane.audit(AUDIT_ACTION, who, {**meta, "entries": entries})
             lane.feed(FeedEvent(event="session", at=lane.at, id=fresh.session_id, state=lane.session_state(),
                                 session_id=fresh.session_id, by=who["id"]))
-            begun = Begun(lane.snapshot().record, len(tree.nodes), report)
+            begun = Begun(lane.snapshot().record, entries, report)
             lane.out.writes.append(PutIdempotency(remember(begun)))
             return begun
 
         begun: Begun = await shell.call(decide)
-        if len((await self.tree(begun.record)).nodes) != begun.entries \
-                or await self._ledger.session(fresh.session_id) is None:
+        if await self._ledger.session(fresh.session_id) is None:
             raise Problem("Unavailable", f"session {fresh.session_id} cannot be seen yet")
         return begun
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from interlock.protocol.records import TranscriptLine
@@ -74,8 +74,9 @@ class Transcripts(Protocol):
         """What the transcript puts before a model (X-1)."""
         ...
 
-    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
-        """Make a new transcript of whole lines, the header first: all of it survives power loss, or there is none.
+    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
+        """Make a new transcript of whole lines, the header first: all of it survives power loss, or there is none. The
+        lines may be gone through more than once, and on another thread.
         Raises FileExistsError where the session has one."""
         ...
 

@@ -13,6 +13,8 @@ from engine.conversation import Table
 from engine.test_transcript_writer import talk
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.redaction import Redaction, RedactionRule
+from interlock.engine import transcript_desk
+from interlock.gateway.rest import uploads
 from small_gateway.running import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("X-6")]
@@ -94,6 +96,50 @@ async def test_what_was_exported_is_imported(gateway: Gateway, session: str) -> 
     for wrong in ({"content": "hello", "agent_id": "shell"}, {"content": text, "agent_id": "nobody"}):
         assert (await gateway.post("/v1/sessions/import", wrong)).status_code in (400, 409)
     assert (await gateway.post(f"{session}/fork", {"entry_id": "nowhere"})).status_code == 404
+
+
+@pytest.mark.req("X-6", "M-1")
+@pytest.mark.parametrize("at_once", [0, 1 << 20])
+async def test_a_transcript_is_uploaded_piece_by_piece(
+    gateway: Gateway, session: str, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(transcript_desk, "MEND_AT_ONCE_BYTES", at_once)
+    text = (await gateway.http.get(f"{session}/export")).content
+    half = text.replace(b'"content":"', rb'"content":"\ud83d ', 1)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(half), 100):
+            yield half[at : at + 100]
+
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "upload-key-0123456"}
+    path = "/v1/sessions/import?agent_id=shell&workspace=/elsewhere"
+    answer = await gateway.http.post(path, content=pieces(), headers=headers)
+    assert answer.status_code == 201, answer.text
+    begun = answer.json()
+    taken = f"/v1/sessions/{begun['session']['session_id']}"
+    report = begun["report"]
+    assert (begun["entries"], report["sound"], report["counts"]) == (text.count(b"\n") - 1, True, {"half_pair": 1})
+    found = (await gateway.http.get(f"{taken}/context")).json()
+    assert found == msgspec.json.decode((await gateway.http.get(f"{session}/context")).content.replace(
+        b'"content":"', '"content":"\ufffd '.encode(), 1))
+    again = await gateway.http.post(path, content=half, headers=headers)
+    assert (again.json(), again.headers["Idempotency-Replayed"]) == (begun, "true")
+    assert (await gateway.http.post(path, content=text, headers=headers)).status_code == 422
+    # What is damaged is mended up to a size, and refused with the remedy above it.
+    headers["Idempotency-Key"] = "upload-key-1234567"
+    mended = await gateway.http.post(path, content=half[:-9], headers=headers)
+    assert (mended.status_code, mended.json()["report"]["counts"]["torn_tail"]) == (201, 1)
+    headers["Idempotency-Key"] = "upload-key-2345678"
+    monkeypatch.setattr(transcript_desk, "MEND_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(transcript_desk, "MAX_MENDED_BYTES", 100)
+    refused = await gateway.http.post(path, content=half[:-9], headers=headers)
+    assert refused.status_code == 400
+    assert "interlock sessions doctor FILE --repair" in refused.json()["detail"]
+    headers["Idempotency-Key"] = "upload-key-3456789"
+    monkeypatch.setattr(uploads, "MAX_IMPORT_BYTES", 100)
+    assert (await gateway.http.post(path, content=pieces(), headers=headers)).status_code == 413
+    missing = await gateway.http.post("/v1/sessions/import", content=b"", headers=headers)
+    assert (missing.status_code, missing.json()["errors"][0]["pointer"]) == (400, "agent_id")
 
 
 @pytest.mark.req("K-4", "U-1")

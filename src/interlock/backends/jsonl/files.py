@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
@@ -146,7 +146,7 @@ class TranscriptFiles:
             return file
         return file._replace(grown_from=frozenset(grown[0]))
 
-    def publish(self, path: Path, lines: Sequence[bytes]) -> None:
+    def publish(self, path: Path, lines: Iterable[bytes]) -> None:
         """Make a new file of whole lines. Raises FileExistsError and OSError: then there is none."""
         _make_directories(path.parent, self._root)
         publish_new(path, lines)
@@ -369,9 +369,8 @@ class TranscriptFiles:
 def survey(file: Snapshot) -> Known:
     """Read what an append must know of a file; on any thread. Raises OSError."""
     known = Known(file.stat.st_size)
-    lines = file.lines()
     damaged = at = 0
-    for number, line in enumerate(lines, 1):
+    for line in file.each():
         if line:
             stub = read_stub(line)
             if stub is None:
@@ -381,7 +380,7 @@ def survey(file: Snapshot) -> Known:
             else:
                 known.ids.add(stub.id)
                 known.leaf = stub.id
-            if number == len(lines):
+            if at + len(line) == known.size:  # It has no line feed, so it is the last.
                 known.torn_at = at if stub is None else None
                 known.needs_feed = stub is not None
         at += len(line) + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -88,28 +89,28 @@ class Snapshot(NamedTuple):
     def __exit__(self, *_: object) -> None:
         os.close(self.fd)
 
-    def pieces(self, at: int = 0) -> list[bytes]:
+    def pieces(self, at: int = 0) -> Iterator[bytes]:
         """Read the bytes from `at` on, in pieces. Raises OSError that names the file."""
-        found: list[bytes] = []
         try:
             while at < self.stat.st_size and (piece := os.pread(self.fd, min(PIECE_BYTES, self.stat.st_size - at), at)):
-                found.append(piece)
+                yield piece
                 at += len(piece)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        return found
 
     def lines(self, at: int = 0) -> list[bytes]:
         """Read the lines from `at` on, without their line feeds; the last is empty where the file ends with one. Time
         and memory are linear, however long a line is."""
-        lines: list[bytes] = []
+        return list(self.each(at))
+
+    def each(self, at: int = 0) -> Iterator[bytes]:
+        """Read the same one by one."""
         rest: list[bytes] = []
         for piece in self.pieces(at):
             first, *others = piece.split(b"\n")
             rest.append(first)
             if others:
-                lines.append(b"".join(rest))
-                lines += others[:-1]
+                yield b"".join(rest)
+                yield from others[:-1]
                 rest = [others[-1]]
-        lines.append(b"".join(rest))
-        return lines
+        yield b"".join(rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -81,8 +81,9 @@ class JsonlTranscripts(Transcripts):
     async def context(self, session_id: str, agent_id: str) -> Context:
         return await self._opened(session_id, agent_id, lambda file: file.context())
 
-    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
-        await self._on_thread(lambda: self._files.publish(self._files.path(session_id, agent_id), lines))
+    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
+        path = await self._on_thread(lambda: self._files.path(session_id, agent_id))
+        await self._on_readers(lambda: self._files.publish(path, lines))
 
     async def rewrite(self, session_id: str, agent_id: str, change: Rewrite) -> str | None:
         for _ in range(REWRITE_TRIES):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from interlock.ports.transcripts import Rewrite, TranscriptHeader, TranscriptPage, Transcripts
 from interlock.protocol.records import TranscriptLine
@@ -51,7 +51,7 @@ class MemoryTranscripts(Transcripts):
     async def context(self, session_id: str, agent_id: str) -> Context:
         return context(await self.tree(session_id, agent_id))
 
-    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
         if (session_id, agent_id) in self._files:
             raise FileExistsError(session_id)
         self._files[session_id, agent_id] = list(lines)

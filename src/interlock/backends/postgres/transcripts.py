@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from interlock.backends.postgres.database import Connection
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 THREAD_BYTES = 64 * 1024
 """A transcript larger than this is read as a tree on a thread: nothing else waits for it."""
+LINES_AT_ONCE = 1_000
+"""Lines of a transcript that are sent to the database together."""
 REWRITE_TRIES = 8
 """A transcript that grows while it is written anew is read again, so often at the most."""
 
@@ -97,9 +100,11 @@ class PostgresTranscripts(Transcripts):
     async def context(self, session_id: str, agent_id: str) -> Context:
         return context(await self.tree(session_id, agent_id))
 
-    async def publish(self, session_id: str, agent_id: str, lines: Sequence[bytes]) -> None:
+    async def publish(self, session_id: str, agent_id: str, lines: Iterable[bytes]) -> None:
+        count = await asyncio.to_thread(lambda: sum(1 for _ in lines))
+
         async def publish(connection: Connection) -> bool:
-            if await connection.fetchval(PUBLISH, held(session_id), held(agent_id), len(lines)) is None:
+            if await connection.fetchval(PUBLISH, held(session_id), held(agent_id), count) is None:
                 return False
             await _add_whole(connection, session_id, lines)
             return True
@@ -141,14 +146,19 @@ class PostgresTranscripts(Transcripts):
         """Nothing waits here: it is the ledger that writes."""
 
 
-async def _add_whole(connection: Connection, session_id: str, lines: Sequence[bytes]) -> None:
+async def _add_whole(connection: Connection, session_id: str, lines: Iterable[bytes]) -> None:
+    numbered = iter(enumerate(lines))
+    while rows := await asyncio.to_thread(_rows, session_id, islice(numbered, LINES_AT_ONCE)):
+        await connection.execute(ADD_WHOLE, *columns(rows))
+
+
+def _rows(session_id: str, numbered: Iterable[tuple[int, bytes]]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
-    for number, line in enumerate(lines):
+    for number, line in numbered:
         stub = read_stub(line)
         is_entry = stub is not None and stub.type not in ("", "session")
         rows.append((session_id, number, stub.id if stub is not None and is_entry else None, line))
-    if rows:
-        await connection.execute(ADD_WHOLE, *columns(rows))
+    return rows
 
 
 async def _kept(asked: Awaitable[T]) -> T:

@@ -11,6 +11,7 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from interlock.engine.room import Elsewhere
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest import (
     approvals,
@@ -55,6 +56,7 @@ from interlock.gateway.rest.routes import (
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import SSE, EventStream
 from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
+from interlock.gateway.rest.uploads import Upload, receive
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
@@ -218,6 +220,10 @@ class RestApp:
         """Read the body once and answer once: syntax, key, fingerprint, in flight, done (M-1)."""
         operation, scope = found.operation, request.scope
         assert operation.body is not None
+        if operation.upload and _media(request) == operation.upload:
+            return await self._uploading(request, principal, path, found)
+        if operation.upload and scope["query_string"]:
+            raise Problem("InvalidPayload", "With a JSON body, its members say what the query would.")
         raw = await read_body(request, operation.body_optional)
         came = read(raw) if len(raw) <= THREAD_BYTES else await read_json(raw)
         body = typed(self._decoders[operation.body], raw)
@@ -233,6 +239,21 @@ class RestApp:
         else:
             answer = await self._forwarding.answer(scope, raw, lambda: self._once.answer(claim, operation.answer, call))
         return answer if operation.then is None else await operation.then(call, answer)
+
+    async def _uploading(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:
+        """Take a long body, and answer once as any change is answered (M-1). It is not passed on to another gateway:
+        what would have to be is refused, and says where to send it."""
+        key = key_of(said(request.scope).get(b"idempotency-key", ()), None)
+        with Upload() as upload:
+            await receive(request, upload)
+            form = msgspec.json.encode([upload.sha256, sorted(request.query_params.items())])
+            claim = claim_of(principal, request.scope["method"], path, key, form)
+            call = Call(self._front, principal, found.path, request, upload, Memory(claim, self._front.clock.now_ms()))
+            try:
+                return await self._once.answer(claim, found.operation.answer, call)
+            except Elsewhere as there:
+                raise Problem("Unavailable", f"The runner is at the gateway {there.instance_id}, and an upload is not "
+                              "passed on. Send it there.") from None
 
     async def _open_path(self, request: Request) -> ASGIApp:
         """Answer what stands beside the table. Raises Problem, MethodNotAllowed for what only reads."""
@@ -277,6 +298,11 @@ async def read_body(request: Request, optional: bool) -> bytes:
         raise Problem("UnsupportedMediaType", "The body is compressed, which is not taken here.",
                       hint="Send it without Content-Encoding.")
     return raw
+
+
+def _media(request: Request) -> str:
+    declared = said(request.scope).get(b"content-type")
+    return declared[0].partition(";")[0].strip().lower() if declared else ""
 
 
 @lru_cache(MEDIA_KEPT)

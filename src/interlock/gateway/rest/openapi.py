@@ -96,8 +96,10 @@ def _operation(operation: Operation, codes: set[tuple[str, ...]]) -> Schema:
     if parameters := [*_in_path(operation), *_in_query(operation), *_in_headers(operation)]:
         told["parameters"] = parameters
     if operation.body is not None:
-        told["requestBody"] = {"required": not operation.body_optional,
-                               "content": {"application/json": {"schema": _ref(operation.body)}}}
+        forms: Schema = {"application/json": {"schema": _ref(operation.body)}}
+        if operation.upload:
+            forms[operation.upload] = {"schema": {"type": "string", "format": "binary"}}
+        told["requestBody"] = {"required": not operation.body_optional, "content": forms}
     told["responses"] = _good(operation) | _refused(operation, codes)
     return told
 

@@ -59,6 +59,9 @@ PARAMETERS: dict[str, Parameter] = {
                                          "the path to the leaf to read."),
     "exportTranscript.view": Parameter(_one_of("delivered", "raw"), "With the rules of redaction over what was said "
                                        "(the default), or as it is, to import it elsewhere: for admins, and recorded."),
+    "importTranscript.agent_id": Parameter(_TEXT, "The agent of the session; beside an uploaded transcript."),
+    "importTranscript.runner_id": Parameter(_TEXT, "The runner, where several offer the agent."),
+    "importTranscript.workspace": Parameter(_TEXT, "The directory on the runner."),
     "proposeRule.scope": Parameter(_one_of("session", "rule"), "For the session, or for the tenant."),
     "proposeRule.width": Parameter(_one_of(*get_args(Width)), "How much it covers; `exact` without it."),
     "proposeRule.decision": Parameter(_one_of(*get_args(Decision)), "What is to be remembered."),

@@ -71,6 +71,9 @@ class Operation(NamedTuple):
     query: tuple[str, ...] = ()
     body: type | None = None
     body_optional: bool = False
+    upload: str = ""
+    """A media type of which the body may be as well, which then is kept in a file while it comes; its query says what
+    a JSON body would."""
     media: tuple[str, ...] = ("application/json",)
     secret: bool = False
     """The answer holds a secret that is shown once: it is kept sealed under its idempotency key."""

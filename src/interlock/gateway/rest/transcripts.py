@@ -12,14 +12,15 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from interlock.engine.transcript_desk import Added, Begun, Repaired, TranscriptDesk
+from interlock.engine.transcript_desk import Added, Begun, Repaired, Source, Text, TranscriptDesk
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.answers import Answer, encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, OPERATORS, RAW_VIEWERS, allow
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.gateway.rest.sessions import find_session
+from interlock.gateway.rest.uploads import Upload
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import IdempotencyRecord
 from interlock.protocol.resources import Target
 from interlock.protocol.transcripts import (
@@ -161,10 +162,21 @@ async def fork(call: Call) -> ASGIApp:
 
 
 async def take_in(call: Call) -> ASGIApp:
-    """POST /sessions/import."""
+    """POST /sessions/import: the transcript in a JSON body, or as the body itself, application/x-ndjson of up to 1 GiB;
+    then the query says for which agent."""
     body = call.body
-    target = Target(agent_id=body.agent_id, runner_id=body.runner_id, workspace=body.workspace)
-    begun = await _desk(call).take_in(call.principal, target, body.content.encode("utf-8"), _keeper(call, _begun))
+    source: Source
+    if isinstance(body, Upload):
+        agent_id = call.query("agent_id")
+        if not agent_id:
+            raise Problem("InvalidPayload", "`agent_id` is missing: it names the agent that the session is for.",
+                          errors=(Place("agent_id", "is missing"),))
+        target = Target(agent_id=agent_id, runner_id=call.query("runner_id"), workspace=call.query("workspace"))
+        source = body
+    else:
+        target = Target(agent_id=body.agent_id, runner_id=body.runner_id, workspace=body.workspace)
+        source = Text(body.content.encode("utf-8"))
+    begun = await _desk(call).take_in(call.principal, target, source, _keeper(call, _begun))
     return _answer(call, _begun(call, begun))
 
 
@@ -247,6 +259,7 @@ OPERATIONS: tuple[Operation, ...] = (
               answers=BegunSession, status=201, codes=_CHANGE),
     Operation("POST", f"{_SESSION}/repair", "repairTranscript", repair, OPERATORS, body=RepairBody,
               body_optional=True, answers=RepairedTranscript, codes=_CHANGE),
-    Operation("POST", "/sessions/import", "importTranscript", take_in, OPERATORS, body=ImportBody,
+    Operation("POST", "/sessions/import", "importTranscript", take_in, OPERATORS,
+              ("agent_id", "runner_id", "workspace"), body=ImportBody, upload=NDJSON,
               answers=BegunSession, status=201, codes=_CHANGE),
 )
