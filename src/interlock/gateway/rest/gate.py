@@ -45,13 +45,15 @@ class Gate:
         if HOPS in scope:
             scope[CREDENTIAL] = bearer(said(scope))
             return await self._access.credentials.principal(scope[CREDENTIAL])
+        presented = b"authorization" in said(scope) or b"ticket=" in scope["query_string"]
         try:
             principal = await self._principal(scope, source)
         except Problem as problem:
             if problem.code == "Unauthorized":
                 await self._denials.note(OWNER_TENANT, "unknown", "none", problem.code,
                                          personal_of(HTTPConnection(scope)))
-                self._access.rates.refused(source)
+                if presented:  # Else nothing was tried: it is answered 401, however often.
+                    self._access.rates.refused(source)
             raise
         scope[RATE_HEADERS] = self._access.rates.take(principal)
         return principal
