@@ -168,7 +168,7 @@ async def stage(place: Path, broken: Break = HONEST) -> AsyncIterator[Stage]:
         for name in (MODEL_KEY, WEBHOOK_SECRET):
             os.environ[name] = "whsec_" + "c2VjcmV0" * 8
             stack.callback(os.environ.pop, name)
-        house = House(place, CONFIG + OUR_AGENTS + _sdk_agent(stack))
+        house = House(place, CONFIG + OUR_AGENTS + _sdk_agent(stack), on_file=True)
         async with master.listen() as port:
             house.runner_url = f"http://127.0.0.1:{port}"
             stack.callback(house.down)
