@@ -251,7 +251,6 @@ def subject(asked: str) -> Subject:
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("example", examples(), ids=lambda one: f"{one.section}: {one.asked}")
 def test_a_policy_decides_as_the_page_says(example: Example) -> None:
-    pytest.importorskip("tree_sitter_bash")
     policy = Policy(config.parse(example.rules, "policies.md").policy.rules)
     verdict = policy.decide(subject(example.asked))
     decided = f"{verdict.effect} {verdict.required}" if verdict.required > 1 else verdict.effect
