@@ -8,6 +8,7 @@
 | `node`       | PATH has `node`                                                     | the machine               |
 | `pi`         | PATH has `node`; `INTERLOCK_TEST_PI`, else `.ci/node_modules` has pi| `.ci/install-agents`      |
 | `asyncapi`   | `INTERLOCK_TEST_ASYNCAPI`, else `.ci/node_modules` has the schemas  | `.ci/install-agents`      |
+| `toktok`     | the package `toktok-rs` can be imported                             | `pip install '.[tokens]'` |
 | `llm-bridge` | `INTERLOCK_TEST_NODE_MODULES`, else `.ci/node_modules` has its types| `.ci/install-agents`      |
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
@@ -83,6 +84,12 @@ def find_llm_bridge() -> Path | None:
     return directory if find_node() and all((directory / name).is_file() for name in wanted) else None
 
 
+def find_toktok() -> Path | None:
+    """The tokenizer's package; it is not imported."""
+    spec = importlib.util.find_spec("toktok")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
 FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
     "claude": (find_claude, EXTRA_REMEDY),
@@ -90,6 +97,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "node": (find_node, "install Node.js 18 or newer"),
     "pi": (find_pi, f"install Node.js and {CI_REMEDY}"),
     "asyncapi": (find_asyncapi, CI_REMEDY),
+    "toktok": (find_toktok, "pip install '.[tokens]'"),
     "llm-bridge": (find_llm_bridge, f"install Node.js and {CI_REMEDY}"),
 }
 

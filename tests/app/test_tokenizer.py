@@ -49,8 +49,8 @@ def test_without_it_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tokenizer.begin_tokenizer() is None
 
 
+@pytest.mark.needs("toktok")
 def test_the_installed_one_counts() -> None:
-    pytest.importorskip(tokenizer.MODULE, reason="the tokenizer is an extra: pip install '.[tokens]'")
     begin()
     assert text_tokens(TEXT) == 7
     assert text_tokens("half a pair \ud83e") > 0
