@@ -36,7 +36,7 @@ def goose_config(command: Path, home: Path, model_url: str) -> str:
 
 def hold_once(command: Path, hold_s: float, decision: str) -> dict[str, Any]:
     """One run: returns {held_s, ran_before, ran_after, command_state, approval_state}. Raises Unmet."""
-    from model_server import running_model_server
+    from interlock.model_stand_in import running_model_server
 
     with tempfile.TemporaryDirectory(prefix="interlock-hold-") as place, running_model_server() as model:
         home = Path(place) / "home"

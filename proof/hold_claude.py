@@ -37,7 +37,7 @@ def says_yes_itself(home: Path) -> None:
 
 def hold_once(hold_s: float, decision: str) -> dict[str, Any]:
     """One run: returns {held_s, ran_before, ran_after, command_state, approval_state}. Raises Unmet."""
-    from model_server import running_model_server
+    from interlock.model_stand_in import running_model_server
 
     with tempfile.TemporaryDirectory(prefix="interlock-hold-claude-") as place, running_model_server() as model:
         home = Path(place) / "home"

@@ -185,8 +185,7 @@ def _sdk_agent(stack: contextlib.ExitStack) -> str:
     """An agent of the type sdk against a model server on loopback, where it can be had."""
     if not has_sdk():
         return ""
-    sys.path.insert(0, str(REPOSITORY / "tests"))
-    from model_server import running_model_server
+    from interlock.model_stand_in import running_model_server
 
     model = stack.enter_context(running_model_server())
     return (f'\n[agents.{SDK_AGENT}]\nadapter = "builtin"\nmodel = "anthropic/claude-sonnet-5-5"\n'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
-from model_server import ModelServer
 
 FORMS = {"anthropic": "anthropic/claude-sonnet-5-5", "chat": "openai-chat/gpt-5", "responses": "openai-responses/gpt-5",
          "gemini": "google/gemini-3.8-flash"}

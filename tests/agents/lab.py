@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock.cli.known_agents import KNOWN
+from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
-from model_server import ModelServer
 
 LAB_VARIABLE = "INTERLOCK_TEST_LAB"
 

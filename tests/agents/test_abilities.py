@@ -13,10 +13,10 @@ import pytest
 
 from agents.builtin_stage import builtin
 from installed import needs
+from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
-from model_server import ModelServer, running_model_server
 from runner.stage import Stage, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio

@@ -12,13 +12,13 @@ from agents.builtin_stage import builtin
 from agents.misbehaving import flood_chunk
 from installed import needs
 from interlock.backends.memory.outbox import MemoryOutbox
+from interlock.model_stand_in import ModelServer
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import encode
 from interlock.protocol.limits import KIB, MAX_BLOCK_BYTES, MAX_FRAME_BYTES, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.sizes import json_size
 from interlock.runner.surroundings import Graces
-from model_server import ModelServer
 from runner.stage import PATIENCE_S, misbehaving, program, stage
 
 pytestmark = pytest.mark.anyio

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from agents.builtin_stage import FORMS, KEY, builtin
+from interlock.model_stand_in import AFTER_TOOL, ModelServer, chunk_texts
 from interlock.ports.agent import Keys, Opening, Prompt, Settings
 from interlock.protocol import payloads as p
 from interlock.protocol.extras import install
 from interlock.runner.process import AgentProcess
 from lazily import lazily
-from model_server import AFTER_TOOL, ModelServer, chunk_texts
 from runner.stage import Stage, raw_input, stage
 
 asking, builtin_agent = lazily("interlock.agents.builtin.asking"), lazily("interlock.agents.builtin.agent")

@@ -16,6 +16,8 @@ from agents.builtin_stage import builtin
 from agents.test_builtin import allowed, errors, opened, results
 from agents.transcribed import Transcribed, plain
 from interlock.agents.builtin.cache import Cache, ContextUnknown, Entry
+from interlock.model_stand_in import AFTER_TOOL, ModelServer
+from interlock.model_stand_in.answering import OUTPUT_TOKENS
 from interlock.protocol import payloads as p
 from interlock.session.compaction_plan import CompactionSettings, plan
 from interlock.session.compaction_plan import Path as EntryPath
@@ -23,8 +25,6 @@ from interlock.session.entries import AssistantMessage, TextPart, TokenFigures, 
 from interlock.session.hygiene import cleaned
 from interlock.session.transfers import File, chunks
 from lazily import lazily
-from model_server import AFTER_TOOL, ModelServer
-from model_server.answering import OUTPUT_TOKENS
 from runner.stage import Stage, stage
 
 builtin_turn = lazily("interlock.agents.builtin.turn")

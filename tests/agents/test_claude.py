@@ -14,9 +14,9 @@ import pytest
 from agents.claude_settings import OWN_YES, write_settings
 from agents.third_party import ThirdParty
 from interlock.agents.registry import offers
+from interlock.model_stand_in import AFTER_TOOL, chunk_texts
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
-from model_server import AFTER_TOOL, chunk_texts
 from runner.stage import Stage, raw_input, stage
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.lab import SETUPS, lab_agent
-from model_server import ModelServer, chunk_texts
+from interlock.model_stand_in import ModelServer, chunk_texts
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio

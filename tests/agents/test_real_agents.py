@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agents.third_party import ThirdParty
+from interlock.model_stand_in import chunk_texts
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
-from model_server import chunk_texts
 from runner.stage import raw_input, stage
 
 pytestmark = pytest.mark.anyio

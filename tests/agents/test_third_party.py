@@ -12,7 +12,7 @@ import pytest
 
 from agents.raw_acp import Message, RawAcp, raw_acp
 from agents.third_party import ThirdParty
-from model_server import AFTER_TOOL, Kind, chunk_texts
+from interlock.model_stand_in import AFTER_TOOL, Kind, chunk_texts
 
 CLAUDE_SECONDS = 60.0
 GONE_SECONDS = 10.0

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from installed import require
-from model_server import ModelServer, running_model_server
+from interlock.model_stand_in import ModelServer, running_model_server
 
 
 @dataclass(frozen=True, slots=True)

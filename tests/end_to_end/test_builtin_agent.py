@@ -13,7 +13,7 @@ import pytest
 from proof.house import House
 
 from end_to_end.errands import Errand, new_key, submit
-from model_server import AFTER_TOOL, ModelServer, running_model_server
+from interlock.model_stand_in import AFTER_TOOL, ModelServer, running_model_server
 
 KEY = "a-key-that-nobody-else-sees"
 WINDOW = 12_000

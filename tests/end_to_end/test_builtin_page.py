@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from proof.house import REPOSITORY
 
-from model_server import ModelServer, running_model_server
+from interlock.model_stand_in import ModelServer, running_model_server
 
 PAGE = REPOSITORY / "docs/how-to/builtin-agent.md"
 PATIENCE_S = 120

@@ -11,7 +11,7 @@ from proof.house import House
 from agents.third_party import ThirdParty
 from end_to_end.conftest import AGENTS, CONFIG
 from end_to_end.errands import submit, watching
-from model_server import AFTER_TOOL, chunk_texts
+from interlock.model_stand_in import AFTER_TOOL, chunk_texts
 
 
 @pytest.mark.req("A-10", "A-3", "P-1", "C-8")

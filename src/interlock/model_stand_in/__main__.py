@@ -1,4 +1,4 @@
-"""`python -m tests.model_server [--port N]`: serve until SIGINT or SIGTERM; the first line on stdout is the URL.
+"""`python -m interlock.model_stand_in [--port N]`: serve until SIGINT or SIGTERM; the first line on stdout is the URL.
 
 What it was asked is read with `GET /recorded`.
 """
@@ -13,7 +13,8 @@ from .running import listen, make_server
 
 def main() -> None:
     """Listen, print the URL, serve."""
-    options = argparse.ArgumentParser(prog="python -m tests.model_server", description="A model server for tests.")
+    options = argparse.ArgumentParser(prog="python -m interlock.model_stand_in",
+                                      description="A model server that answers as its prompts ask.")
     options.add_argument("--port", type=int, default=0, help="0, the default, takes any free port")
     listening, url = listen(options.parse_args().port)
     print(url, flush=True)

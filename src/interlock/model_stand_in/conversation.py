@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 Json = dict[str, Any]
 
@@ -148,10 +148,9 @@ def _asked(body: Json, system: str, said: Iterable[_Said], tools: tuple[Tool, ..
 
 def _effort(body: Json) -> str | None:
     """How much is to be thought, in the words of whichever form asks it."""
-    reasoning, thinking = body.get("reasoning"), body.get("thinking")
-    if isinstance(reasoning, dict):
+    for reasoning in _objects([body.get("reasoning")]):
         return reasoning.get("effort")
-    if isinstance(thinking, dict):
+    for thinking in _objects([body.get("thinking")]):
         return str(thinking.get("budget_tokens") or thinking.get("type"))
     return body.get("reasoning_effort")
 
@@ -171,4 +170,5 @@ def _text(content: object) -> str:
 
 def _objects(value: object) -> Iterator[Json]:
     if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))
+        items = cast(list[object], value)
+        yield from (cast(Json, item) for item in items if isinstance(item, dict))

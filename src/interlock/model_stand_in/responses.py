@@ -56,7 +56,7 @@ class _Numbered:
 
 def _message_pieces(events: _Numbered, given: Answer, message: dict[str, Any]) -> Iterator[Piece]:
     at: dict[str, Any] = {"item_id": message["id"], "output_index": 0, "content_index": 0}
-    opened = {**message, "status": "in_progress", "content": []}
+    opened: dict[str, Any] = {**message, "status": "in_progress", "content": []}
     yield Piece(
         events("response.output_item.added", output_index=0, item=opened)
         + events("response.content_part.added", **at, part={"type": "output_text", "text": "", "annotations": []})
@@ -84,7 +84,7 @@ def _call_events(events: _Numbered, call: dict[str, Any], index: int) -> bytes:
 def _message(given: Answer) -> dict[str, Any] | None:
     if not given.chunks:
         return None
-    content = [{"type": "output_text", "text": given.text, "annotations": []}]
+    content: list[dict[str, Any]] = [{"type": "output_text", "text": given.text, "annotations": []}]
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from .answering import OUTPUT_TOKENS, Answer, Failure, ToolCall
 from .pieces import Piece, fresh_id, sse
@@ -53,10 +53,10 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def _arguments(call: ToolCall) -> dict[str, Any]:
     """An object, always: this form cannot say anything else."""
     try:
-        given = json.loads(call.arguments)
+        given: Any = json.loads(call.arguments)
     except ValueError:
         given = None
-    return given if isinstance(given, dict) else {"input": call.arguments}
+    return cast(dict[str, Any], given) if isinstance(given, dict) else {"input": call.arguments}
 
 
 def _response(given: Answer, model: str, parts: list[dict[str, Any]], finish: str | None = None,

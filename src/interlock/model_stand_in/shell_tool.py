@@ -34,6 +34,7 @@ def _arguments(schema: dict[str, Any], command: str) -> dict[str, Any]:
     field = next((name for name in _COMMAND_FIELDS if name in properties), _COMMAND_FIELDS[0])
     takes_words = properties.get(field, {}).get("type") == "array"
     arguments: dict[str, Any] = {field: ["bash", "-c", command] if takes_words else command}
-    for name in schema.get("required") or []:
+    required: list[str] = schema.get("required") or []
+    for name in required:
         arguments.setdefault(name, _EMPTY.get(str(properties.get(name, {}).get("type")), "run"))
     return arguments

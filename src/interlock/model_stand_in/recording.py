@@ -1,4 +1,4 @@
-"""What the server was asked, kept for the tests' assertions."""
+"""The requests that the server received."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recorded:
 
 
 class Recording:
-    """The last `MAX_RECORDED` requests in order of arrival; the server's thread writes, the tests read."""
+    """The last `MAX_RECORDED` requests in order of arrival: the server's thread writes, others read."""
 
     def __init__(self) -> None:
         self._requests: deque[Recorded] = deque(maxlen=MAX_RECORDED)

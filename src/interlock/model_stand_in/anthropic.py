@@ -31,7 +31,8 @@ def whole(given: Answer, model: str) -> dict[str, Any]:
 
 def stream(given: Answer, model: str) -> Iterator[Piece]:
     """The answer as server-sent events; a piece for each chunk that a delay precedes."""
-    message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(given, 1)}
+    message: dict[str, Any] = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None,
+                               "usage": _usage(given, 1)}
     head = _event("message_start", message=message) + _event("ping")
     index = 0
     if given.thinking is not None:
@@ -72,7 +73,7 @@ def _thought(text: str) -> bytes:
 
 
 def _tool_use(call: ToolCall, index: int) -> bytes:
-    block = {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": {}}
+    block: dict[str, Any] = {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": {}}
     return (
         _event("content_block_start", index=index, content_block=block)
         + _delta(index, type="input_json_delta", partial_json=call.arguments)

@@ -118,7 +118,7 @@ async def _count_tokens(request: Request) -> Response:
 async def _models(_: Request) -> Response:
     # The fields of both providers side by side: each agent reads those that it knows.
     data = [
-        {"id": name, "object": "model", "created": 1, "owned_by": "tests", "type": "model", "display_name": name}
+        {"id": name, "object": "model", "created": 1, "owned_by": "interlock", "type": "model", "display_name": name}
         for name in MODELS
     ]
     return JSONResponse({"object": "list", "data": data, "has_more": False})

@@ -1,4 +1,4 @@
-"""The tests' own model server, in each provider's form: what a prompt's words make it answer."""
+"""The model stand-in, in each provider's form: what the words of a prompt make it answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from model_server import AFTER_TOOL, Kind, ModelServer, chunk_texts, running_model_server
+from interlock.model_stand_in import AFTER_TOOL, Kind, ModelServer, chunk_texts, running_model_server
 
 TESTS = Path(__file__).resolve().parents[1]
 Json = dict[str, Any]
@@ -228,7 +228,7 @@ def test_a_stop_does_not_wait_for_a_slow_answer() -> None:
 
 
 def test_it_serves_as_a_process_of_its_own() -> None:
-    argv = [sys.executable, "-m", "tests.model_server", "--port", "0"]
+    argv = [sys.executable, "-m", "interlock.model_stand_in", "--port", "0"]
     with subprocess.Popen(argv, cwd=TESTS.parent, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

@@ -1,4 +1,4 @@
-"""Running the model server in a thread of the test's own process."""
+"""Running the model server in a thread of this process."""
 
 from __future__ import annotations
 
