@@ -197,6 +197,8 @@ MEANING = {
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
     "policy.use": "ready-made rules that come behind those of the file: `readonly`, `edits`, `ci`, `boxed`; "
                   "`interlock policy use` sets it",
+    "policy.on_unasked": "what becomes of a turn in which an agent that asks used a tool without a yes: `cancel` "
+                         "ends it and its command fails, `tell` reports it",
     "policy.rules": "`[[policy.rules]]`, see below",
     "budget.name": "what people are shown; what is used is kept under it",
     "budget.tenant": "the tenant; all of them without",

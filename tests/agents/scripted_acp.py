@@ -102,6 +102,9 @@ class Recorder:
                            parent_invocation_id: str | None = None, kind: str | None = None) -> None:
         self.said.append(("request", tool_name, msgspec.json.decode(input_json)))
 
+    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+        pass
+
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
         self.said.append(("output", channel, text))
 

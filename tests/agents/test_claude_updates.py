@@ -36,6 +36,9 @@ class Ear:
         self.heard.append(("request", invocation_id, tool_name, msgspec.json.decode(input_json), title,
                            parent_invocation_id, kind))
 
+    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+        pass
+
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
         self.heard.append(("output", invocation_id, channel, text))
 

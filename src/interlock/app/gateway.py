@@ -336,6 +336,7 @@ def _limits(config: Config) -> Limits:
         queue_ttl_ms=config.limits.queue_ttl_ms, detach_ttl_ms=config.limits.detach_ttl_ms,
         pause_ttl_ms=config.limits.pause_ttl_ms,
         buffer_policy=config.gateway.buffer_policy, budgets=tuple(config.budgets),
+        on_unasked=config.policy.on_unasked,
         webhooks=tuple((section.tenant, name) for name, section in config.webhooks.items()),
         compaction=compaction_rules(config),
     )

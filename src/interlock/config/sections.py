@@ -60,6 +60,8 @@ class PolicySection(Section, frozen=True, kw_only=True):
     """`[policy]`: the ordered rules of P-1, `[[policy.rules]]`, and ready-made ones behind them (Y-4)."""
 
     use: list[Preset] = []
+    on_unasked: Literal["cancel", "tell"] = "cancel"
+    """What becomes of a turn in which an agent that asks used a tool without a yes: it ends, or it is only reported."""
     rules: list[Rule] = []
 
     @property

@@ -35,6 +35,8 @@ class Code(StrEnum):
     COMPACTION_FAILED = "COMPACTION_FAILED"
     CONTEXT_OVERFLOW = "CONTEXT_OVERFLOW"
     UPSTREAM_ERROR = "UPSTREAM_ERROR"
+    RAN_UNASKED = "RAN_UNASKED"
+    RAN_OTHER_THAN_ALLOWED = "RAN_OTHER_THAN_ALLOWED"
     INTERNAL = "INTERNAL"
 
 
@@ -96,6 +98,14 @@ MEANINGS: dict[Code, Meaning] = {
     ),
     Code.UPSTREAM_ERROR: Meaning(
         "The agent's model service failed.", Fault.NETWORK, "Check the agent's credentials and its service; try again."
+    ),
+    Code.RAN_UNASKED: Meaning(
+        "The agent used a tool without asking.", Fault.AGENT,
+        "Look at what it did; set the agent to ask, or let its whole command be approved: `interlock agents`."
+    ),
+    Code.RAN_OTHER_THAN_ALLOWED: Meaning(
+        "The agent ran something else than what was allowed.", Fault.AGENT,
+        "Look at what it did; do not use this agent until you know why."
     ),
     Code.INTERNAL: Meaning("Interlock failed.", Fault.GATEWAY, "Report it with the gateway's log."),
 }

@@ -21,6 +21,7 @@ from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.overflowing import Overflow
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
+from interlock.runner.unasked import allowed_input, without_yes
 from interlock.session.transfers import File, chunks
 
 READING = frozenset({"fetch", "read", "search", "think"})
@@ -41,7 +42,8 @@ class TurnScribe:
     """One turn's scribe. After `finish` nothing that is said reaches a frame: some agents speak after their end."""
 
     def __init__(self, journal: Journal, turn: TurnState, interactions: Interactions,
-                 overflow: Overflow | None = None) -> None:
+                 overflow: Overflow | None = None, *, asks: bool = False) -> None:
+        self._asks = asks
         self._overflow = overflow or Overflow(journal, turn.turn_id)
         self._journal = journal
         self._turn = turn
@@ -119,7 +121,7 @@ class TurnScribe:
                                                                 silent=self._turn.silent)
             call.tool_name = payload.tool_name
             call.delegates_to = _subagent(tool_name, input_json)
-            call.kind = kind
+            call.kind, call.input_json = kind, input_json
             self._turn.tools[invocation_id] = now_ms
             self._turn.tool_count += 1
             metadata = {**call.metadata, **({"kind": kind[:MAX_NAME_CHARS]} if kind else {})}
@@ -132,6 +134,19 @@ class TurnScribe:
         if call is None:
             return []
         return [*call.chain, {"agent_id": call.delegates_to, "invocation_id": call.invocation_id}]
+
+    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+        """Report a call that runs without a yes, or with another input than the one allowed (H-3, H-12)."""
+        async with self._order:
+            call = self._calls.get(invocation_id)
+            if call is not None and not self._finished:
+                await self._check(call, input_json)
+
+    async def _check(self, call: ToolCall, input_json: bytes) -> None:
+        found = without_yes(call, input_json) if self._asks and not call.reported else None
+        if found is not None:
+            call.reported = True
+            await self._journal.write(self._journal.agent_error("error", *found, self._turn.turn_id))
 
     async def tool_output(self, invocation_id: str, channel: p.Channel, text: str) -> None:
         """Stream output of an open call."""
@@ -155,6 +170,8 @@ class TurnScribe:
             if call is None or self._finished:
                 return
             self._closed_calls.add(invocation_id)
+            if status == "ok":
+                await self._check(call, call.input_json)
             if status == "ok" and self._journal.state.access != "rw" and call.kind in WRITING and not call.asked:
                 # Held to reading are only those tools that the agent asks about: what it did all the same is said.
                 await self.warn(Code.WORKSPACE_REFUSED, "The agent used a tool that may write without asking, in a "
@@ -208,6 +225,8 @@ class TurnScribe:
         if call is not None:
             call.asked = True
         answer = await self._refused(question) or await self._interactions.ask(question)
+        if answer.allow and question.wants == "PERMISSION" and call is not None:
+            call.allowed_json = allowed_input(question, answer)
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
             call.denied = True
         return answer

@@ -244,7 +244,8 @@ class RunnerSession:
                                         silent=prompt.settings.silent)
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
-                                 single_process=self._features.single_turn_process)
+                                 single_process=self._features.single_turn_process,
+                                 asks=self._features.permission == "asks")
         return turn, [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),

@@ -49,6 +49,11 @@ class ToolCall:
         self.started_ms = started_ms
         self.denied = False
         self.asked = False
+        self.allowed_json: bytes | None = None
+        """The input that was allowed; what it runs with is compared with it (H-3)."""
+        self.input_json = b"{}"
+        self.reported = False
+        """It was reported as one that ran without a yes, or with another input."""
         self.kind: str | None = None
         self._offsets: dict[p.Channel, int] = {}
         self._kept = Kept()

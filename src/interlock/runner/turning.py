@@ -30,7 +30,7 @@ class Turn:
     """A started turn. `run` returns when its end and its usage are written."""
 
     def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
-                 *, single_process: bool) -> None:
+                 *, single_process: bool, asks: bool = False) -> None:
         self._agent = agent
         self._journal = journal
         self._turn = turn
@@ -38,7 +38,7 @@ class Turn:
         self._graces = graces
         self._single_process = single_process
         self.overflow = Overflow(journal, turn.turn_id)
-        self._scribe = TurnScribe(journal, turn, interactions, self.overflow)
+        self._scribe = TurnScribe(journal, turn, interactions, self.overflow, asks=asks)
         self._cancelled = asyncio.Event()
         self._reason = ""
         self._timed_out = False

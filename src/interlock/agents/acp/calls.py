@@ -75,6 +75,12 @@ class Call:
         """Whether enough is known to announce it, short of a permission being asked."""
         return self.input_json != b"{}" or status in STARTED
 
+    def runs(self, update: ToolCall) -> bool:
+        """Whether an update shows that the call runs: it completed, or a program of it has printed or ended."""
+        meta = update.meta or {}
+        printed = bool(_own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta))
+        return update.status == "completed" or printed or _at(meta, "terminal_exit") is not None
+
     def live(self, update: ToolCall) -> list[tuple[Channel, str]]:
         """Output in this update that was not streamed yet."""
         meta = update.meta or {}

@@ -13,7 +13,7 @@ from interlock.agents.acp.choices import Choices, ungated
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
 from interlock.agents.acp.usage import Tokens
-from interlock.command.card.request import lacks_effect
+from interlock.command.card.request import lacks_effect, same_input
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
@@ -96,7 +96,10 @@ class Updates:
             await self._announce(call)
         if not call.announced:
             return
-        for channel, text in call.live(update):
+        spans = call.live(update)
+        if call.runs(update):
+            await self._scribe.tool_runs(call.invocation_id, call.input_json)
+        for channel, text in spans:
             await self._scribe.tool_output(call.invocation_id, channel, text)
         if update.status in ENDED:
             for file in call.files:
@@ -191,14 +194,6 @@ class Updates:
         return _subject(own, call, announced, options), scribe
 
 
-def _same(one: bytes, other: bytes) -> bool:
-    """Whether two inputs say the same, whatever their spaces and the order of their members."""
-    try:
-        return one == other or msgspec.json.decode(one) == msgspec.json.decode(other)
-    except msgspec.DecodeError:
-        return False
-
-
 def _subject(asked: wire.AskedCall, call: Call, announced: bytes, options: list[Option]) -> Question:
     """The question by what the request itself says, and not by what was announced under its id before (H-1)."""
     own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
@@ -207,5 +202,5 @@ def _subject(asked: wire.AskedCall, call: Call, announced: bytes, options: list[
         call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
         locations=tuple(location.path for location in asked.locations or []),
         content_json=None if is_empty(asked.content) else bytes(asked.content),
-        described=lacks_effect(kind, own), changed=announced != b"{}" and not _same(own or b"{}", announced),
+        described=lacks_effect(kind, own), changed=announced != b"{}" and not same_input(own or b"{}", announced),
     )

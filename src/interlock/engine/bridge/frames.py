@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import compacting, orphans, progress, refused, termination
+from interlock.engine.bridge import compacting, orphans, progress, refused, termination, unasked
 from interlock.engine.bridge.approving import (
     deny_repeated,
     hand_answer,
@@ -125,6 +125,8 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             _asked(lane, payload, policy)
         case p.InteractionResolved():
             _resolved(lane, payload)
+        case p.AgentError() if unasked.reports(payload):
+            unasked.report(lane, payload)
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
@@ -166,7 +168,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
-    state.permission = "asks" if payload.features.get("permission") == "asks" else "never"
+    asks = payload.features.get("permission") == "asks" and not state.fell
+    state.permission = "asks" if asks else "never"
     uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compacting.owns(lane.state) else [])]
     lane.control("session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={"uses": uses}))
 
@@ -175,7 +178,7 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     lane.state.turn_start_n = lane.state.n
     lane.state.turns = payload.turn_index + 1
     lane.fold.reset()
-    lane.state.ended = None
+    lane.state.ended = lane.state.unasked = None
     lane.state.turn_tokens, lane.state.turn_raised, lane.state.held_answers = 0, {}, []
     record = lane.active
     if lane.state.controller and record is None:
@@ -196,8 +199,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
                            running_since_ms=lane.now, detach_deadline_ms=None)
         if lane.state.permission == "never":
+            held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
-                               "tool: the command was approved, its single tools were not."))
+                               f"tool: {held}, and its single tools are not held."))
     elif record.command.state == "canceling":
         command = msgspec.structs.replace(record.command, started_at=lane.at, turn_id=payload.turn_id)
         lane.keep(msgspec.structs.replace(record, command=command))
@@ -220,7 +224,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
         record = None  # A turn that is not this command's does not share its tools.
-    verdict = policy.decide(subject_of(lane, record, request))
+    verdict = unasked.judged(lane, policy.decide(subject_of(lane, record, request)))
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
     command_id = record.command.id if record is not None else None
@@ -339,7 +343,7 @@ def finish_turn(lane: Lane) -> None:
         return
     if record.command.started_at is None:
         return
-    if termination.fail_fatally(lane):
+    if termination.fail_fatally(lane) or unasked.fail_unasked(lane, record):
         return
     if ended.stop_reason == "tool_use":
         return

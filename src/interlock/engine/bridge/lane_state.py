@@ -27,6 +27,8 @@ class Limits(NamedTuple):
     """What a runner does where its buffer of a session is full (D-3)."""
     budgets: tuple[Budget, ...] = ()
     """Those of the config, in its order (P-7)."""
+    on_unasked: Literal["cancel", "tell"] = "cancel"
+    """What becomes of a turn in which a tool ran without a yes (H-12)."""
     webhooks: tuple[tuple[str, str], ...] = ()
     """(tenant, name) of those through which approvers are asked (P-8)."""
     compaction: CompactionRules = CompactionRules()
@@ -79,6 +81,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     open_message_id: str = ""
     permission: Literal["asks", "never"] = "never"
     trusted_kinds: bool = False
+    fell: bool = False
+    """A tool ran without a yes in this session: its agent is no longer taken to ask (H-12)."""
+    unasked: tuple[str, str] | None = None
+    """(code, sentence) of the tool that ran without a yes in the open turn."""
     features: dict[str, Any] = {}
     control_seq: int = 0
     control_acked: int = 0

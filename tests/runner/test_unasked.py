@@ -1,0 +1,98 @@
+"""A tool that runs without a yes, or with another input than the one allowed, is reported at once (H-3, H-12)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.protocol.codes import Code
+from interlock.runner.tooling import ToolCall
+from interlock.runner.unasked import without_yes
+from runner.stage import Stage, stage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("A-5", "A-10")]
+LS = {"command": "ls"}
+
+
+def tool(kind: str | None, value: Any, status: str = "completed") -> dict[str, Any]:
+    return {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "kind": kind, "status": status,
+            "rawInput": value}
+
+
+async def reported(scene: Stage, tmp_path: Path, words: str, updates: list[dict[str, Any]],
+                   permissions: list[dict[str, Any]] | None = None, decision: Any = "allow") -> list[tuple[str, str]]:
+    (tmp_path / "updates.json").write_text(json.dumps(updates))
+    (tmp_path / "permissions.json").write_text(json.dumps(permissions or []))
+    await scene.open("bad")
+    await scene.prompt(words)
+    for _ in permissions or []:
+        await scene.answer(await scene.next("agent.interaction.request"), decision)
+    await scene.next("session.usage")
+    return [(frame.payload.error_code, frame.payload.message) for frame in scene.all("agent.error")]
+
+
+@pytest.mark.parametrize(("kind", "value", "sentence"), [
+    ("execute", LS, "The agent ran a tool without asking: $ ls"),
+    ("edit", {"path": "a", "content": "x\n"}, "The agent ran a tool without asking: write a (+1 −0)"),
+    ("other", LS, "The agent ran a tool without asking: $ ls"),
+    (None, {"file_path": "a", "old_string": "b", "new_string": "c"},
+     "The agent ran a tool without asking: edit a (+1 −1)"),
+    ("fetch", {"url": "https://example.org"}, "The agent ran a tool without asking: fetch https://example.org"),
+])  # fmt: skip
+async def test_a_tool_that_was_not_asked_about_is_reported_once(
+    kind: str | None, value: Any, sentence: str, tmp_path: Path
+) -> None:
+    async with stage(tmp_path) as scene:
+        found = await reported(scene, tmp_path, "raw", [tool(kind, value)])
+        assert [code for code, _ in found] == ["RAN_UNASKED"]
+        assert found[0][1].startswith(sentence)
+
+
+@pytest.mark.parametrize(("kind", "value", "status"), [
+    ("read", {"path": "a"}, "completed"), ("search", {"query": "x"}, "completed"), ("think", {}, "completed"),
+    ("other", {"todos": ["a"]}, "completed"), ("execute", LS, "failed"), ("execute", LS, "in_progress"),
+])  # fmt: skip
+async def test_reading_and_what_did_not_run_is_not(kind: str, value: Any, status: str, tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        assert await reported(scene, tmp_path, "raw", [tool(kind, value, status)]) == []
+
+
+async def test_a_program_that_prints_runs_already(tmp_path: Path) -> None:
+    printing = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": {"terminal_output": {"data": "out"}}}
+    async with stage(tmp_path) as scene:
+        found = await reported(scene, tmp_path, "raw", [tool("execute", LS, "in_progress"), printing])
+        assert [code for code, _ in found] == ["RAN_UNASKED"]
+
+
+async def test_another_input_than_the_allowed_one_is_reported(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        found = await reported(scene, tmp_path, "permit raw", [
+            {**tool("execute", {"command": "rm -rf ."}), "sessionUpdate": "tool_call_update"}],
+            [{"toolCallId": "c", "kind": "execute", "rawInput": LS}])
+        assert found == [("RAN_OTHER_THAN_ALLOWED", "The agent ran '$ rm -rf .', but '$ ls' was allowed.")]
+
+
+async def test_the_allowed_input_in_another_spelling_is_not(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        assert await reported(scene, tmp_path, "permit raw", [
+            {**tool("execute", {"cwd": "/", "command": "ls"}), "sessionUpdate": "tool_call_update"}],
+            [{"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls", "cwd": "/"}}]) == []
+
+
+async def test_what_was_denied_and_failed_is_not(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        assert await reported(scene, tmp_path, "permit raw", [
+            {**tool("execute", LS, "failed"), "sessionUpdate": "tool_call_update"}],
+            [{"toolCallId": "c", "kind": "execute", "rawInput": LS}], "deny") == []
+
+
+def test_a_described_yes_has_nothing_to_compare() -> None:
+    call = ToolCall("c", 0)
+    call.asked, call.allowed_json, call.kind = True, b"", "execute"
+    assert without_yes(call, b'{"command": "rm"}') is None
+    call.allowed_json = b'{"command": "ls"}'
+    assert without_yes(call, b'{"command": "rm"}') == (
+        Code.RAN_OTHER_THAN_ALLOWED, "The agent ran '$ rm', but '$ ls' was allowed.")
