@@ -12,7 +12,8 @@ import pytest
 
 from cli.scripted import Script, answer, broken, event, link_to, problem, stream
 from interlock.cli import naming
-from interlock.cli.asking import Answering, Asker, card
+from interlock.cli.approval_card import card
+from interlock.cli.asking import Answering, Asker
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.following import Follower
 from interlock.cli.outcome import close_line, exit_of
@@ -164,8 +165,8 @@ async def test_a_person_is_asked_and_the_vote_names_what_was_shown(
     err = capsys.readouterr().err
     expected = {"decision": decision, "digest": approval()["digest"], "method": "acl"}
     assert bodies == [expected | ({"comment": comment} if comment else {})]
-    for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule      ask", "0 of 1 needed", "digest",
-                  "interlock approve apr_a", "by user:me"):
+    for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule: ask", "0 of 1 needed",
+                  "sha256 2d711642b726b044…", "approval apr_a · waits for you", "by user:me"):
         assert shown in err
 
 

@@ -134,14 +134,14 @@ def test_a_tool_denied_elsewhere_does_not_run_and_says_who_decided(site: Site) -
     read_until(running.stderr, "waiting for you; answer from any terminal")
     shown = site.document("approvals")["approvals"]
     assert [one["title"] for one in shown] == ["touch never"]
-    denied = site.call("deny", shown[0]["id"][:-1], "--reason", "not today")
+    denied = site.call("deny", shown[0]["id"][:-1], "--yes", "--reason", "not today")
     assert denied.returncode == 0
     assert "was denied by user:owner: not today" in denied.stdout
     out, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, out) == (0, "")
     assert "was denied by user:owner: not today" in err
     assert not (site.workspace / "never").exists()
-    late = site.call("approve", shown[0]["id"])
+    late = site.call("approve", shown[0]["id"], "--yes")
     assert late.returncode == 9
     assert "too late" in late.stderr
 
@@ -158,12 +158,12 @@ def test_at_a_terminal_a_person_is_asked(site: Site) -> None:
         except OSError:  # The other end is closed: everything was read.
             break
         seen += piece.decode()
-        if "show all: " in seen and not answered:
+        if "as JSON: " in seen and not answered:
             answered = True
             os.write(ours, b"y\n")
     os.close(ours)
     assert running.wait(PATIENCE_S) == 0
-    assert "\\x1b[2Jhello" in seen
+    assert "<U+001B>[2Jhello" in seen or "\\\\033[2Jhello" in seen
     assert "\x1b[2J" not in seen
     assert "was granted by user:owner" in seen
 

@@ -130,7 +130,7 @@ def test_the_other_gateway_watches_then_takes_over_with_what_waits(three: Three)
     assert (taken.returncode, taken.stdout.strip()) == (0, session_id)
 
     (asked,) = _waiting(b, session_id)
-    assert b.call("approve", asked).returncode == 0
+    assert b.call("approve", asked, "--yes").returncode == 0
     # The command was a's: its turn is followed there to its end, though a could do nothing about it any more.
     assert a.call("attach", command_id).returncode == 0
     assert (host.workspace / "taken").exists()

@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import textwrap
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from interlock.cli.approval_card import Reading, Row, grants, json_of, show
 from interlock.cli.gateway_link import GatewayLink
-from interlock.cli.terminal import is_terminal, one_line, printable, say, write
+from interlock.cli.seen_approvals import SeenApprovals
+from interlock.cli.terminal import is_terminal, one_line, say, write
 from interlock.cli.trouble import Trouble
-from interlock.cli.values import rule_line, until
+from interlock.cli.values import rule_line
 from interlock.protocol.resources import Approval, Decision, RememberedRule
 
 Answering = Literal["ask", "yes", "elsewhere"]
 """How approvals are answered here: asked at the terminal, granted by `--yes`, or left to another place."""
-CARD_LINES = 60
-"""An input of more lines is shown up to here, and in full on request."""
 LINE_BYTES = 4_096
-_CHOICES = {False: "y = yes, n = no, ? = show all",
-            True: "y = yes, s = always in this session, a = always, n = no, ? = show all"}
+UNREAD = "unread"
+_CHOICES = {False: "y = yes, n = no, ? = as JSON",
+            True: "y = yes, s = always in this session, a = always, n = no, ? = as JSON"}
 
 
 _WIDTHS = {"exact": "exactly this", "program": "this program and first word", "below": "this tool below this directory"}
@@ -82,31 +82,6 @@ async def terminal_answers() -> AsyncGenerator[Answers | None]:
             os.close(descriptor)
 
 
-def card(approval: Approval, *, whole: bool = False) -> str:
-    """Write an approval as it is shown wherever it is decided; every text of others is printable."""
-    host = approval.runner_id or "a runner"
-    asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
-    lines = [
-        f"approval {approval.id} · {approval.state}",
-        f"  asked by  {one_line(asker)}" + (f" · agent {one_line(approval.agent_id)}" if approval.agent_id else ""),
-        *([f"  where     {one_line(host)}:{one_line(approval.workspace or '(its first root)')}"]
-          if approval.verb is None or approval.runner_id else []),
-        f"  what      {one_line(approval.title)}" + (f" · tool {one_line(approval.tool_name)}"
-                                                     if approval.tool_name else ""),
-        *(f"    {line}" for line in _input_lines(bytes(approval.input), whole)),
-        f"  rule      {one_line(approval.rule)}",
-        (f"  votes     {grants(approval)} of {approval.required} needed" + _quorum(approval)
-         if approval.kind == "permission" else "  wanted    an answer in words") + _left(approval),
-        f"  digest    sha256:{approval.digest}",
-    ]
-    return "\n".join(lines)
-
-
-def grants(approval: Approval) -> int:
-    """How many yeses count now: those that were taken back do not."""
-    return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
-
-
 async def say_remembered(link: GatewayLink, approval: Approval) -> None:
     """Show the rule that a vote left behind, and how it is taken back (A-9)."""
     if approval.remembered is None:
@@ -131,11 +106,6 @@ class _Proposal(msgspec.Struct):
     widths: list[_Width] = []
 
 
-def _quorum(approval: Approval) -> str:
-    groups = "".join(f", {group.min} of them {group.role}" for group in approval.groups)
-    return groups + (", signed" if approval.signed else "")
-
-
 def elsewhere(approval: Approval) -> str:
     """Say where else an approval can be answered."""
     if approval.kind == "question":
@@ -155,68 +125,6 @@ def decided(approval: Approval) -> str:
 
 _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "expired": "not answered in time",
             "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
-
-
-def _left(approval: Approval) -> str:
-    return f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
-
-
-def _input_lines(raw: bytes, whole: bool) -> Iterator[str]:
-    lines = [part for line in printable(_readable(raw)).split("\n") for part in (textwrap.wrap(
-        line, 100, drop_whitespace=False, replace_whitespace=False, expand_tabs=False) or [""])]
-    yield from lines if whole else lines[:CARD_LINES]
-    if not whole and len(lines) > CARD_LINES:
-        yield f"… {len(lines) - CARD_LINES} more lines; answer ? to see all"
-
-
-def _readable(raw: bytes) -> str:
-    """The input as the agent gave it, laid out; a lone command as it would be typed; the digest is of the bytes."""
-    try:
-        value: Any = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return raw.decode("utf-8", "backslashreplace")
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        if members.keys() == {"command"} and isinstance(members["command"], str):
-            return f"$ {members['command']}"
-        if said := _prompt_of(members) or _question_of(members):
-            return said
-    return msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
-
-
-def _prompt_of(payload: dict[str, Any]) -> str | None:
-    """The words of an execute's payload, where it is nothing but words."""
-    if payload.keys() != {"messages"}:
-        return None
-    try:
-        parts = [part for message in payload["messages"] for part in message["content"]]
-        if all(part["contentType"] == "text" for part in parts):
-            return "\n".join(str(part["value"]) for part in parts)
-    except (KeyError, TypeError):
-        return None
-    return None
-
-
-def _question_of(members: dict[str, Any]) -> str | None:
-    """A question with its choices numbered, if it is nothing more than that."""
-    if not {"question", "options"} <= members.keys() <= _QUESTION:
-        return None
-    question, header, several = members["question"], members.get("header", ""), members.get("multiSelect", False)
-    options = cast("list[Any]", members["options"]) if isinstance(members["options"], list) else []
-    shown = [cast("dict[str, Any]", one) for one in options if isinstance(one, dict)]
-    texts = [question, header, *(value for one in shown for value in one.values())]
-    plain = len(shown) == len(options) > 0 and all({"label"} <= one.keys() <= _CHOICE for one in shown)
-    if not plain or not all(isinstance(text, str) for text in texts) or not isinstance(several, bool):
-        return None
-    lines = [f"{header}: {question}" if header else question]
-    lines += [f"  {number} {one['label']}" + (f": {one['description']}" if one.get("description") else "")
-              for number, one in enumerate(shown, 1)]
-    return "\n".join([*lines, "Answer with several, separated by commas." if several else
-                      "Answer with one of them, or its number."])
-
-
-_QUESTION = {"question", "header", "options", "multiSelect"}
-_CHOICE = {"label", "description"}
 
 
 async def vote(
@@ -244,11 +152,28 @@ async def answer_question(link: GatewayLink, asked: Approval, text: str | None) 
     return msgspec.json.decode(await link.send(path, {"text": text}), type=Approval)
 
 
+def more_to_read(reading: Reading) -> str:
+    """The question below a page that is not the last one."""
+    return f"{reading.progress}. Enter = next page, n = no, {UNREAD} = allow it without the rest, ? = as JSON: "
+
+
+def not_read(reading: Reading) -> str:
+    """Say why a yes does not count yet."""
+    return f"Not yet: only {reading.progress}. Press Enter for the next page, or type {UNREAD} to allow it."
+
+
+def unread_comment(reading: Reading) -> str:
+    """What the vote records if a person did not read the whole request (H-4)."""
+    return f"not read to the end: {reading.progress}"
+
+
 class Asker:
     """Answers approvals as they come, in the way that was chosen."""
 
-    def __init__(self, link: GatewayLink, how: Answering, answers: Answers | None) -> None:
+    def __init__(self, link: GatewayLink, how: Answering, answers: Answers | None,
+                 seen: SeenApprovals | None = None) -> None:
         self._link = link
+        self._seen = seen
         self._how: Answering = "elsewhere" if how == "ask" and answers is None else how
         self._answers = answers
 
@@ -263,21 +188,26 @@ class Asker:
         if self._how == "ask" and self._answers is not None:
             ask = self._ask_words if approval.kind == "question" else self._ask
             return await ask(approval, self._answers)
-        say(card(approval), "yellow")
+        self._show(Reading(approval).one_page(), approval)
         say(f"waiting for you; {elsewhere(approval)}", "yellow")
         return False
 
     async def _ask(self, approval: Approval, answers: Answers) -> bool:
-        say("waiting for you", "yellow")
-        say(card(approval))
-        say(elsewhere(approval), "dim")
+        reading = Reading(approval)
+        self._show(reading.next_rows(), approval)
         while True:
-            match await self._line(f"Allow it this once? {_CHOICES[self._may_always(approval)]}: ", answers):
+            match await self._line(self._question(approval, reading), answers):
                 case None:
                     say(f"left open; {elsewhere(approval)}", "yellow")
                     return False
+                case "" if not reading.whole:
+                    show(reading.next_rows())
+                case "y" | "yes" | "s" | "a" if not reading.whole:
+                    say(not_read(reading))
                 case "y" | "yes":
                     return await self._vote(approval, "grant")
+                case "unread" if not reading.whole:
+                    return await self._vote(approval, "grant", unread_comment(reading))
                 case "n" | "no":
                     why = await self._line("Why not? (Enter for no reason): ", answers, lower=False)
                     return await self._vote(approval, "deny", why)
@@ -287,9 +217,19 @@ class Asker:
                     if wish is not None:
                         return await self._vote(approval, "grant", more={"remember": wish})
                 case "?":
-                    say(card(approval, whole=True))
+                    say(json_of(approval))
                 case _:
                     say("Please answer y or n.")
+
+    def _question(self, approval: Approval, reading: Reading) -> str:
+        if not reading.whole:
+            return more_to_read(reading)
+        return f"Allow it this once? {_CHOICES[self._may_always(approval)]}: "
+
+    def _show(self, rows: list[Row], approval: Approval) -> None:
+        show(rows)
+        if self._seen is not None:
+            self._seen.add([approval.id])
 
     def _may_always(self, approval: Approval) -> bool:
         """One person's always can stand for a plain yes of one person, and for nothing else (A-9)."""
@@ -315,7 +255,7 @@ class Asker:
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
         say("the agent asks you", "yellow")
-        say(card(asked))
+        self._show(Reading(asked).all_rows(), asked)
         say(elsewhere(asked), "dim")
         text = await self._line("Your answer (Enter for none): ", answers, lower=False)
         if text is None:

@@ -19,6 +19,7 @@ from interlock.cli.outcome import close_line, exit_of
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.run import canonical, entry_of
 from interlock.cli.screen import Screen
+from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, printable, result, say, write
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.identifiers import AGENT_ID
@@ -173,7 +174,8 @@ class _Talk:
             command = await link.read(f"/v1/commands/{command_id}", Command)
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "on")
             screen = Screen(command.target.agent_id or "", detail=detail)
-            asker = Asker(link, self._how, self._lines if self._is_person else None)
+            asker = Asker(link, self._how, self._lines if self._is_person else None,
+                          SeenApprovals(self._where.directory()))
             place = Place(cursor=self._cursors.session(command.target.session_id or ""))
             follower = Follower(link, command, screen, asker, self._cursors, place=place)
             ended = await follower.follow()

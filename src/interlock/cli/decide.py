@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import naming
-from interlock.cli.asking import answer_question, card, decided, grants, say_remembered, vote
+from interlock.cli.approval_card import Reading, grants, json_of, show
+from interlock.cli.asking import (
+    Answers,
+    answer_question,
+    decided,
+    more_to_read,
+    not_read,
+    say_remembered,
+    terminal_answers,
+    unread_comment,
+    vote,
+)
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.signing import Signer
-from interlock.cli.terminal import print_json, result, say
+from interlock.cli.terminal import print_json, result, say, write
 from interlock.cli.trouble import Trouble, usage
 from interlock.protocol.resources import Approval, Command, Decision
 
@@ -37,6 +50,7 @@ OfWidth = Annotated[
 AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always, for a no: whatever the tool is given.")]
 Option = Annotated[str | None, Parameter(
     name="--option", help="Which of the agent's own ways of saying so; `interlock approvals ID --json` lists them.")]
+Yes = Annotated[bool, Parameter(name="--yes", negative=(), help="Vote without being asked, as a script does.")]
 Sign = Annotated[bool, Parameter(help="Sign the vote with this state directory's key.")]
 
 
@@ -52,6 +66,7 @@ def approve(
     change: Annotated[str | None, Parameter(help="Allow it with this input instead, a JSON object.")] = None,
     option: Option = None,
     sign: Sign = False,
+    yes: Yes = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -60,11 +75,11 @@ def approve(
     Parameters
     ----------
     ids
-        Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
+        Approvals: ids, unique beginnings of them, or @last (the one that waits, if this terminal has shown it).
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _changed(change, always, ids) | _named(option)
-    return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, json=json))
+    return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, yes=yes, json=json))
 
 
 def deny(
@@ -79,6 +94,7 @@ def deny(
     any_input: AnyInput = False,
     option: Option = None,
     sign: Sign = False,
+    yes: Yes = False,
     json: Annotated[bool, Parameter(help="Print the approvals as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
@@ -87,11 +103,11 @@ def deny(
     Parameters
     ----------
     ids
-        Approvals: ids, unique beginnings of them, or @last (the newest that is pending).
+        Approvals: ids, unique beginnings of them, or @last (the one that waits, if this terminal has shown it).
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _named(option)
-    return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, json=json))
+    return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, yes=yes, json=json))
 
 
 def withdraw(
@@ -141,7 +157,7 @@ async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> in
         if asked.state != "pending":
             raise Trouble("Conflict", f"It is too late: {decided(asked)}.",
                           f"Look at it with: interlock approvals {asked.id}")
-        say(card(asked))
+        show(Reading(asked).all_rows())
         after = await answer_question(link, asked, text)
         if json:
             print_json(msgspec.json.encode(after))
@@ -204,26 +220,77 @@ def _named(option: str | None) -> dict[str, Any]:
 
 async def _decide(
     ids: tuple[str, ...], decision: Decision, comment: str | None, where: Where, more: dict[str, Any], *,
-    sign: bool, json: bool,
+    sign: bool, yes: bool, json: bool,
 ) -> int:
-    async with GatewayLink(where) as link:
+    async with GatewayLink(where) as link, terminal_answers() as person:
+        if not yes and person is None:
+            verb = "approve" if decision == "grant" else "deny"
+            raise usage("There is no terminal to show the request at and ask.",
+                        f"Read it with: interlock approvals ID; then write: interlock {verb} ID --yes")
         signer = Signer(where) if sign else None
+        seen = SeenApprovals(where.directory())
         # All are found before any is decided: a mistyped id decides nothing.
-        found = [await naming.approval(link, text) for text in ids]
+        found = [await naming.approval_to_decide(link, text, seen.printed(), blind=yes) for text in ids]
         after: list[Approval] = []
         for approval in found:
             if approval.state != "pending":
                 raise Trouble("Conflict", f"It is too late: {decided(approval)}.",
                               f"Look at it with: interlock approvals {approval.id}")
-            say(card(approval))
+            seen.add([approval.id])
+            agreed, unread = await _agreed(approval, decision, more, None if yes else person)
+            if not agreed:
+                say(f"left open: {approval.id}", "yellow")
+                continue
+            said = " · ".join(text for text in (comment, unread) if text) or None
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
-            after.append(await vote(link, approval, decision, comment, {**more, **signed}))
+            after.append(await vote(link, approval, decision, said, {**more, **signed}))
             if not json:
                 result(_said(after[-1]))
                 await say_remembered(link, after[-1])
         if json:
             print_json(msgspec.json.encode({"approvals": after}))
     return Exit.DONE
+
+
+async def _agreed(
+    approval: Approval, decision: Decision, more: dict[str, Any], answers: Answers | None
+) -> tuple[bool, str | None]:
+    """Show the whole request, and ask; returns the answer, and what the vote records if it was not read whole (H-4)."""
+    reading = Reading(approval)
+    if answers is None:
+        show(reading.all_rows())
+        return True, None
+    show(reading.next_rows())
+    if "updated_input" in more:
+        say(f"with this input instead: {msgspec.json.encode(more['updated_input']).decode()}", "yellow")
+    while True:
+        write(sys.stderr, _question(reading, decision))
+        match await answers.line():
+            case None:
+                say("")
+                return False, None
+            case "" if not reading.whole:
+                show(reading.next_rows())
+            case "y" | "Y" | "yes" if reading.whole or decision == "deny":
+                return True, None
+            case "y" | "Y" | "yes":
+                say(not_read(reading))
+            case "unread" if not reading.whole and decision == "grant":
+                return True, unread_comment(reading)
+            case "n" | "N" | "no":
+                return False, None
+            case "?":
+                say(json_of(approval))
+            case _:
+                say("Please answer y or n.")
+
+
+def _question(reading: Reading, decision: Decision) -> str:
+    if decision == "deny":
+        return "Deny it? y = deny it, n = leave it open, ? = as JSON: "
+    if reading.whole:
+        return "Allow it? y = yes, n = leave it open, ? = as JSON: "
+    return more_to_read(reading).replace("n = no", "n = leave it open")
 
 
 async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:

@@ -10,11 +10,13 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import naming
-from interlock.cli.asking import card, decided, elsewhere
+from interlock.cli.approval_card import Reading, show_result
+from interlock.cli.asking import decided, elsewhere
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.trouble import usage
@@ -115,7 +117,8 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
             approval = await naming.approval(link, id_)
             if json:
                 return await _show(link, f"/v1/approvals/{approval.id}", json=True)
-            result(card(approval, whole=True))
+            show_result(Reading(approval).all_rows())
+            SeenApprovals(where.directory()).add([approval.id])
             say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
             return Exit.DONE
         raw = await link.pages("/v1/approvals", asked, limit)
@@ -129,6 +132,7 @@ async def _approvals(id_: str | None, asked: dict[str, str], limit: int, where: 
     print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door, one_line(one.title, 60),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
                 ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"))
+    SeenApprovals(where.directory()).add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
     return Exit.DONE

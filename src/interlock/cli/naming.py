@@ -55,6 +55,27 @@ async def approval(link: GatewayLink, text: str) -> Approval:
                 lambda one: one.id, lambda one: one.created_at)
 
 
+async def approval_to_decide(
+    link: GatewayLink, text: str, printed: frozenset[str] | None, *, blind: bool
+) -> Approval:
+    """Find an approval that is voted on (Y-3). `@last` is refused if more than one waits, or if the one that waits is
+    newer than what this terminal printed; `blind` is a vote without a question. Raises Trouble."""
+    if text != LAST:
+        return await approval(link, text)
+    waiting = [one for one in await link.list(APPROVAL.path, Approval) if one.state == "pending"]
+    only = pick(text, waiting, APPROVAL, lambda one: one.id, lambda one: one.created_at)
+    if len(waiting) > 1:
+        more = ", …" if len(waiting) > SHOWN else ""
+        raise usage(f"{LAST} could be any of {len(waiting)} approvals that wait: "
+                    f"{', '.join(one.id for one in waiting[:SHOWN])}{more}.", "Name one by its id.")
+    if printed is None and not blind:
+        return only
+    if printed is None or only.id not in printed:
+        raise usage(f"{LAST} is {only.id}, which this terminal has not shown.",
+                    f"Read it with: interlock approvals {only.id}; then name it by its id.")
+    return only
+
+
 async def session(link: GatewayLink, text: str) -> Session:
     """Find a session by its id or key. Raises Trouble."""
     found = await link.list(SESSION.path, Session)

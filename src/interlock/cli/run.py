@@ -23,6 +23,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.outcome import close_line, exit_of, interrupted_line
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.screen import Screen
+from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, print_json, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import milliseconds
@@ -166,7 +167,7 @@ class Running:
         self._command = command
         quiet = self._json or self._jsonl
         async with terminal_answers() as answers:
-            asker = Asker(link, self._how, answers)
+            asker = Asker(link, self._how, answers, SeenApprovals(self._where.directory()))
             detail = verbosity((await entry_of(link, command)).get("verboseLevel"), "full")
             screen = Screen(command.target.agent_id or "", quiet=quiet, detail=detail)
             follower = Follower(link, command, screen, asker, self._cursors, place=place, events=self._jsonl)

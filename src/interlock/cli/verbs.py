@@ -37,7 +37,7 @@ DAILY_VERBS: tuple[Verb, ...] = (
          ("interlock attach", "interlock attach cmd_01K9 --from-start")),
     Verb("approve", "interlock.cli.decide:approve", "Allow what waits for a yes.",
          ("interlock approve @last", 'interlock approve apr_01K9 --comment "checked"',
-          "interlock approve @last --always session", "interlock approve @last --sign")),
+          "interlock approve @last --always session", "interlock approve apr_01K9 --yes")),
     Verb("deny", "interlock.cli.decide:deny", "Refuse what waits for a yes.",
          ('interlock deny @last --reason "not on this host"',)),
     Verb("withdraw", "interlock.cli.decide:withdraw", "Take back your vote, while it has decided nothing.",

@@ -73,7 +73,7 @@ def lines(asked: Asked) -> list[Line]:
     found = parts(asked)
     shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit))]
     shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
-    shown += [line for text in found.words for line in _split(f"the agent says: {text}", "note")]
+    shown += [line for text in _said(asked, found) for line in _quoted(text)]
     shown += [line for text in found.shown for line in _split(text)]
     if found.unreadable is not None:
         shown += [Line("The input is not a JSON object:", "note"), *_split(found.unreadable)]
@@ -81,9 +81,19 @@ def lines(asked: Asked) -> list[Line]:
         shown += [line for path in asked.locations for line in _split(f"at {path}")]
     if asked.described:
         shown.insert(0, Line("The agent does not send its input; this is what it says of it.", "note"))
-        if asked.title.strip():
-            shown += _split(f"the agent says: {asked.title}", "note")
     return shown
+
+
+def _said(asked: Asked, found: Parts) -> list[str]:
+    """The agent's own words, whole, but for those that repeat what the request shows."""
+    known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
+    first = [] if asked.title in known else [asked.title]
+    return [text for text in dict.fromkeys([*first, *found.words]) if text.strip()]
+
+
+def _quoted(text: str) -> list[Line]:
+    """Mark each line as the agent's, so that none can look like a line of the card."""
+    return [Line(f"the agent says: {line}", "note") for line in visible(text).split("\n")]
 
 
 def _commands(found: Parts) -> Iterator[Line]:

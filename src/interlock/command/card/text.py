@@ -21,6 +21,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _WORD = re.compile(r"\w+")
 _PLAIN = re.compile(r"[\n\t\x20-\x7e]*")
 _MANY_SPACES = re.compile(rf" {{{SPACES_SHOWN + 1},}}")
+TABS_SHOWN = 16
+_MANY_TABS = re.compile(rf"\t{{{TABS_SHOWN + 1},}}")
 
 
 def visible(text: str) -> str:
@@ -28,6 +30,7 @@ def visible(text: str) -> str:
     if _PLAIN.fullmatch(text) is None:
         drawn = "".join([one if " " <= one <= "~" else _drawn(one) for one in text])
         text = _WORD.sub(_without_lookalikes, drawn)
+    text = _MANY_TABS.sub(lambda run: f"<{len(run[0])} tabs>", text)
     return _MANY_SPACES.sub(lambda run: f"<{len(run[0])} spaces>", text)
 
 

@@ -1,0 +1,219 @@
+"""An approval as it is drawn at a terminal: our rows at the margin, the request's rows always indented (H-4, Y-2).
+
+A request that does not fit one page is drawn page by page, and a reader knows at each moment how much of it was shown.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.cli.terminal import is_terminal, write
+from interlock.cli.terminal import styled as coloured
+from interlock.cli.values import until
+from interlock.command.card.lines import Line, Style
+from interlock.command.card.reading import lines_of_approval, request_of_approval
+from interlock.command.card.text import one_line, visible
+from interlock.protocol.resources import Approval
+
+CARD_LINES = 60
+"""A request of more rows is shown page by page."""
+LEAST_PAGE = 8
+ROWS_BESIDE = 8
+"""Rows of a terminal that a page leaves to the card's own rows and the question."""
+LEAST_WIDTH = 24
+WIDTH_OF_A_PIPE = 100
+TITLED_FROM = 4
+"""A request of more lines is preceded by its title."""
+NAME_CHARS = 120
+DIGEST_CHARS = 16
+INDENT, CONTINUED = "    ", "  ↪ "
+_COLOURS: dict[Style, str] = {"command": "bold", "added": "green", "removed": "red", "place": "cyan", "note": "yellow"}
+
+
+class Row(NamedTuple):
+    """One row of the terminal; `ours` is at the margin, the rest is the request's."""
+
+    text: str
+    style: Style = "plain"
+    ours: bool = False
+
+
+class Reading:
+    """A card that is being read. `whole` once every row of the request was shown."""
+
+    def __init__(self, approval: Approval, width: int | None = None, page: int | None = None) -> None:
+        columns = (width or _columns()) - 1
+        self._approval = approval
+        self._width = max(LEAST_WIDTH, columns)
+        self._page = page or _page_rows()
+        self._request = request_of_approval(approval)
+        self._lines = lines_of_approval(approval)[1 if self._request.asked.described else 0:]
+        self._rows = [row for line in self._lines for row in _wrapped(line, self._width)]
+        self._at = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the request is left to show."""
+        return self._at >= len(self._rows)
+
+    @property
+    def progress(self) -> str:
+        """How much was shown."""
+        return f"shown {self._at} of {len(self._rows)} lines"
+
+    def next_rows(self) -> list[Row]:
+        """Return what is shown next: the head with the first page, one more page, the foot with the last one."""
+        head = self._head() if self._at == 0 else []
+        page = self._rows[self._at:self._at + self._page]
+        self._at += len(page)
+        return [*head, *page, *(self._foot(short=True) if self.whole else [])]
+
+    def one_page(self) -> list[Row]:
+        """Return the card with no more than the first page of the request, and how the rest is read."""
+        rows = self.next_rows()
+        if self.whole:
+            return rows
+        return [*rows, *self._ours(f"  {self.progress}; read it with: interlock approvals {self._approval.id}", "note"),
+                *self._foot(short=True)]
+
+    def all_rows(self) -> list[Row]:
+        """Return the whole card, with the whole digest."""
+        self._at = len(self._rows)
+        return [*self._head(), *self._rows, *self._foot(short=False)]
+
+    def _head(self) -> list[Row]:
+        approval = self._approval
+        state = "waits for you" if approval.state == "pending" else approval.state
+        left = f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
+        rows = self._ours(f"approval {approval.id} · {state}{left}", "note")
+        rows += self._ours(f"  {' · '.join(_names(approval))}")
+        if self._request.changed:
+            rows += self._ours("  changed since it was announced: this is what would run", "note")
+        if self._request.asked.described:
+            rows += self._ours("  the agent does not send its input; this is what it says of it", "note")
+        if approval.door == "command" and approval.verb is None and approval.budget is None:
+            rows += self._ours("  starts a turn with this prompt:")
+        elif _needs_title(approval, self._lines):
+            rows += self._ours(f"  {visible(one_line(approval.title, NAME_CHARS))}")
+        return rows
+
+    def _foot(self, *, short: bool) -> list[Row]:
+        approval = self._approval
+        wanted = (f"{grants(approval)} of {approval.required} needed{_quorum(approval)}"
+                  if approval.kind == "permission" else "wants an answer in words")
+        ruled = f"  rule: {one_line(approval.rule, NAME_CHARS)} · {wanted}"
+        if short:
+            return self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…")
+        return [*self._ours(ruled), *self._ours(f"  sha256 {approval.digest}")]
+
+    def _ours(self, text: str, style: Style = "plain") -> list[Row]:
+        first, *more = _cut(text, self._width - 2)
+        return [Row(first, style, ours=True), *(Row(f"  {row.lstrip()}", style, ours=True) for row in more)]
+
+
+def card(approval: Approval, *, width: int | None = None) -> str:
+    """Write the whole card without colours."""
+    return "\n".join(row.text for row in Reading(approval, width).all_rows())
+
+
+def show(rows: list[Row]) -> None:
+    """Print rows of a card on standard error, coloured on a terminal."""
+    write(sys.stderr, "".join(f"{_coloured(row)}\n" for row in rows), safe=True)
+
+
+def show_result(rows: list[Row]) -> None:
+    """Print rows of a card on standard output."""
+    write(sys.stdout, "".join(f"{row.text}\n" for row in rows), safe=True)
+
+
+def json_of(approval: Approval) -> str:
+    """Lay out what the digest covers as JSON, every character of it visible, with the whole digest."""
+    raw = bytes(approval.subject) if isinstance(approval.subject, msgspec.Raw) else bytes(approval.input)
+    try:
+        text = msgspec.json.format(raw, indent=2).decode("utf-8", "backslashreplace")
+    except msgspec.DecodeError:
+        text = raw.decode("utf-8", "backslashreplace")
+    lines = "\n".join(f"{INDENT}{line}" for line in visible(text).split("\n"))
+    return f"{lines}\n  sha256:{approval.digest}"
+
+
+def grants(approval: Approval) -> int:
+    """Count the yeses that hold now: those that were withdrawn do not."""
+    return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
+
+
+def _names(approval: Approval) -> list[str]:
+    asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
+    names = [one_line(asker, NAME_CHARS)]
+    if approval.agent_id:
+        names.append(f"agent {one_line(approval.agent_id, NAME_CHARS)}")
+    if approval.tool_name and approval.tool_name != approval.agent_id:
+        names.append(f"tool {one_line(approval.tool_name, NAME_CHARS)}")
+    if approval.verb is None or approval.runner_id:
+        where = one_line(approval.workspace or "(its first root)", 4_096)
+        names.append(f"{one_line(approval.runner_id or 'a runner', NAME_CHARS)}:{where}")
+    return names
+
+
+def _needs_title(approval: Approval, lines: list[Line]) -> bool:
+    """Whether the request's own lines do not name the act, or are too many to see it at a glance."""
+    bare = approval.verb is not None or approval.budget is not None
+    return approval.kind == "permission" and (bare or len(lines) > TITLED_FROM or not lines)
+
+
+def _quorum(approval: Approval) -> str:
+    groups = "".join(f", {group.min} of them {one_line(group.role, NAME_CHARS)}" for group in approval.groups)
+    return groups + (", signed" if approval.signed else "")
+
+
+def _wrapped(line: Line, width: int) -> list[Row]:
+    pieces = _cut(line.text.expandtabs(8), width - len(INDENT))
+    return [Row((CONTINUED if number else INDENT) + piece, line.style) for number, piece in enumerate(pieces)]
+
+
+def _cut(text: str, width: int) -> list[str]:
+    """Cut text into rows of at most `width` cells, after a blank of the second half if there is one. Loses nothing."""
+    if text.isascii():
+        cells = None
+        fits = len(text) <= width
+    else:
+        from rich.cells import cell_len as cells
+
+        fits = cells(text) <= width
+    if fits:
+        return [text]
+    rows: list[str] = []
+    while text:
+        end = width
+        if cells is not None:
+            end, used = 0, 0
+            while end < len(text) and used + cells(text[end]) <= width:
+                used += cells(text[end])
+                end += 1
+        if end < len(text):
+            blank = text.rfind(" ", end // 2, end)
+            end = blank + 1 if blank > 0 else max(1, end)
+        rows.append(text[:end])
+        text = text[end:]
+    return rows
+
+
+def _coloured(row: Row) -> str:
+    style = _COLOURS.get(row.style)
+    if row.ours and style is None:
+        return row.text
+    return coloured(row.text, style, sys.stderr) if style else row.text
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns if is_terminal(sys.stderr) else WIDTH_OF_A_PIPE
+
+
+def _page_rows() -> int:
+    if not is_terminal(sys.stderr):
+        return CARD_LINES
+    return min(CARD_LINES, max(LEAST_PAGE, shutil.get_terminal_size().lines - ROWS_BESIDE))

@@ -1,0 +1,138 @@
+"""The permission request that a yes covers, read from its bytes: its digest, its title, its lines (H-1)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from interlock.command.card import lines as card
+from interlock.command.card.request import Asked
+from interlock.command.card.text import visible
+from interlock.protocol import payloads as p
+from interlock.protocol.resources import Approval
+
+_SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
+
+
+class PermissionRequest(NamedTuple):
+    """One request. `subject` are the bytes that its digest covers, None if the runner sent its input alone."""
+
+    asked: Asked
+    subject: bytes | None
+    resolved_paths: Mapping[str, str] = {}
+    changed: bool = False
+
+    @property
+    def input(self) -> bytes:
+        """The request's raw input; `{}` if the agent sent none."""
+        return self.asked.input
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is shown and voted on, hex (P-2)."""
+        return hashlib.sha256(self.asked.input if self.subject is None else self.subject).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """The act itself (Y-1)."""
+        return card.title(self.asked)
+
+    @property
+    def agents_words(self) -> str:
+        """What the agent says of it."""
+        return card.agents_words(self.asked)
+
+
+def request_from(subject: bytes) -> PermissionRequest:
+    """Read a request from its subject's bytes. One that cannot be read has no input, and shows its bytes."""
+    try:
+        read = _SUBJECT.decode(subject)
+    except msgspec.MsgspecError:
+        return PermissionRequest(Asked("unknown", b"{}", content=subject, described=True), subject)
+    asked = Asked(
+        read.tool_name, bytes(read.input) if isinstance(read.input, msgspec.Raw) else b"{}", read.title, read.kind,
+        bytes(read.content) if isinstance(read.content, msgspec.Raw) else None, tuple(read.locations), read.described)
+    return PermissionRequest(asked, subject, read.resolved_paths, read.changed)
+
+
+def request_of_approval(approval: Approval) -> PermissionRequest:
+    """Read the request that an approval holds."""
+    if isinstance(approval.subject, msgspec.Raw):
+        return request_from(bytes(approval.subject))
+    name = approval.tool_name or approval.agent_id
+    return PermissionRequest(Asked(name, bytes(approval.input), approval.agent_title), None)
+
+
+def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
+    """The same request with another input, as a person wants it to run (P-2)."""
+    if request.subject is None:
+        return PermissionRequest(request.asked._replace(input=changed), None)
+    read = msgspec.structs.replace(_SUBJECT.decode(request.subject), input=msgspec.Raw(changed), content=msgspec.UNSET,
+                                   described=False, changed=True, resolved_paths={})
+    return request_from(msgspec.json.encode(read))
+
+
+def lines_of_approval(approval: Approval) -> list[card.Line]:
+    """The whole of what an approval asks, line by line, the same on every surface (H-4, Y-2)."""
+    raw = bytes(approval.input)
+    words = _prompt(raw) if approval.door == "command" else _question(raw) if approval.kind == "question" else None
+    if words is not None:
+        return [card.Line(line) for line in visible(words).split("\n")]
+    return card.lines(request_of_approval(approval).asked)
+
+
+def _prompt(raw: bytes) -> str | None:
+    """The words of an execute's payload, if it has nothing but words and no member twice."""
+    payload = _object(raw)
+    if payload is None or payload.keys() != {"messages"}:
+        return None
+    try:
+        parts = [part for message in payload["messages"] for part in message["content"]]
+        if all(part.keys() == {"contentType", "value"} and part["contentType"] == "text" for part in parts):
+            return "\n".join(str(part["value"]) for part in parts)
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return None
+
+
+def _question(raw: bytes) -> str | None:
+    """A question with its choices numbered, if it is nothing more than that."""
+    members = _object(raw)
+    if members is None or not {"question", "options"} <= members.keys() <= _QUESTION:
+        return None
+    question, header, several = members["question"], members.get("header", ""), members.get("multiSelect", False)
+    options = cast("list[Any]", members["options"]) if isinstance(members["options"], list) else []
+    shown = [cast("dict[str, Any]", one) for one in options if isinstance(one, dict)]
+    texts = [question, header, *(value for one in shown for value in one.values())]
+    plain = len(shown) == len(options) > 0 and all({"label"} <= one.keys() <= _CHOICE for one in shown)
+    if not plain or not all(isinstance(text, str) for text in texts) or not isinstance(several, bool):
+        return None
+    lines = [f"{header}: {question}" if header else question]
+    lines += [f"  {number} {one['label']}" + (f": {one['description']}" if one.get("description") else "")
+              for number, one in enumerate(shown, 1)]
+    return "\n".join([*lines, "Answer with several, separated by commas." if several else
+                      "Answer with one of them, or its number."])
+
+
+_QUESTION = {"question", "header", "options", "multiSelect"}
+_CHOICE = {"label", "description"}
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    """A JSON object, or None if it is not one or has a member twice."""
+    try:
+        value: Any = json.loads(raw, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a member comes twice")
+    return found
