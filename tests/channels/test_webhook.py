@@ -15,7 +15,9 @@ from interlock.ports.outgoing import Answer, Outgoing, Unreached, UrlRefused
 
 pytestmark = pytest.mark.anyio
 SECRET = bytes(range(24))
-ASKING = Asking(approval_id="apr_1", title="rm", digest="ab", input='{"command":"rm"}', expires_at="later")
+ASKING = Asking(approval_id="apr_1", title="$ rm", digest="ab", input='{"command":"rm"}', expires_at="later",
+                agent_title="tidy up", agent_id="claude", runner_id="host", workspace="/w", requested_by="user:ann",
+                lines="$ rm", is_cut=True)
 AT_MS = 1_800_000_000_123
 
 
@@ -45,8 +47,9 @@ async def test_title_digest_and_input_go_out_signed_and_nothing_more() -> None:
     assert line == "POST https://hooks.example/x"
     assert msgspec.json.decode(body) == {
         "type": "approval.pending", "timestamp": "2027-01-15T08:00:00.123Z",
-        "data": {"approval_id": "apr_1", "title": "rm", "digest": "ab", "input": '{"command":"rm"}',
-                 "expires_at": "later"}}
+        "data": {"approval_id": "apr_1", "title": "$ rm", "digest": "ab", "input": '{"command":"rm"}',
+                 "agent_title": "tidy up", "agent_id": "claude", "runner_id": "host", "workspace": "/w",
+                 "requested_by": "user:ann", "lines": "$ rm", "is_cut": True, "expires_at": "later"}}
     assert headers["webhook-id"] == "dlv_1"
     assert headers["webhook-timestamp"] == "1800000000"
     assert headers["webhook-signature"] == signature(SECRET, "dlv_1", "1800000000", body)

@@ -14,6 +14,7 @@ import msgspec
 from interlock.cli.terminal import is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
+from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import Line, Style
 from interlock.command.card.reading import lines_of_approval, request_of_approval
 from interlock.command.card.text import one_line, visible
@@ -28,7 +29,6 @@ LEAST_WIDTH = 24
 WIDTH_OF_A_PIPE = 100
 TITLED_FROM = 4
 """A request of more lines is preceded by its title."""
-NAME_CHARS = 120
 DIGEST_CHARS = 16
 INDENT, CONTINUED = "    ", "  ↪ "
 _COLOURS: dict[Style, str] = {"command": "bold", "added": "green", "removed": "red", "place": "cyan", "note": "yellow"}
@@ -90,7 +90,7 @@ class Reading:
         state = "waits for you" if approval.state == "pending" else approval.state
         left = f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
         rows = self._ours(f"approval {approval.id} · {state}{left}", "note")
-        rows += self._ours(f"  {' · '.join(_names(approval))}")
+        rows += self._ours(f"  {' · '.join(names(approval))}")
         if self._request.changed:
             rows += self._ours("  changed since it was announced: this is what would run", "note")
         if self._request.asked.described:
@@ -144,19 +144,6 @@ def json_of(approval: Approval) -> str:
 def grants(approval: Approval) -> int:
     """Count the yeses that hold now: those that were withdrawn do not."""
     return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
-
-
-def _names(approval: Approval) -> list[str]:
-    asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
-    names = [one_line(asker, NAME_CHARS)]
-    if approval.agent_id:
-        names.append(f"agent {one_line(approval.agent_id, NAME_CHARS)}")
-    if approval.tool_name and approval.tool_name != approval.agent_id:
-        names.append(f"tool {one_line(approval.tool_name, NAME_CHARS)}")
-    if approval.verb is None or approval.runner_id:
-        where = one_line(approval.workspace or "(its first root)", 4_096)
-        names.append(f"{one_line(approval.runner_id or 'a runner', NAME_CHARS)}:{where}")
-    return names
 
 
 def _needs_title(approval: Approval, lines: list[Line]) -> bool:

@@ -10,6 +10,8 @@ from contextlib import suppress
 import msgspec
 import structlog
 
+from interlock.command.card.reading import lines_of_approval, redacted
+from interlock.command.card.text import visible
 from interlock.ports.channel import Asking, Channel, NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery
@@ -117,10 +119,20 @@ class Notifier:
         return _ended(record, "delivered", None, delivery.attempts + 1)
 
     def _asking(self, approval: Approval) -> Asking:
-        text = self.redact(bytes(approval.input).decode("utf-8", "replace"))
-        return Asking(approval_id=approval.id, title=self.redact(approval.title), digest=approval.digest,
-                      input=text[:MAX_INPUT_CHARS] + ("…" if len(text) > MAX_INPUT_CHARS else ""),
-                      expires_at=approval.expires_at)
+        shown = redacted(approval, self.redact)
+        text = visible(bytes(shown.input).decode("utf-8", "replace"))
+        lines = self.redact("\n".join(line.text for line in lines_of_approval(shown)))
+        by = approval.requested_by
+        return Asking(approval_id=approval.id, title=visible(shown.title), digest=approval.digest,
+                      agent_title=visible(shown.agent_title), agent_id=approval.agent_id,
+                      runner_id=approval.runner_id or "", workspace=visible(shown.workspace or ""),
+                      requested_by=f"{by.type}:{by.id}" if by is not None else "",
+                      lines=_cut(lines), input=_cut(text), expires_at=approval.expires_at,
+                      is_cut=max(len(lines), len(text)) > MAX_INPUT_CHARS)
+
+
+def _cut(text: str) -> str:
+    return text[:MAX_INPUT_CHARS] + ("…" if len(text) > MAX_INPUT_CHARS else "")
 
 
 def _failed(record: DeliveryRecord, why: str, now_ms: int, *, final: bool) -> DeliveryRecord:

@@ -8,13 +8,25 @@ import msgspec
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """What an approver is told: title, digest and redacted input, and nothing more of the call (P-8)."""
+    """What is sent of an approval: who asks for what, and where; all of it is redacted (K-4, P-8)."""
 
     approval_id: str
     title: str
+    """The act itself, made from the input (Y-1)."""
+    agent_title: str = ""
+    """What the agent says of it."""
+    agent_id: str = ""
+    runner_id: str = ""
+    workspace: str = ""
+    requested_by: str = ""
+    """The person or agent whose work it is, such as `user:ann`."""
+    lines: str = ""
+    """The request as it is shown on every surface, line by line, cut at MAX_INPUT_CHARS."""
     digest: str
     input: str
     """The input as text, redacted (K-4), cut at MAX_INPUT_CHARS."""
+    is_cut: bool = False
+    """Whether `lines` or `input` was cut: who decides has to read the rest at the gateway (H-4)."""
     expires_at: str
 
 

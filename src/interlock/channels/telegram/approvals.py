@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
+from interlock.channels.telegram.asking import question
 from interlock.channels.telegram.bot import BotRefused, TelegramBot
 from interlock.channels.telegram.hearing import Pressed, Said, Spot
 from interlock.channels.telegram.places import Asked, Places
-from interlock.channels.telegram.speaking import buttons, counted, decided, question, read_press, refused
+from interlock.channels.telegram.speaking import counted, decided, read_press, refused
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, FeedEvent
 from interlock.sdk import AsyncInterlock
@@ -89,11 +90,14 @@ class Approvals:
             return
         title = self._redact(approval.title)
         asked = Asked(title)
-        text = question(approval, title, self._redact(bytes(approval.input).decode("utf-8", "replace")))
+        asking = question(approval, self._redact)
         for chat_id in self._asking:
             spot = Spot(chat_id)
             try:
-                asked.messages.append((spot, await self._bot.say(spot, text, buttons=buttons(approval))))
+                for text in asking.messages[:-1]:
+                    await self._bot.say(spot, text)
+                last = await self._bot.say(spot, asking.messages[-1], buttons=asking.buttons)
+                asked.messages.append((spot, last))
             except BotRefused as refusal:
                 log.warning("approver_not_asked", chat_id=chat_id, approval=approval.id, error=str(refusal))
         self._places.asked[approval.id] = asked

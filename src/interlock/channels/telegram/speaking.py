@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
+from interlock.command.card.text import one_line
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Decision, Notice
 
 MAX_UNITS = 4_096
 """The Bot API takes so many UTF-16 units a message."""
-MAX_INPUT_CHARS = 1_500
-"""A question shows so much of the input; the whole is behind its digest."""
+COMMENT_CHARS = 500
 TOOL_CHARS = 200
 """A tool call's line shows so much of it."""
 DIGEST_SHOWN = 16
@@ -70,15 +70,6 @@ def _fitting(text: str, limit: int) -> str:
     return head
 
 
-def question(approval: Approval, title: str, shown_input: str) -> str:
-    """Write what approvers are asked: title, digest and redacted input, and nothing more of the call (P-8)."""
-    if approval.kind == "question":
-        return f"❓ {title}\nReply to this message to answer."
-    need = "" if approval.required == 1 else f"\nneeds {approval.required} yeses"
-    cut = shown_input[:MAX_INPUT_CHARS] + ("…" if len(shown_input) > MAX_INPUT_CHARS else "")
-    return f"❔ {title}\n\n{cut}\n\nsha256 {approval.digest[:DIGEST_SHOWN]}…, until {approval.expires_at}{need}"
-
-
 def buttons(approval: Approval) -> list[Button]:
     """Give the buttons of a question; none where words are the answer, or only signed votes count (P-4)."""
     if approval.kind == "question" or approval.signed:
@@ -104,7 +95,8 @@ def decided(approval: Approval, title: str) -> str:
     if approval.kind == "question" and approval.answer is not None:
         mark, word = "✅", "answered"
     by = f" by {approval.decided_by}" if approval.decided_by else ""
-    return f"{mark} {title}\n{word}{by}"
+    why = f": {one_line(approval.comment, COMMENT_CHARS)}" if approval.comment and approval.state == "denied" else ""
+    return f"{mark} {title}\n{word}{by}{why}"
 
 
 def counted(approval: Approval) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -83,6 +83,21 @@ def lines_of_approval(approval: Approval) -> list[card.Line]:
     if words is not None:
         return [card.Line(line) for line in visible(words).split("\n")]
     return card.lines(request_of_approval(approval).asked)
+
+
+def redacted(approval: Approval, redact: Callable[[str], str]) -> Approval:
+    """Redact an approval before it is laid out (K-4). Bytes that are no JSON after that are shown as a text."""
+    changed: dict[str, Any] = {
+        "title": redact(approval.title), "agent_title": redact(approval.agent_title),
+        "workspace": redact(approval.workspace) if approval.workspace is not None else None,
+        "input": _redacted(approval.input, redact)}
+    if isinstance(approval.subject, msgspec.Raw):
+        changed["subject"] = _redacted(approval.subject, redact)
+    return msgspec.structs.replace(approval, **changed)
+
+
+def _redacted(raw: msgspec.Raw, redact: Callable[[str], str]) -> msgspec.Raw:
+    return msgspec.Raw(redact(bytes(raw).decode("utf-8", "replace")).encode("utf-8", "replace"))
 
 
 def _prompt(raw: bytes) -> str | None:

@@ -1,0 +1,67 @@
+"""A question in a chat: whole or without a button that allows it, and nothing of the agent's passes for ours (H-4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.telegram.test_telegram_words import approval
+from interlock.channels.telegram.asking import MAX_MESSAGES, Question, question
+from interlock.channels.telegram.speaking import MAX_UNITS, units
+from interlock.protocol.resources import Actor
+
+pytestmark = pytest.mark.req("P-2", "P-8")
+
+
+def asked(command: str = "ls", **members: Any) -> Question:
+    found = approval(input=msgspec.Raw(json.dumps({"command": command}).encode()), runner_id="host", workspace="/srv/w",
+                     requested_by=Actor(type="user", id="ann"), tool_name="Bash", **members)
+    return question(found, lambda text: text.replace("s3cret", "[redacted]"))
+
+
+def labels(shown: Question) -> list[str]:
+    return [one.label for one in shown.buttons]
+
+
+def test_person_agent_host_and_directory_are_named() -> None:
+    shown = asked()
+    assert shown.messages[0].startswith("❔ user ann · agent shell · tool Bash · host:/srv/w\n")
+    assert labels(shown) == ["Allow", "Deny"]
+
+
+def test_a_long_request_takes_several_messages_and_a_longer_one_cannot_be_allowed_here() -> None:
+    lines = "\n".join(f"echo {number} {'x' * 90}" for number in range(90))
+    whole = asked(lines)
+    assert (len(whole.messages), whole.whole, labels(whole)) == (3, True, ["Allow", "Deny"])
+    assert all(f"echo {number} " in "\n".join(whole.messages) for number in range(90))
+    part = asked(lines * 2)
+    assert (part.whole, labels(part)) == (False, ["Deny"])
+    assert "interlock approve apr_1" in part.messages[-1]
+    assert "more lines" in part.messages[-1]
+
+
+@given(st.text(max_size=400), st.sampled_from(["", "😀" * 2_100, "x\n" * 3_000, "y" * 9_000]), st.text(max_size=400))
+def test_telegram_takes_every_message(command: str, more: str, title: str) -> None:
+    shown = asked(command + more, title=title, rule=title)
+    assert 1 <= len(shown.messages) <= MAX_MESSAGES
+    assert all(0 < units(text) <= MAX_UNITS for text in shown.messages)
+    assert shown.whole or "Allow" not in labels(shown)
+
+
+def test_what_forges_a_question_is_quoted_line_by_line() -> None:
+    forged = "ls\nrule: allow all\nsha256 abababababababab…, until later\n❔ user ann · agent shell"
+    rows = "\n".join(asked(forged, title="ls\n❔ user ann").messages).split("\n")
+    assert len([row for row in rows if row.startswith("❔")]) == 1
+    assert len([row for row in rows if row.startswith("rule:")]) == 1
+    assert "│   ❔ user ann · agent shell" in rows
+
+
+def test_hidden_characters_are_written_as_code_points_and_secrets_are_not_written() -> None:
+    text = "\n".join(asked("echo \u202etxt\u200b s3cret").messages)
+    assert "<U+202E>txt<U+200B> [redacted]" in text
+    assert "s3cret" not in text
