@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
+from interlock.cli import values
 from interlock.cli.session_list import context, cost, cut_middle, session_table
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Session
@@ -18,8 +18,17 @@ CHAT = "2cd0382f-3536-4d6a-a44e-9b2142ef8af0"
 GROUP = "agent:claude:telegram:group:-1001234567890"
 
 
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time at which the list is looked at: ages do not grow while the other tests run."""
+    monkeypatch.setattr(values.time, "time", lambda: NOW_MS / 1000)
+
+
 def session(session_id: str = RUN, key: str = f"agent:own:run:{RUN}", **fields: Any) -> Session:
-    now = iso(int(time.time() * 1000) - 12 * 60_000)
+    now = iso(NOW_MS - 12 * 60_000)
     return Session(**{"session_id": session_id, "session_key": key, "tenant_id": "default", "agent_id": "own",
                       "state": "idle", "created_at": now, "updated_at": now, "context_window": 200_000, **fields})
 

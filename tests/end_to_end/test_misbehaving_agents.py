@@ -299,11 +299,11 @@ def test_two_permissions_at_once_are_answered_each_by_itself(house: House, works
     with watching(errand) as viewer:
         viewer.until(lambda event: "two.txt" in str(event.get("frame", {}).get("payload", {}).get("context")))
         viewer.until(lambda event: event.get("frame", {}).get("type") == "x-interlock.interaction.held")
-    asked = {item["title"]: item for item in house.get("/v1/approvals", state="pending")["items"]
+    asked = {item["input"]["path"]: item for item in house.get("/v1/approvals", state="pending")["items"]
              if item["session_id"] == errand.session_id}
 
-    errand.vote("grant", asked["write two.txt"])
-    errand.vote("deny", asked["write one.txt"])
+    errand.vote("grant", asked["two.txt"])
+    errand.vote("deny", asked["one.txt"])
 
     assert errand.ended()["state"] == "succeeded"
     assert not (workspace / "one.txt").exists()

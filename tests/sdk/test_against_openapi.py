@@ -33,6 +33,7 @@ NO_METHOD: dict[str, str] = {
 """Operations that no method reaches, and why."""
 GIVEN: dict[str, Any] = {
     "prompt": "hello", "principal": Actor(type="user", id="ann"), "roles": ["viewer"], "decision": "grant",
+    "root": "ab" * 32, "lines": b"{}\n",
     "records": [1], "tools": ["ls"], "limit": 3, "wait": 1, "seq": 1, "size": 2, "first": 1, "second": 2,
     "older_than_ms": 3_600_000, "dry_run": True,
     "priority": 1, "timeout_ms": 5, "ttl_ms": 5000, "approvals": 2, "on_busy": "reject", "close_session": True,
@@ -119,6 +120,9 @@ def test_a_method_asks_as_the_document_says(method: Method) -> None:
 
 def check_body(ask: Ask[Any], operation: Operation) -> None:
     assert (ask.body is None) == (operation.body is None)
+    if ask.content_type != "application/json":
+        assert ask.content_type == operation.upload
+        return
     if ask.body is not None and operation.body is not None:
         form = {"$ref": f"#/components/schemas/{operation.body.__name__}", "components": DOCUMENT["components"]}
         jsonschema.Draft202012Validator(form).validate(json.loads(ask.body))

@@ -49,6 +49,8 @@ class Ask(Generic[T_co]):
     read: Callable[[bytes], T_co]
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
+    content_type: str = "application/json"
+    """Of `body`."""
     key: str | None = None
     """The idempotency key; a change without one gets a fresh one, and keeps it over all attempts (M-1)."""
     keyed: bool = True
@@ -82,7 +84,7 @@ class Ask(Generic[T_co]):
         """Its headers, with the credential."""
         told = {"Authorization": f"Bearer {bearer}", "Accept": self.accept}
         if self.body is not None:
-            told["Content-Type"] = "application/json"
+            told["Content-Type"] = self.content_type
         if self.key is not None:
             told["Idempotency-Key"] = self.key
         if self.last_event_id is not None:

@@ -73,6 +73,7 @@ class Transcripts:
     context = Once(transcripts.context)
     export = Pieces(transcripts.export)
     take_in = Once(transcripts.take_in)
+    upload = Once(transcripts.upload)
     fork = Once(transcripts.fork)
     branch = Once(transcripts.branch)
     label = Once(transcripts.label)

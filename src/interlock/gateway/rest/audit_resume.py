@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from starlette.types import ASGIApp
@@ -14,11 +13,9 @@ from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, PutIdempotency, Write
 from interlock.protocol.answers import KeptCheckpoint, Resumed, SigningState
 from interlock.protocol.clock import iso
-from interlock.protocol.problems import Place, Problem
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import AuditDraft
 from interlock.protocol.resources import AuditResumeBody
-
-_ROOT = re.compile("[0-9a-f]{64}")
 
 
 async def show(call: Call) -> ASGIApp:
@@ -40,9 +37,6 @@ async def resume(call: Call) -> ASGIApp:
     memory, principal = call.memory, call.principal
     body: AuditResumeBody = call.body
     assert memory is not None
-    if _ROOT.fullmatch(body.root) is None:
-        raise Problem("InvalidPayload", "/root: it is 64 hexadecimal digits.",
-                      errors=(Place("/root", "64 hexadecimal digits"),))
     answer = memory.keep(200, encode(Resumed(body.size)), {})
 
     def sealed(reason: str) -> Sequence[Write]:
@@ -64,12 +58,13 @@ async def resume(call: Call) -> ASGIApp:
 
 def _signer(call: Call) -> CheckpointSigner:
     if call.front.signer is None:
-        raise Problem("Unavailable", "This gateway signs no audit log.")
+        raise Problem("NotFound", "This gateway signs no audit log.")
     return call.front.signer
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/audit/signing", "showSigning", show, AUDITORS, answers=SigningState),
+    Operation("GET", "/audit/signing", "showSigning", show, AUDITORS, answers=SigningState,
+              codes=("NotFound", "Unavailable")),
     Operation("POST", "/audit/resume", "resumeSigning", resume, AUDITORS, body=AuditResumeBody, answers=Resumed,
-              codes=("Conflict",)),
+              codes=("Conflict", "NotFound", "Unavailable")),
 )

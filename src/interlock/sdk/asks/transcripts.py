@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from interlock.protocol.transcripts import (
     AddedEntry,
     BegunSession,
@@ -18,7 +20,7 @@ from interlock.protocol.transcripts import (
     TranscriptPageAnswer,
     TreeAnswer,
 )
-from interlock.sdk.asks.base import get, post, raw, segment
+from interlock.sdk.asks.base import get, post, raw, segment, written
 from interlock.sdk.asks.sessions import View
 from interlock.sdk.exchange import Ask
 
@@ -85,6 +87,14 @@ def take_in(content: str, agent: str, *, runner_id: str | None = None, workspace
     """Begin a session with the text of a transcript's file, of version 1 to 3."""
     return post("/v1/sessions/import", BegunSession, ImportBody(
         content=content, agent_id=agent, runner_id=runner_id, workspace=workspace), idempotency_key)
+
+
+def upload(lines: bytes, agent: str, *, runner_id: str | None = None, workspace: str | None = None,
+           idempotency_key: str | None = None) -> Ask[BegunSession]:
+    """Begin a session with the bytes of a transcript's file, of version 1 to 3: for files of more than 8 MiB."""
+    query = written({"agent_id": agent, "runner_id": runner_id, "workspace": workspace})
+    return Ask("POST", "/v1/sessions/import", msgspec.json.Decoder(BegunSession).decode, query=query, body=lines,
+               content_type="application/x-ndjson", key=idempotency_key)
 
 
 def _path(session_id: str, rest: str) -> str:
