@@ -16,6 +16,7 @@ from interlock.command.policy import Policy, Rule
 from interlock.engine.bridge import (
     asking_agents,
     canceling,
+    mismatch,
     pausing,
     submitting,
     voting,
@@ -50,7 +51,7 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import CommandRecord, Principal
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
 
 T = TypeVar("T")
@@ -221,19 +222,26 @@ class Engine:
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""
-        shell = await self._approval_shell(principal, approval_id)
+        shell, stored = await self._approval_shell(principal, approval_id)
+        about = stored.approval.command_id
+        command = await self.ledger.command(about) if about is not None else None
         named = await self.ledger.signing_key(body.key_id, principal.tenant_id) if body.key_id else None
         booth = voting.Booth(self.policy, named.key if named is not None else None,
                              self._remembered_counts[principal.tenant_id])
 
-        def decide(lane: Lane) -> Approval | None:
+        def decide(lane: Lane) -> Approval | Problem | None:
             if approval_id not in lane.approvals:
                 return None
+            findings = mismatch.stored_otherwise(lane, stored, command)
+            if findings:
+                return mismatch.refuse(lane, findings)
             approval = voting.vote(lane, principal, approval_id, body, booth._replace(policy=self.policy))
             lane.out.writes.append(PutIdempotency(remember(approval)))
             return approval
 
-        voted: Approval | None = await shell.call(decide)
+        voted: Approval | Problem | None = await shell.call(decide)
+        if isinstance(voted, Problem):
+            raise voted
         if voted is None:
             return await self._vote_late(principal, approval_id, body, remember)
         if voted.remembered is not None:
@@ -242,7 +250,7 @@ class Engine:
 
     async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
         """Take a vote back while it has decided nothing (P-3)."""
-        shell = await self._approval_shell(principal, approval_id)
+        shell, _ = await self._approval_shell(principal, approval_id)
 
         def decide(lane: Lane) -> Approval | None:
             if approval_id not in lane.approvals:
@@ -258,11 +266,11 @@ class Engine:
             return withdraw(record.approval, principal.actor, iso(self.clock.now_ms()))
         return taken
 
-    async def _approval_shell(self, principal: Principal, approval_id: str) -> LaneShell:
+    async def _approval_shell(self, principal: Principal, approval_id: str) -> tuple[LaneShell, ApprovalRecord]:
         record = await self.ledger.approval(approval_id, principal.tenant_id)
         if record is None:
             raise Problem("NotFound", f"there is no approval {approval_id}")
-        return await self.lanes.need(record.approval.session_id)
+        return await self.lanes.need(record.approval.session_id), record
 
     async def _vote_late(
         self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember
@@ -280,7 +288,7 @@ class Engine:
 
     async def answer(self, principal: Principal, approval_id: str, text: str | None, remember: Remember) -> Approval:
         """Answer an agent's question (C-8)."""
-        shell = await self._approval_shell(principal, approval_id)
+        shell, _ = await self._approval_shell(principal, approval_id)
 
         def decide(lane: Lane) -> Approval:
             answered = asking_agents.answer(lane, principal, approval_id, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -15,6 +16,7 @@ from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
 from interlock.engine.bridge.links import detach
+from interlock.engine.bridge.mismatch import Finding, examine, refuse, subjects
 from interlock.engine.bridge.output import TurnFold
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.transcribing import Transcriber
@@ -197,7 +199,10 @@ class Lanes:
                 transcriber = Transcriber(session_id, TranscriptFold(fresh.agent_id), None, set())
             lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
             lane.keeps_objects = self.objects is not None
+            findings = await self._examined(lane) if kept else []
             begun = LaneShell(lane, RecentIds([]), epoch, self)
+            if findings:
+                begun.push(Job(partial(refuse, findings=findings)))
             begun.link = self.link_of(fresh.runner_id)
             fresh.attached = begun.link is not None
             return begun
@@ -209,6 +214,7 @@ class Lanes:
         fold = await refold(state, transcriber, self.ledger, self.objects)
         lane = Lane(state, commands, approvals, fold, self.entropy, self.limits, transcriber)
         lane.keeps_objects = self.objects is not None
+        findings = await self._examined(lane)
         lane.digests = await digests(state, self.objects)
         for control in await self.ledger.controls(session_id, state.control_acked):
             lane.unconfirmed[control.seq] = control.body
@@ -217,11 +223,20 @@ class Lanes:
         was_attached, state.attached = state.attached, link is not None
         shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
+        if findings:
+            shell.push(Job(partial(refuse, findings=findings)))
         if was_attached and link is None:
             # The link went with an earlier gateway, or with this lane's last life: its absence has a clock (C-7).
             state.attached = True
             shell.push(Job(detach))
         return shell
+
+    async def _examined(self, lane: Lane) -> list[Finding]:
+        """Compare the rows of a lane that was read with their audit records (H-5). Only here: what a lane has in memory
+        it wrote itself."""
+        tenant_id = lane.state.tenant_id
+        records = {one: await self.ledger.audit_about(tenant_id, one) for one in subjects(lane)}
+        return examine(lane, records)
 
     async def _transcriber(self, state: LaneState) -> Transcriber | None:
         """What the transcript holds: entries on their way first, since they may reach the file while it is read."""

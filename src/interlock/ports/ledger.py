@@ -334,6 +334,10 @@ class Ledger(Upkeep, Protocol):
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]: ...
 
+    async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
+        """Records that name a command, or an approval without a command, in order; without their personal values."""
+        ...
+
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         """(count, last hash) of a tenant's log; (0, 64 zeros) when empty."""
         ...

@@ -15,6 +15,9 @@ _TYPED = str.maketrans({"-": None, " ": None, "O": "0", "I": "1", "L": "1"})
 AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Agent ids (R-2)."""
 
+COMMAND_PREFIX = "cmd_"
+"""How the ids of commands begin."""
+
 
 def ulid(at_ms: int, entropy: bytes) -> str:
     """Write a ULID from milliseconds and 10 random bytes: sorts by time."""

@@ -13,7 +13,7 @@ from interlock.protocol.resources import Actor, Approval, Command, Delivery, Rem
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
-CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget"]
+CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered"]
 """Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), or a budget that nobody raised
 (P-7)."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+import msgspec
+
 from interlock.backends.memory.tables import MemoryTables, drop, ended_ms
 from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
@@ -236,6 +238,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         return self._audit.records(tenant_id)[after : after + limit]
+
+    async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
+        found = [record for record in self._audit.records(tenant_id) if subject_id.encode() in record.body]
+        return [msgspec.structs.replace(record, personal={}) for record in found]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         log = self._audit.records(tenant_id)

@@ -126,6 +126,14 @@ SELECT seq, hash, body,
 FROM audit AS a WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
 """
 """Records, each with its personal values; one statement, so that an erasure is seen whole or not."""
+_FRONT = "encode(substring(body FROM 1 FOR 176), 'escape')"
+_COMMAND = f"""substring({_FRONT} FROM '"command_id":"(cmd_[^"]+)"')"""
+_APPROVAL = f"""substring({_FRONT} FROM '"approval_id":"(apr_[^"]+)"')"""
+AUDIT_OF_COMMAND = f"SELECT seq, hash, body FROM audit WHERE {_COMMAND} = $2 AND tenant_id = $1 ORDER BY seq"
+AUDIT_OF_APPROVAL = f"""
+SELECT seq, hash, body FROM audit WHERE {_APPROVAL} = $2 AND {_COMMAND} IS NULL AND tenant_id = $1 ORDER BY seq
+"""
+"""By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 AUDIT_NODES = """

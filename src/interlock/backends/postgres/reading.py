@@ -11,6 +11,7 @@ from interlock.backends.postgres.database import Readers
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.ledger import CommandQuery, Due, Ledger
+from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
@@ -210,6 +211,11 @@ class PostgresReading(Ledger):
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, tenant_id, after, limit)
         return [record_of(tenant_id, row) for row in found]
+
+    async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
+        query = queries.AUDIT_OF_COMMAND if subject_id.startswith(COMMAND_PREFIX) else queries.AUDIT_OF_APPROVAL
+        found = await self._readers.rows(query, tenant_id, subject_id)
+        return [AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body) for seq, hash_, body in found]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         found = await self._readers.row(queries.AUDIT_HEAD, tenant_id)

@@ -270,6 +270,17 @@ SELECT seq, hash, body, CASE WHEN EXISTS (
 FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?
 """
 """Records, each with its personal values as one JSON object; one statement, so that an erasure is seen whole or not."""
+_FRONT = "CAST(substr(body, 1, 176) AS TEXT)"
+AUDIT_OF_COMMAND = f"""
+SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"command_id":"') + 14, 30) = ?2
+  AND instr({_FRONT}, '"command_id":"cmd_') > 0 AND tenant_id = ?1 ORDER BY seq
+"""
+AUDIT_OF_APPROVAL = f"""
+SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"approval_id":"') + 15, 30) = ?2
+  AND instr({_FRONT}, '"approval_id":"apr_') > 0 AND instr({_FRONT}, '"command_id":"cmd_') = 0
+  AND tenant_id = ?1 ORDER BY seq
+"""
+"""By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
 AUDIT_NODES = """

@@ -88,6 +88,10 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         error = ("Timeout", why)
         end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
         return
+    if record.cancel_cause == "tampered":
+        end_command(lane, record, "canceled", SYSTEM, output=output,
+                    error=("Conflict", "its stored row differs from the audit record"))
+        return
     by = record.canceled_by or "somebody"
     if record.cancel_cause == "budget":
         why = "nobody raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from interlock.command.binding import target
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.orders import target_of
 from interlock.protocol.records import CommandRecord
@@ -51,4 +52,5 @@ def start(lane: Lane) -> None:
                                    origin="flush", queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
     lane.state.entry = msgspec.structs.replace(entry, memory_flush_at=lane.wall,
                                                memory_flush_compaction_count=entry.compaction_count)
-    lane.tell_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest}, {"reason": REASON})
+    lane.tell_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept)},
+                    {"reason": REASON})

@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.command import approval as approvals
 from interlock.command import machine as commands
+from interlock.command.binding import terms
 from interlock.command.budget import Spending
 from interlock.engine.bridge.contexts import Prepared
 from interlock.engine.bridge.deadlines import next_deadline
@@ -350,9 +351,10 @@ class Lane:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
                                     approval_id=approval.id, approval_state=approval.state, by=who["id"]))
         self.feed_approval(record, who["id"])
+        opened = {"terms": terms(record)} if approval.state == "pending" else {}
         self.audit(approvals.AUDIT_ACTION[approval.state], who,
-                   {"to": approval.state, "door": approval.door, "digest": approval.digest, "rule": approval.rule},
-                   command_id=approval.command_id, approval_id=approval.id)
+                   {"to": approval.state, "door": approval.door, "digest": approval.digest, "rule": approval.rule,
+                    **opened}, command_id=approval.command_id, approval_id=approval.id)
 
     def feed_approval(self, record: ApprovalRecord, by: str) -> None:
         """Tell the tenant's feed that an approval is as it is now."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from interlock.command.binding import target
 from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Policy, Subject
 from interlock.engine.bridge.approving import open_approval
@@ -86,7 +87,8 @@ def submit_execute(
         kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
-    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest}, {"reason": body.reason})
+    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept)},
+                    {"reason": body.reason})
     return kept.command
 
 

@@ -221,6 +221,8 @@ def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str,
     meta: dict[str, Any] = {"decision": ballot.decision, "digest": approval.digest}
     if ballot.key_id is not None:  # So that a reader of the log can hold the signature against the key (P-4).
         meta |= {"key_id": ballot.key_id, "signature": body.signature, "at": body.at}
+    if ballot.driver is not None:
+        meta["driver"] = named(ballot.driver)
     return meta
 
 

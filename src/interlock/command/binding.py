@@ -1,0 +1,160 @@
+"""Whether a stored approval or command is what the audit log recorded of it (H-5).
+
+The log is hash-chained and signed; rows are not. So what a yes covers, how many votes it needs and who cast them is
+worked out from the records, and a row that says something else is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.command.approval import named, standing
+from interlock.command.audit import leaf_hash
+from interlock.command.machine import STATES
+from interlock.protocol.access import named_roles
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+from interlock.protocol.resources import Actor, Approval
+
+_SHOWN = ("title", "agent_title", "tool_name", "agent_id", "runner_id", "workspace", "session_id", "options")
+"""Fields of an approval that voters see beside its input."""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a record's body says, as far as a row is compared with it."""
+
+    action: str
+    who: dict[str, str]
+    command_id: str | None = None
+    approval_id: str | None = None
+    meta: dict[str, Any] = {}
+
+
+class BrokenRecord(ValueError):
+    """A stored audit record does not match its own hash, or is not a record."""
+
+
+_decoder = msgspec.json.Decoder(Recorded)
+
+
+def read(records: Iterable[AuditRecord]) -> list[Recorded]:
+    """Read records as stored. Raises BrokenRecord."""
+    found: list[Recorded] = []
+    for record in records:
+        if leaf_hash(record.body) != record.hash:
+            raise BrokenRecord(f"audit record {record.seq} does not match its hash")
+        try:
+            found.append(_decoder.decode(record.body))
+        except msgspec.MsgspecError as error:
+            raise BrokenRecord(f"audit record {record.seq} cannot be read") from error
+    return found
+
+
+def terms(record: ApprovalRecord) -> dict[str, Any]:
+    """Give what the audit record of an approval's opening says of it: all that must not change before its decision."""
+    approval = record.approval
+    return {
+        "required": approval.required, "groups": [[group.role, group.min] for group in approval.groups],
+        "deny_threshold": approval.deny_threshold, "signed": approval.signed, "self_approval": approval.self_approval,
+        "requested_by": _name(approval.requested_by), "driver": _name(approval.driver), "kind": approval.kind,
+        "interaction_id": approval.interaction_id or "", "supersedes": approval.supersedes or "",
+        "verb": approval.verb or "", "expires_ms": record.expires_ms,
+        "budget": "" if approval.budget is None else _sha256(msgspec.json.encode(approval.budget)),
+        "input": _sha256(bytes(approval.input)),
+        "shown": _sha256(msgspec.json.encode([getattr(approval, name) for name in _SHOWN])),
+    }
+
+
+def target(record: CommandRecord) -> str:
+    """Give a digest of where a command runs and for whom, for the audit record of its submission."""
+    command = record.command
+    return _sha256(msgspec.json.encode([command.target, command.actor, command.type, record.origin, record.driver,
+                                        record.session_id, record.close_after]))
+
+
+def changed_approval(record: ApprovalRecord, records: Sequence[Recorded]) -> str | None:
+    """Say how a live approval's row differs from its records, None if it does not. `records` are those of its command,
+    or its own, in order; a record of before terms were recorded is compared as far as it goes."""
+    approval = record.approval
+    own = [one for one in records if one.approval_id == approval.id]
+    moves = [one for one in own if "door" in one.meta and "to" in one.meta]
+    if not moves or moves[0].meta["to"] != "pending":
+        return "there is no audit record of its opening"
+    opening = moves[0].meta
+    subject = bytes(approval.subject) if isinstance(approval.subject, msgspec.Raw) else bytes(approval.input)
+    if not (_sha256(subject) == approval.digest == opening.get("digest")):
+        return "its digest or what it covers is not the recorded one"
+    if (approval.door, approval.rule) != (opening["door"], opening.get("rule")):
+        return "its door or rule is not the recorded one"
+    now, then = terms(record), opening.get("terms", {})
+    differing = [name for name in then if then[name] != now.get(name)]
+    if differing:
+        return f"its {' and '.join(differing)} is not the recorded one"
+    if moves[-1].meta["to"] != approval.state:
+        return f"it is {approval.state}, and was recorded as {moves[-1].meta['to']}"
+    return _changed_votes(approval, own)
+
+
+def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
+    cast: dict[str, Recorded] = {}
+    for one in own:
+        if one.action == "vote":
+            if one.meta.get("digest") != approval.digest:
+                return "a vote was recorded on another digest"
+            cast[one.who["id"]] = one
+        elif one.action == "withdraw":
+            cast.pop(one.who["id"], None)
+    recorded = {by: (one.meta.get("decision"), one.who["role"], one.meta.get("key_id")) for by, one in cast.items()}
+    votes = standing(approval)
+    if len(votes) != len(recorded) or {one.by: (one.decision, one.role, one.key_id) for one in votes} != recorded:
+        return "its votes are not the recorded ones"
+    drivers = {by: one.meta["driver"] for by, one in cast.items() if "driver" in one.meta}
+    if any(vote.by in drivers and (vote.driver or "") != drivers[vote.by] for vote in votes):
+        return "the drivers of its votes are not the recorded ones"
+    if approval.state == "granted" and approval.kind != "question":
+        grants = [vote for vote in votes if vote.decision == "grant"]
+        enough = len(grants) >= approval.required and all(
+            sum(group.role in named_roles(vote.role) for vote in grants) >= group.min for group in approval.groups)
+        if not enough:
+            return "the recorded votes do not grant it"
+    return None
+
+
+def changed_command(record: CommandRecord, approvals: Iterable[ApprovalRecord], records: Sequence[Recorded]
+                    ) -> str | None:
+    """Say how a live execute's row differs from its records, None if it does not. `approvals` are the live ones of its
+    session."""
+    command = record.command
+    own = [one for one in records if one.command_id == command.id and one.approval_id is None]
+    moves = [one for one in own if one.meta.get("to") in STATES]
+    if not moves or moves[0].action != "enqueue" or "from" in moves[0].meta:
+        return "there is no audit record of its submission"
+    first = moves[0]
+    payload = bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b""
+    if _sha256(payload) != command.payload_sha256 or first.meta.get("digest") not in (None, command.payload_sha256):
+        return "its payload is not the recorded one"
+    if first.meta.get("target_sha256") not in (None, target(record)):
+        return "its target, actor or origin is not the recorded one"
+    if moves[-1].meta["to"] != command.state:
+        return f"it is {command.state}, and was recorded as {moves[-1].meta['to']}"
+    held = [one.approval for one in approvals
+            if one.approval.command_id == command.id and one.approval.door == "command" and one.approval.budget is None]
+    if command.state == "pending_approval" and not any(one.state == "pending" for one in held):
+        return "the approval that it waits for is missing"
+    if command.state == "queued" and first.meta["to"] == "pending_approval":
+        granted = any(one.action == "approve" and one.meta.get("digest") == command.payload_sha256
+                      for one in records if one.command_id == command.id and one.approval_id is not None)
+        if not granted:
+            return "there is no audit record of the approval that it waited for"
+    return None
+
+
+def _name(actor: Actor | None) -> str:
+    return "" if actor is None else named(actor)
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()

@@ -1,0 +1,182 @@
+"""Rows that SQL changed between the question and the yes: none of them runs, and each is reported and audited (H-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table
+from interlock.command.policy import Policy
+from interlock.command.rule import Rule
+from interlock.ports.ledger import Batch, PutApproval, PutCommand
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
+from interlock.protocol.resources import Actor, Quorum, Vote
+
+pytestmark = pytest.mark.anyio
+
+ANN = Principal(tenant_id="default", actor=Actor(type="user", id="ann"), role="admin", key_id="key_a")
+HELD = Policy((Rule(name="r", door="command", effect="ask", required=2),))
+TOOLS = Policy((Rule(name="r", door="tool", effect="ask", required=2),))
+OTHER = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"rm -rf"}]}]}')
+
+
+def approval(**changes: Any) -> Callable[[ApprovalRecord], ApprovalRecord]:
+    return lambda one: msgspec.structs.replace(one, approval=msgspec.structs.replace(one.approval, **changes))
+
+
+def command(**changes: Any) -> Callable[[CommandRecord], CommandRecord]:
+    return lambda one: msgspec.structs.replace(one, command=msgspec.structs.replace(one.command, **changes))
+
+
+async def change_approval(table: Table, approval_id: str, change: Callable[[ApprovalRecord], ApprovalRecord]) -> None:
+    record = await table.ledger.approval(approval_id)
+    assert record is not None
+    await table.ledger.commit(Batch([PutApproval(change(record))]))
+
+
+async def change_command(table: Table, command_id: str, change: Callable[[CommandRecord], CommandRecord]) -> None:
+    record = await table.ledger.command(command_id)
+    assert record is not None
+    await table.ledger.commit(Batch([PutCommand(change(record))]))
+
+
+async def restarted(table: Table, session_id: str) -> None:
+    await table.engine.stop()
+    table.begin()
+    await (await table.lane(session_id)).call(lambda lane: None)
+
+
+def notices(table: Table, session_id: str) -> Any:
+    return table.ledger.events(f"s/{session_id}", 0, 1_000)
+
+
+FORGED = Vote(by="user:eve", at="", decision="grant", method="acl", role="admin")
+APPROVALS = {
+    "required": approval(required=1),
+    "groups": approval(groups=[Quorum(role="admin", min=0)]),
+    "self_approval": approval(self_approval=False),
+    "signed": approval(signed=True),
+    "deny_threshold": approval(deny_threshold=9),
+    "state": approval(state="granted"),
+    "votes": approval(votes=[FORGED]),
+    "votes and state": approval(votes=[FORGED, FORGED], state="granted"),
+    "input": approval(input=OTHER),
+    "digest": approval(digest="0" * 64),
+    "title": approval(title="harmless"),
+    "requested_by": approval(requested_by=Actor(type="user", id="eve")),
+    "expires": lambda one: msgspec.structs.replace(one, expires_ms=one.expires_ms + 1),
+}
+COMMANDS = {
+    "payload": command(payload=OTHER),
+    "payload and its digest": command(payload=OTHER, payload_sha256="1" * 64),
+    "state": command(state="queued"),
+    "actor": command(actor=Actor(type="user", id="eve")),
+    "origin": lambda one: msgspec.structs.replace(one, origin="flush"),
+}
+
+
+@pytest.mark.req("P-2", "U-2")
+@pytest.mark.parametrize("what", APPROVALS)
+async def test_a_held_command_whose_approvals_row_was_changed_does_not_run(what: str) -> None:
+    table = Table(HELD)
+    held = await table.execute()
+    await change_approval(table, held.approval_id, APPROVALS[what])
+    await restarted(table, held.target.session_id)
+    assert await table.state(held.id) == "canceled"
+    record = await table.ledger.approval(held.approval_id)
+    assert record is not None
+    assert record.approval.state == "void"
+    assert "tampered" in await table.actions()
+    assert "control.prompt.request" not in table.wire.types()
+    events = await notices(table, held.target.session_id)
+    assert any(b"Tampered" in event.body and held.approval_id.encode() in event.body for event in events)
+    with pytest.raises(Problem):
+        await table.vote(held.approval_id, "grant", ANN)
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+@pytest.mark.parametrize("what", COMMANDS)
+async def test_a_held_command_whose_own_row_was_changed_does_not_run(what: str) -> None:
+    table = Table(HELD)
+    held = await table.execute()
+    await change_command(table, held.id, COMMANDS[what])
+    await restarted(table, held.target.session_id)
+    assert await table.state(held.id) == "canceled"
+    assert "tampered" in await table.actions()
+    assert "control.prompt.request" not in table.wire.types()
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+async def test_a_command_that_waits_behind_another_is_compared_with_its_record_as_well() -> None:
+    table = Table(Policy((Rule(name="r", door="command", effect="allow"),)))
+    first = await table.execute("first")
+    session_id = first.target.session_id
+    second = await table.execute("second", target=msgspec.structs.replace(first.target, workspace=None))
+    await table.opened(session_id)
+    await change_command(table, second.id, command(payload=OTHER))
+    await restarted(table, session_id)
+    assert (await table.state(first.id), await table.state(second.id)) == ("dispatched", "canceled")
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+@pytest.mark.parametrize("what", APPROVALS)
+async def test_a_held_tool_call_whose_row_was_changed_is_denied(what: str) -> None:
+    table = Table(TOOLS)
+    running = await table.execute()
+    session_id = running.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.asked(session_id)
+    [held] = await table.ledger.live_approvals(session_id)
+    await table.vote(held.approval.id, "grant", ANN)
+    await change_approval(table, held.approval.id, APPROVALS[what])
+    await restarted(table, session_id)
+    answer = table.wire.last("control.interaction.response").payload
+    assert answer.decision == "deny"
+    assert "differs from the audit record" in answer.message
+    assert "tampered" in await table.actions()
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+async def test_rows_that_nobody_changed_go_on_over_a_restart() -> None:
+    table = Table(HELD)
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", ANN)
+    await restarted(table, held.target.session_id)
+    await table.vote(held.approval_id, "grant", OWNER)
+    assert await table.state(held.id) == "dispatched"
+    assert "tampered" not in await table.actions()
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+@pytest.mark.parametrize("what", sorted(set(APPROVALS) - {"state", "votes", "votes and state"}))
+async def test_a_row_that_is_changed_while_the_gateway_runs_is_refused_at_the_vote(what: str) -> None:
+    table = Table(HELD)
+    held = await table.execute()
+    await change_approval(table, held.approval_id, APPROVALS[what])
+    with pytest.raises(Problem, match="differs from the audit record"):
+        await table.vote(held.approval_id, "grant", ANN)
+    assert await table.state(held.id) == "canceled"
+    assert "tampered" in await table.actions()
+    assert "control.prompt.request" not in table.wire.types()
+    await table.engine.stop()
+
+
+@pytest.mark.req("P-2", "U-2")
+async def test_a_payload_that_is_changed_while_the_gateway_runs_is_refused_at_the_vote() -> None:
+    table = Table(HELD)
+    held = await table.execute()
+    await change_command(table, held.id, command(payload=OTHER))
+    with pytest.raises(Problem, match="differs from the audit record"):
+        await table.vote(held.approval_id, "grant", ANN)
+    assert await table.state(held.id) == "canceled"
+    await table.engine.stop()
