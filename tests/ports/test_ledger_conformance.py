@@ -672,6 +672,22 @@ async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: Audit
     assert await ledger.audit_tenants() == []
 
 
+@pytest.mark.req("P-2", "U-2")
+async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) -> None:
+    one, two = f"cmd_{'1' * 26}", f"cmd_{'2' * 26}"
+    held, verb = f"apr_{'3' * 26}", f"apr_{'4' * 26}"
+    await put(
+        ledger, Audit(draft(command_id=one)), Audit(draft(command_id=two)),
+        Audit(draft("vote", command_id=one, approval_id=held, meta={"command_id": two, "text": "\x00\\ \u00fc"})),
+        Audit(draft("vote", approval_id=verb)), Audit(draft("pair")), Audit(draft(tenant_id="t2", command_id=one)),
+    )
+    log = await ledger.audit("t1", 0, 100)
+    assert [one.seq for one in await ledger.audit_about("t1", one)] == [1, 3]
+    assert await ledger.audit_about("t1", verb) == [log[3]]
+    assert [one.hash for one in await ledger.audit_about("t1", two)] == [log[1].hash]
+    assert await ledger.audit_about("t1", f"cmd_{'9' * 26}") == []
+
+
 @pytest.mark.req("S-1", "C-4")
 async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> None:
     dice = random.Random(7)

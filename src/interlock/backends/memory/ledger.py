@@ -19,6 +19,7 @@ from interlock.ports.ledger import (
     Ledger,
     MakeRoom,
 )
+from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
@@ -240,7 +241,9 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         return self._audit.records(tenant_id)[after : after + limit]
 
     async def audit_about(self, tenant_id: str, subject_id: str) -> list[AuditRecord]:
-        found = [record for record in self._audit.records(tenant_id) if subject_id.encode() in record.body]
+        name = "command_id" if subject_id.startswith(COMMAND_PREFIX) else "approval_id"
+        found = [record for record in self._audit.records(tenant_id)
+                 if subject_id.encode() in record.body and msgspec.json.decode(record.body).get(name) == subject_id]
         return [msgspec.structs.replace(record, personal={}) for record in found]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
