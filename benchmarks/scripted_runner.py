@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import uuid
 from typing import Any
 
 import msgspec
@@ -68,7 +69,7 @@ class ScriptedRunner:
             "type": "execute", "target": {"agent_id": AGENT, "workspace": "/", "runner_id": self._runner_id},
             "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}})
         opened = self._hear("control.session.open")
-        session = Session(opened["session_id"], f"turn-{len(self.sessions)}")
+        session = Session(opened["session_id"], str(uuid.uuid4()))
         self.sessions[session.session_id] = session
         self._say("session.capabilities", {"dps_version": DPS_VERSION,
                                            "features": {"adapter_type": "process", "permission": "asks"}}, session)

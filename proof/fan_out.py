@@ -40,10 +40,11 @@ TURN_S = 600
 FROZEN_BUFFER_BYTES = 65_536
 """What the kernel takes for a viewer that reads nothing: its own side's choice."""
 TICKER = """
-import json, os, sys, time
+import json, os, sys, time, uuid
 def send(kind, payload, **metadata):
     print(json.dumps({"type": kind, "message_id": os.urandom(8).hex(), "metadata": metadata, "payload": payload}),
           flush=True)
+turns = 0
 for line in sys.stdin:
     frame = json.loads(line)
     if frame["type"] == "control.session.open":
@@ -52,14 +53,16 @@ for line in sys.stdin:
              "agent": {"agent_id": "ticker", "name": "Ticker", "version": "1"}}, in_reply_to=frame["message_id"])
     elif frame["type"] == "control.prompt.request":
         a_second, seconds = map(int, frame["payload"]["text"].split())
-        send("session.turn.start", {"turn_id": "t", "turn_index": 0}, prompt_id=frame["payload"]["prompt_id"])
+        turn = str(uuid.uuid4())
+        send("session.turn.start", {"turn_id": turn, "turn_index": turns}, prompt_id=frame["payload"]["prompt_id"])
+        turns += 1
         began = time.monotonic()
         for number in range(a_second * seconds):
             time.sleep(max(0.0, began + number / a_second - time.monotonic()))
             # Text and thoughts in turn: the runner ends a block where one of the other kind begins.
-            send("agent.thinking.done" if number % 2 else "agent.text.done", {"turn_id": "t", "block_id": f"b{number}",
+            send("agent.thinking.done" if number % 2 else "agent.text.done", {"turn_id": turn, "block_id": f"b{number}",
                  "text": f"at {time.time_ns() // 1_000_000} ms " + "." * 200})
-        send("session.turn.end", {"turn_id": "t", "stop_reason": "end_turn"})
+        send("session.turn.end", {"turn_id": turn, "stop_reason": "end_turn"})
 """
 
 

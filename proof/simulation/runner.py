@@ -7,7 +7,9 @@ until it is cancelled.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
+import uuid
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +57,12 @@ class Talk:
         if self.ends is not None:
             self.ends.cancel()
             self.ends = None
+
+
+def _turn_id(talk: Talk) -> str:
+    """A UUID v4 (RAWP-DPS 7.5.1) that every run with the same seed repeats."""
+    digest = hashlib.sha256(f"{talk.session_id}/{talk.turns}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 class Runner:
@@ -239,7 +247,7 @@ class Runner:
     # --- what its agents do ---
     def _prompt(self, talk: Talk, payload: dict[str, Any]) -> None:
         talk.turns += 1
-        talk.turn_id, talk.prompt_id = f"t{talk.turns}", payload["prompt_id"]
+        talk.turn_id, talk.prompt_id = _turn_id(talk), payload["prompt_id"]
         command_id = payload.get("command_id") or ""
         self.started[command_id] = self.started.get(command_id, 0) + 1
         self._say(talk, "session.turn.start", {"turn_id": talk.turn_id, "turn_index": talk.turns - 1},
