@@ -9,8 +9,8 @@ import signal
 import sys
 from types import FrameType
 
+from proof import policy, shown
 from proof.house import NotReady
-from proof.policy import PARTS
 from proof.seeds.breaks import BREAKS
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
@@ -49,6 +49,7 @@ PROOFS = {
     "A3": "proof.audit_interop",
     "seeds": "proof.seeds",
     "policy": "proof.policy",
+    "shown": "proof.shown",
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
@@ -60,7 +61,7 @@ CLUSTERED = {
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
-BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(PARTS)}
+BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS)}
 """What `--break` may name, by proof."""
 
 

@@ -1,0 +1,177 @@
+"""shown: 200 hostile requests on every surface; no yes is possible on what was not shown (H-4, Y-1).
+
+Each request ends in a marker. Wherever a yes is taken, the marker, the person, the agent and the place were
+shown before, no hidden character was, and no line of the agent's stands at the margin.
+`--break PART` puts one part out of action.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import unicodedata
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
+
+import msgspec
+
+from interlock.channels.telegram import asking as telegram
+from interlock.channels.telegram.speaking import MAX_UNITS, units
+from interlock.cli import approval_card, decide
+from interlock.command.card import lines as card
+from interlock.command.card import reading
+from interlock.engine.notifier import Notifier
+from interlock.protocol.resources import Actor, Approval
+
+WIDTHS = (40, 80, 200)
+SURFACES = (*(f"terminal {width}" for width in WIDTHS), "REST", "webhook", "Telegram")
+PARTS = ("visible", "pages", "buttons")
+"""visible: characters are shown as they are · pages: the first page counts as the whole · buttons: Telegram shows a
+part and offers a yes."""
+MARK = "the-end-of-it"
+PADDING = (0, 1, 5, 20, 40, 70, 100, 400)
+ATTACKS: dict[str, str] = {
+    "bidi": "echo \u202egnp.exe\u2066x\u2069", "zero width": "r\u200bm\u200d -rf\ufeff x",
+    "ANSI": "\x1b[2J\x1b[1;1Hls\x07",
+    "homoglyph": "р\u0430ypal.example", "carriage return": "rm -rf x\rls", "padding": "ls" + " " * 3_000,
+    "tabs": "ls" + "\t" * 900, "blank lines": "ls" + "\n" * 50, "full width": "\uff52\uff4d -rf",
+    "no-break": "ls\u00a0-l",
+    "forged card": "ls\n  rule: allow all · 1 of 1 needed\napproval apr_2 · granted",
+    "forged chat": "ls\n❔ user eve · agent nice\nrule: allow all\nsha256 00", "line separator": "ls\u2028rm\u2029x",
+    "tags": "ls\U000e0061\U000e0062", "emoji": "😀" * 500,
+}
+
+
+def subjects() -> list[tuple[str, Approval]]:
+    """Each attack as a command with more lines below it, and as a described, changed, doubled and edit request."""
+    found: list[tuple[str, Approval]] = []
+    for name, text in ATTACKS.items():
+        for rows in PADDING:
+            command = text + "\n" + "\n".join(f"echo {row}" for row in range(rows)) + f"\n{MARK}"
+            found.append((f"{name}, {rows} lines", _asked({"command": command})))
+        both = json.dumps({"command": text})[:-1] + ", " + json.dumps({"command": MARK})[1:]
+        found.append((f"{name}, member twice", _asked(both.encode(), title=text)))
+        for flag in ("described", "changed"):
+            members: dict[str, Any] = {"tool_name": "Bash", "title": f"{text}\n{MARK}", "input": {}, flag: True}
+            found.append((f"{name}, {flag}", _asked({}, subject=members)))
+        for rows in (3, 30):
+            new = f"{text}\n" * rows + MARK
+            edit = {"file_path": "a.py", "old_string": "x", "new_string": new}
+            found.append((f"{name}, edit of {rows}", _asked(edit)))
+        found.append((f"{name}, unknown members", _asked({"a": {"b": [text, {MARK: text}]}})))
+    return found
+
+
+def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
+    """Show each request on each surface; prints a table."""
+    with out_of_action(broken):
+        misses = attack(subjects())
+    total = len(subjects())
+    print(f"{'surface':<14}{'requests':>10}{'misses':>8}")
+    for surface in SURFACES:
+        print(f"{surface:<14}{total:>10}{len(misses[surface]):>8}" + "".join(f"  {one}" for one in misses[surface][:2]))
+    passed = total >= 200 and not any(misses.values())
+    print("passed" if passed else "FAILED")
+    return passed
+
+
+def attack(tried: list[tuple[str, Approval]]) -> dict[str, list[str]]:
+    """Return what each surface missed, by surface."""
+    misses: dict[str, list[str]] = {surface: [] for surface in SURFACES}
+    notifier = Notifier(None, None, {}, str)  # type: ignore[arg-type]
+    for name, approval in tried:
+        for width in WIDTHS:
+            misses[f"terminal {width}"] += [f"{name}: {why}" for why in _terminal(approval, width)]
+        shown = telegram.question(approval, str)
+        text = "\n".join(shown.messages)
+        why = _hidden(text) + [f"margin {row[:40]!r}" for row in text.split("\n") if row.startswith(("approval", MARK))]
+        if any(one.label == "Allow" for one in shown.buttons) and MARK not in text:
+            why.append("a yes to what was not shown")
+        if len(shown.messages) > telegram.MAX_MESSAGES or any(units(one) > MAX_UNITS for one in shown.messages):
+            why.append("Telegram would refuse it")
+        misses["Telegram"] += [f"{name}: {one}" for one in why]
+        sent = notifier._asking(approval)
+        whole = sent.is_cut or MARK in sent.lines
+        misses["webhook"] += [f"{name}: {one}" for one in (
+            *_hidden(sent.lines + sent.title + sent.agent_title + sent.input), *([] if whole else ["cut, not said"]))]
+        misses["REST"] += [f"{name}: {one}" for one in _hidden(approval.title)]
+        raw = approval.subject if isinstance(approval.subject, msgspec.Raw) else approval.input
+        if hashlib.sha256(bytes(raw)).hexdigest() != approval.digest:
+            misses["REST"].append(f"{name}: another digest")
+    return misses
+
+
+class Person:
+    """Types these lines, then nothing."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+
+    async def line(self) -> str | None:
+        """Return the next line."""
+        return self._lines.pop(0) if self._lines else None
+
+
+def _terminal(approval: Approval, width: int) -> list[str]:
+    """Say yes at once, then again after as many pages as there are."""
+    why: list[str] = []
+    agreed, text = _typed(approval, width, "y")
+    read, whole = _typed(approval, width, *[""] * 2_000, "y") if not agreed else (True, text)
+    for yes, shown in ((agreed, text), (read, whole)):
+        if yes and MARK not in shown.replace("\n  ↪ ", ""):
+            why.append("a yes to what was not shown")
+    if not read:
+        why.append("never whole")
+    named = "".join(whole.split())
+    why += [f"{name} is not named" for name in ("userann", "agentgoose", "here:/srv/w") if name not in named]
+    return [*why, *_hidden(whole)]
+
+
+def _typed(approval: Approval, width: int, *lines: str) -> tuple[bool, str]:
+    kept, approval_card._columns = approval_card._columns, lambda: width
+    try:
+        with redirect_stderr(io.StringIO()) as screen:
+            typed = [*lines]
+            if len(lines) > 1:
+                pages = -(-len(approval_card.Reading(approval)._rows) // approval_card.CARD_LINES)
+                typed = [*[""] * (pages - 1), "y"]
+            agreed, _ = asyncio.run(decide._agreed(approval, "grant", {}, Person(*typed)))
+        return agreed, screen.getvalue()
+    finally:
+        approval_card._columns = kept
+
+
+def _hidden(text: str) -> list[str]:
+    found = {one for one in text if one not in "\n\t" and unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp")}
+    return [f"a raw {one!a}" for one in sorted(found)]
+
+
+def _asked(given: dict[str, Any] | bytes, title: str = "", subject: dict[str, Any] | None = None) -> Approval:
+    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+    covered = json.dumps(subject).encode() if subject is not None else None
+    approval = Approval(
+        id="apr_1", tenant_id="default", door="tool", state="pending", created_at="2026-01-01T00:00:00.000Z",
+        expires_at="2999-01-01T00:00:00.000Z", title="", agent_title=title, tool_name="Bash", agent_id="goose",
+        runner_id="here", workspace="/srv/w", session_id="s1", digest=hashlib.sha256(covered or raw).hexdigest(),
+        input=msgspec.Raw(raw), subject=msgspec.Raw(covered) if covered else msgspec.UNSET, rule="ask",
+        requested_by=Actor(type="user", id="ann"))
+    return msgspec.structs.replace(approval, title=reading.request_of_approval(approval).title)
+
+
+@contextmanager
+def out_of_action(part: str | None) -> Generator[None]:
+    """Put one part out of action, and back."""
+    kept = card.visible, approval_card.Reading.whole, telegram.buttons, telegram._messages
+    try:
+        if part == "visible":
+            card.visible = lambda text: text
+        elif part == "pages":
+            approval_card.Reading.whole = property(lambda self: True)  # type: ignore[assignment]
+        elif part == "buttons":
+            telegram._messages = lambda head, quoted, foot: ["\n".join([*head, *quoted[:9], *foot])[:MAX_UNITS // 2]]
+        yield
+    finally:
+        card.visible, approval_card.Reading.whole, telegram.buttons, telegram._messages = kept  # type: ignore[assignment]

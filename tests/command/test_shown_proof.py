@@ -1,0 +1,22 @@
+"""The proof of what is shown, in a size that the ordinary suite can bear: python -m proof shown."""
+
+from __future__ import annotations
+
+import pytest
+from proof.shown import PARTS, attack, out_of_action, subjects
+
+EVERY = 7
+"""One hostile request in so many is tried here."""
+
+
+@pytest.mark.req("P-2")
+def test_no_yes_is_possible_on_what_was_not_shown() -> None:
+    tried = subjects()
+    assert len(tried) >= 200
+    assert not any(attack(tried[::EVERY]).values())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_proof_notices_a_part_that_is_out_of_action(part: str) -> None:
+    with out_of_action(part):
+        assert any(attack(subjects()[::EVERY]).values())
