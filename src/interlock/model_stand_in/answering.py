@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 from .conversation import Asked
@@ -19,6 +20,7 @@ from .steering import (
     read_script,
     words_as_chunks,
 )
+from .tool_choice import deed_call, delegate_call
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 20
@@ -101,11 +103,13 @@ def _answer(asked: Asked, before: int) -> Answer | Failure:
         return Failure(script.fail_status)
     if script.delegated is not None and asked.results == 0:
         return _delegating(asked, script.delegated)
+    if script.deed is not None and asked.results == 0:
+        return _doing(asked, *script.deed)
     if script.question is not None and asked.results == 0:
         return _asking(asked, script.question)
     if asked.results < len(script.calls) * script.many:
         return _calling(asked, script)
-    if script.calls or script.delegated is not None or script.question is not None:
+    if script.calls or script.deed is not None or script.delegated is not None or script.question is not None:
         return Answer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return Answer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
                   delay_seconds=script.delay_seconds, thinking=script.thinks, hangs=script.hangs, cut=script.cut,
@@ -140,11 +144,13 @@ def _calling(asked: Asked, script: Script) -> Answer:
 
 
 def _delegating(asked: Asked, command: str) -> Answer:
-    found = next((tool.name for tool in asked.tools if tool.name in ("Task", "Agent")), None)
-    if found is None:
-        return Answer(words_as_chunks(NO_TOOL))
-    arguments = {"description": "run it", "prompt": f"[[tool:{command}]]", "subagent_type": "general-purpose"}
-    return Answer((), (ToolCall(found, compact(arguments)),))
+    found = delegate_call(asked.tools, f"[[tool:{command}]]")
+    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
+
+
+def _doing(asked: Asked, deed: str, given: str) -> Answer:
+    found = deed_call(deed, asked.tools, json.loads(given))
+    return Answer(words_as_chunks(NO_TOOL)) if found is None else Answer((), (ToolCall(found[0], compact(found[1])),))
 
 
 def _asking(asked: Asked, question: str) -> Answer:

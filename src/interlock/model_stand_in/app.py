@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from . import anthropic, chat, gemini, responses
@@ -61,6 +61,10 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     async def recorded(_: Request) -> Response:
         return JSONResponse([asdict(one) for one in recording.all()])
 
+    async def page(request: Request) -> Response:
+        recording.visit(request.path_params["page"])
+        return PlainTextResponse("A page of the model stand-in.")
+
     routes = [Route(path, endpoint(form), methods=["POST"]) for path, form in _FORMS.items()]
     routes += [Route("/v1beta/models/{model}:" + verb, endpoint(_GEMINI), methods=["POST"])
                for verb in ("generateContent", "streamGenerateContent")]
@@ -68,6 +72,7 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
         Route("/v1/messages/count_tokens", _count_tokens, methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/recorded", recorded, methods=["GET"]),
+        Route("/page/{page}", page, methods=["GET"]),
         Route("/", _alive, methods=["GET"]),
     ]
     return Starlette(routes=routes)

@@ -46,6 +46,7 @@ class Recording:
 
     def __init__(self) -> None:
         self._requests: deque[Recorded] = deque(maxlen=MAX_RECORDED)
+        self._visits: deque[str] = deque(maxlen=MAX_RECORDED)
         self._arrived = threading.Condition()
 
     def add(self, recorded: Recorded) -> None:
@@ -53,6 +54,16 @@ class Recording:
         with self._arrived:
             self._requests.append(recorded)
             self._arrived.notify_all()
+
+    def visit(self, page: str) -> None:
+        """Keep that `GET /page/PAGE` was fetched."""
+        with self._arrived:
+            self._visits.append(page)
+
+    def visited(self, page: str) -> bool:
+        """Whether that page was fetched."""
+        with self._arrived:
+            return page in self._visits
 
     def all(self) -> list[Recorded]:
         """Every request so far."""

@@ -19,7 +19,7 @@ _NAMES = (
     "terminal",
 )
 _COMMAND_FIELDS = ("command", "cmd", "script")
-_EMPTY: dict[str, Any] = {"string": "run", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+EMPTY: dict[str, Any] = {"string": "run", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
 def shell_call(tools: Iterable[Tool], command: str) -> tuple[str, dict[str, Any]] | None:
@@ -36,5 +36,5 @@ def _arguments(schema: dict[str, Any], command: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {field: ["bash", "-c", command] if takes_words else command}
     required: list[str] = schema.get("required") or []
     for name in required:
-        arguments.setdefault(name, _EMPTY.get(str(properties.get(name, {}).get("type")), "run"))
+        arguments.setdefault(name, EMPTY.get(str(properties.get(name, {}).get("type")), "run"))
     return arguments

@@ -10,6 +10,9 @@
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
 | `[[call:NAME JSON]]`| calls the tool NAME with these arguments, sound JSON or not; in order with `[[tool:…]]`   |
+| `[[do:DEED JSON]]`| calls the tool on offer that does DEED (write, edit, fetch, or outside: a command      |
+|                   | outside the agent's own sandbox) with the object's path, content, old, new, url or command,   |
+|                   | under the names that the tool has for them                                                  |
 | `[[many:N]]`      | the calls of this prompt come N times over, all in one answer                               |
 | `[[say:TEXT]]`    | says TEXT; before the tool call, where there is one                                         |
 | `[[think:TEXT]]`  | thinks TEXT before it says anything                                                         |
@@ -55,6 +58,7 @@ _CHUNKS = re.compile(r"\[\[chunks:(\d+)\]\]")
 _DELAY = re.compile(r"\[\[delay:(\d+)\]\]")
 _FAIL = re.compile(r"\[\[fail:([45]\d\d)\]\]")
 _CALLED = re.compile(r"\[\[(?:tool:(.*?)|call:(\S+) (.*?))\]\]", re.DOTALL)
+_DEED = re.compile(r"\[\[do:(\w+) (\{.*?\})\]\]", re.DOTALL)
 _MANY = re.compile(r"\[\[many:(\d+)\]\]")
 _SAY = re.compile(r"\[\[say:(.*?)\]\]", re.DOTALL)
 _THINK = re.compile(r"\[\[think:(.*?)\]\]", re.DOTALL)
@@ -76,6 +80,8 @@ class Script:
 
     calls: tuple[tuple[str, str], ...] = ()
     """(tool, arguments as text); a shell command has no tool: it is the one on offer."""
+    deed: tuple[str, str] | None = None
+    """(write, edit or fetch; an object of what it is done with, as JSON)."""
     many: int = 1
     says: tuple[str, ...] = ()
     thinks: str | None = None
@@ -102,7 +108,9 @@ def read_script(prompt: str) -> Script:
     many, thinks, flood = _MANY.search(prompt), _THINK.search(prompt), _FLOOD.search(prompt)
     flaky, room = _FLAKY.search(prompt), _ROOM.search(prompt)
     delegated, question = _AGENT.search(prompt), _ASK.search(prompt)
+    deed = _DEED.search(prompt)
     return Script(
+        deed=(deed[1], deed[2]) if deed else None,
         calls=tuple((name, given.strip()) if name else ("", command.strip())
                     for command, name, given in _CALLED.findall(prompt)),
         many=min(int(many[1]), MAX_CALLS) if many else 1,

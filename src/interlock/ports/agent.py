@@ -104,6 +104,8 @@ class Started(NamedTuple):
     """It goes on with the conversation that it had; never True where that was not asked."""
     fresh_because: str | None = None
     """Why it does not, in the agent's own words, where it could have."""
+    mode: str | None = None
+    """The id of the mode that it is in once it is open; None without modes."""
 
 
 class AgentStartFailed(Exception):

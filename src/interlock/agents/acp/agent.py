@@ -133,6 +133,7 @@ class AcpAgent:
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
             self._choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said,
+            mode=self._choices.mode,
         )
 
     async def _go_on(self, opening: Opening, offered: wire.AgentCapabilities) -> str | None:

@@ -1,0 +1,88 @@
+"""What a check saw of an agent (H-10), kept in the state directory, and whether it still speaks of the agent as
+configured."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from interlock.ports.agent import AgentSpec
+
+FILE_NAME = "checked-agents.json"
+"""Below the state directory; mode 0600."""
+MAX_RECORDS = 64
+"""Of one state directory; the record that was made first makes room."""
+MAX_FILE_BYTES = 1_000_000
+
+State = Literal["asked", "ran unasked", "ran after a no", "refused", "not offered", "not tried"]
+Shown = Literal["", "input", "described"]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool that the agent was made to use, and what became of it."""
+
+    tool: str
+    state: State
+    shown: Shown = ""
+    """Whether the question held the tool's own input, or only described it (H-2); "" without a question."""
+    ran_after_yes: bool | None = None
+    """None if it was not answered yes."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    agent_id: str
+    verdict: Literal["asks", "command"]
+    because: str
+    """One sentence."""
+    checked: str
+    """When: an ISO 8601 date and time in UTC."""
+    digest: str
+    """Of the agent's settings and program (`settings_digest`)."""
+    version: str | None = None
+    mode: str | None = None
+    """The mode that the agent was in once it was open; None for an agent without modes."""
+    seconds: float = 0.0
+    tools: list[Seen] = []
+
+
+def settings_digest(spec: AgentSpec, environment: Mapping[str, str], settings: Mapping[str, bytes] = {}) -> str:
+    """SHA-256, in hex, over what decides how an agent asks: adapter, command, arguments, environment, mode, `settings`
+    (the agent's own files by name), and which program file that is (path, size, time of change)."""
+    path = spec.env.get("PATH") or environment.get("PATH") or os.defpath
+    found = shutil.which(spec.command, path=path) if spec.command else None
+    program: list[str | int] = []
+    if found is not None:
+        real = Path(found).resolve()
+        status = real.stat()
+        program = [str(real), status.st_size, status.st_mtime_ns]
+    files = {name: hashlib.sha256(text).hexdigest() for name, text in settings.items()}
+    whole = [spec.adapter, spec.command, spec.args, sorted(spec.env.items()), spec.mode, spec.modes, program,
+             sorted(files.items())]
+    return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+
+def read(state: Path) -> dict[str, Evidence]:
+    """The records of a state directory by agent; none if the file is absent, too large or damaged: without evidence
+    nothing is believed."""
+    place = state / FILE_NAME
+    try:
+        if place.stat().st_size > MAX_FILE_BYTES:
+            return {}
+        return msgspec.json.decode(place.read_bytes(), type=dict[str, Evidence])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+
+
+def with_record(records: Mapping[str, Evidence], made: Evidence) -> bytes:
+    """The file's content with one more record, or one in place of the agent's earlier one."""
+    kept = [one for one in records.values() if one.agent_id != made.agent_id]
+    kept = sorted(kept, key=lambda one: one.checked)[-(MAX_RECORDS - 1):]
+    return msgspec.json.format(msgspec.json.encode({one.agent_id: one for one in [*kept, made]}), indent=1)

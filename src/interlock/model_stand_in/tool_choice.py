@@ -1,0 +1,89 @@
+"""Which of the tools on offer does a deed (write, edit, fetch), and the arguments that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .conversation import Tool
+from .shell_tool import EMPTY, shell_call
+
+DEEDS: Mapping[str, tuple[str, ...]] = {
+    "write": ("write", "write_file", "writefile", "create", "create_file"),
+    "edit": ("edit", "edit_file", "replace", "strreplacefile", "str_replace", "search_replace", "patch"),
+    "fetch": ("webfetch", "web_fetch", "fetch", "fetchurl", "fetch_url"),
+}
+"""Names in order of preference; compared with the last part of a name such as `developer__write`, in lower case."""
+OUTSIDE = "outside"
+"""The deed of running {command} outside the sandbox that an agent has of its own."""
+_ESCALATION = "sandbox_permissions"
+DELEGATES = ("task", "agent", "delegate", "delegate_task", "spawn_agent", "subagent")
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "path": ("path", "file_path", "filepath", "filename", "absolute_path"),
+    "content": ("content", "file_text", "contents", "text"),
+    "old": ("old_string", "oldstring", "old_str", "oldtext", "before", "old", "search"),
+    "new": ("new_string", "newstring", "new_str", "newtext", "after", "new", "replace"),
+    "url": ("url", "uri", "prompt"),
+    "prompt": ("prompt", "instructions", "task", "goal", "message"),
+}
+
+
+def deed_call(deed: str, tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """The name and arguments of the tool that does `deed` with {path, content, old, new, url}; None if none is on
+    offer."""
+    if deed == OUTSIDE:
+        return _outside(tools, given)
+    found = _find(DEEDS.get(deed, ()), tools)
+    return None if found is None else (found.name, _fill(found.schema, given))
+
+
+def _outside(tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """A shell command that asks to leave the agent's own sandbox (Codex)."""
+    boxed = [tool for tool in tools if _ESCALATION in (tool.schema.get("properties") or {})]
+    found = shell_call(boxed, given.get("command", "true"))
+    return None if found is None else (found[0], {**found[1], _ESCALATION: "require_escalated",
+                                                  "justification": "it writes a file"})
+
+
+def delegate_call(tools: Iterable[Tool], prompt: str) -> tuple[str, dict[str, Any]] | None:
+    """The name and arguments that have a sub-agent work on `prompt`; None if the agent offers none."""
+    found = _find(DELEGATES, tools)
+    if found is None:
+        return None
+    arguments = _fill(found.schema, {"prompt": prompt})
+    properties: dict[str, Any] = found.schema.get("properties") or {}
+    if "description" in properties:
+        arguments["description"] = "run it"
+    if "subagent_type" in properties:
+        kinds: list[str] = properties["subagent_type"].get("enum") or [
+            "general" if found.name == "task" else "general-purpose"]
+        arguments["subagent_type"] = kinds[0]
+    return found.name, arguments
+
+
+def _find(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
+    by_name = {tool.name.rsplit("__", 1)[-1].lower(): tool for tool in tools}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _fill(schema: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Put each value into the property that is spelled for it, and something into what else is required."""
+    properties: dict[str, Any] = schema.get("properties") or {}
+    spelled = {name.lower(): name for name in properties}
+    arguments: dict[str, Any] = {}
+    for what, value in given.items():
+        name = next((spelled[one] for one in _FIELDS[what] if one in spelled), None)
+        if name is not None:
+            arguments.setdefault(name, value)
+    required: list[str] = schema.get("required") or []
+    for name in required:
+        wanted: dict[str, Any] = properties.get(name) or {}
+        if name in arguments:
+            continue
+        items: dict[str, Any] = wanted.get("items") or {}
+        choices: list[Any] = wanted.get("enum") or []
+        if wanted.get("type") == "array" and items.get("properties"):
+            arguments[name] = [_fill(items, given)]
+        else:
+            arguments[name] = choices[0] if choices else EMPTY.get(str(wanted.get("type")), "run")
+    return arguments

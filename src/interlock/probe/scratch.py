@@ -1,0 +1,109 @@
+"""The HOME that a checked agent gets: the settings that decide what it asks about, and no login.
+
+Of a JSON file everything but its MCP servers is copied; of a TOML or YAML file the single values at its top level.
+What the pointing writes is merged over it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import json5
+import msgspec
+
+from interlock.ports.agent import AgentSpec
+from interlock.probe.pointing import NOT_A_KEY, Pointing
+from interlock.runner.environment import environment
+
+MAX_SETTINGS_BYTES = 1_000_000
+"""A settings file that is larger is not copied."""
+_SERVERS = frozenset({"mcp", "mcpServers"})
+"""Programs of the user that an agent would start; the check does not try their tools."""
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+_HOMES = frozenset({"HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "QWEN_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"})
+"""Variables that would lead the agent out of the scratch HOME, to its user's logins."""
+_YAML_VALUE = re.compile(r"^(\w+):[ \t]+([^\s#].*)$", re.MULTILINE)
+_CLOSED = "http://127.0.0.1:9"
+"""A proxy that is not there: what does not go to loopback fails at once."""
+
+
+def settings_of(pointing: Pointing, home: Path) -> dict[str, bytes]:
+    """The user's settings files by their place below HOME; one that is absent or too large is left out."""
+    found: dict[str, bytes] = {}
+    for name in pointing.settings:
+        try:
+            if (home / name).stat().st_size <= MAX_SETTINGS_BYTES:
+                found[name] = (home / name).read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def furnish(home: Path, settings: Mapping[str, bytes], files: Mapping[str, str]) -> None:
+    """Write the scratch HOME: `settings` without their secrets, `files` merged over them."""
+    for name in {**settings, **files}:
+        text = _merged(name, settings.get(name, b""), files.get(name, ""))
+        place = home / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+
+
+def surroundings(spec: AgentSpec, pointing: Pointing, url: str, *, home: Path, workspace: Path, session_id: str,
+                 base: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of the checked agent: as the runner would give it (A-1), but with HOME and the XDG
+    directories in the scratch HOME, no secret, and no way to the network."""
+    configured = {name: NOT_A_KEY if _SECRET.search(name) else value for name, value in spec.env.items()
+                  if name not in _HOMES}
+    made = environment(base, session_id=session_id, workspace=workspace, runner_id="check", extra=configured)
+    made = {name: value for name, value in made.items() if not name.startswith("XDG_")}
+    closed = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _CLOSED)
+    loopback = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+    return made | closed | loopback | dict(pointing.env(url)) | {"HOME": str(home)}
+
+
+def _merged(name: str, own: bytes, ours: str) -> str:
+    text = own.decode("utf-8", "replace")
+    if name.endswith((".json", ".jsonc")):
+        return msgspec.json.encode(_deep(_without_servers(_json(text)), _json(ours))).decode()
+    if name.endswith(".toml"):
+        return _toml_values(text, ours) + ours
+    kept = [f"{key}: {value}\n" for key, value in _YAML_VALUE.findall(text) if not _SECRET.search(key)]
+    return "".join(kept) + ours
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found: Any = json5.loads(text) if text.strip() else {}
+    except ValueError:
+        return {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+
+def _without_servers(own: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in own.items() if key not in _SERVERS and not _SECRET.search(key)}
+
+
+def _deep(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    made = dict(under)
+    for key, value in over.items():
+        below = made.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            made[key] = _deep(cast(dict[str, Any], below), cast(dict[str, Any], value))
+        else:
+            made[key] = value
+    return made
+
+
+def _toml_values(own: str, ours: str) -> str:
+    try:
+        values = tomllib.loads(own)
+    except ValueError:
+        return ""
+    taken = tomllib.loads(ours)
+    lines = [f"{key} = {msgspec.json.encode(value).decode()}\n" for key, value in values.items()
+             if isinstance(value, str | int | float | bool) and key not in taken and not _SECRET.search(key)]
+    return "".join(lines)
