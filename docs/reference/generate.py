@@ -406,6 +406,8 @@ MEANING = {
     "agent.trusted_kinds": "believe its word that a tool only reads, and allow those without asking",
     "agent.name": "a name for people",
     "agent.asks": "whether the agent asks before its tools; with `false` the whole command is held",
+    "agent.evidence": "`declared`: an `acp` agent is believed to ask until `interlock agents check` has seen "
+                      "otherwise; `required`: its whole command is held until a check has seen it ask",
     "agent.mode": "the mode that an `acp` agent is put into when it opens, in place of its own",
     "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool",
     "agent.model": "`provider/model` that a `builtin` agent asks; else one of the first provider whose key is there",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.agents import evidence
 from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
+from interlock.ports.agent import AgentSpec
+from interlock.probe.scratch import digest_of
 from interlock.runner import main
 from interlock.runner.gateways import Pairing
 from interlock.runner.offered import Offering, OfferingRefused
@@ -52,7 +55,8 @@ async def run_runner(
     each with one sentence.
     """
     def offering_of(config: Config) -> Offering:
-        return Offering(config.agents, roots or config.runner.roots or [str(Path.cwd())])
+        agents = _as_seen(config.agents, evidence.read(state))
+        return Offering(agents, roots or config.runner.roots or [str(Path.cwd())])
 
     def read_offering() -> Offering:
         try:
@@ -71,7 +75,7 @@ async def run_runner(
                 gateways=[Pairing(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
                           for one in dialled],
                 runner_id=home or LOCAL_RUNNER, state_dir=directory,
-                roots=offering_of(config).roots, agents=config.agents,
+                roots=offering_of(config).roots, agents=_as_seen(config.agents, evidence.read(state)),
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
                 agent_descriptors=raise_limit(),
@@ -80,6 +84,12 @@ async def run_runner(
         )
     finally:
         await outbox.close()
+
+
+def _as_seen(agents: Mapping[str, AgentSpec], records: Mapping[str, evidence.Evidence]) -> dict[str, AgentSpec]:
+    """The configured agents, each held as a check has seen that it can be (H-10)."""
+    return {name: evidence.as_seen(spec, records.get(name), digest_of(spec, os.environ) if name in records else "")
+            for name, spec in agents.items()}
 
 
 def _rawp(url: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock import config
+from interlock.agents import evidence
+from interlock.agents.registry import ADAPTERS, SHELL
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -17,6 +22,8 @@ from interlock.cli.known_agents import found_on_path, snippet
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble
+from interlock.ports.agent import AgentSpec
+from interlock.probe.scratch import digest_of
 from interlock.protocol.resources import Node
 
 
@@ -35,6 +42,9 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
          "configured": known.agent_id in loaded.agents}
         for known, path in found_on_path()
     ]
+    held = {name: how_held(name, spec, where.directory()) for name, spec in loaded.agents.items()}
+    for one in (*offered, *configured):
+        one["held"] = held.get(str(one.get("agent_id", "")), _claimed(one))
     if json:
         print_json(msgspec.json.encode({"offered": offered, "gateway": unreached or "ok", "configured": configured,
                                         "found": found}))
@@ -46,6 +56,29 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
                 "yellow")
     _print_found([one for one in found if not one["configured"]], where)
     return Exit.DONE
+
+
+def how_held(name: str, spec: AgentSpec, state: Path) -> str:
+    """How a configured agent is held, and by which evidence (H-10): "asks (checked 2026-11-22, v1.52.0)", "command (not
+    checked)", and the like."""
+    adapter = ADAPTERS.get(spec.adapter)
+    if adapter is None or adapter.permission == "never":
+        return "command (its adapter never asks)"
+    if not spec.asks:
+        return "command (asks = false)"
+    if spec.adapter == "builtin" or spec == SHELL:
+        return "asks"
+    found = evidence.read(state).get(name)
+    if found is None:
+        return "command (not checked)" if spec.evidence == "required" else "asks, it is believed (not checked)"
+    if found.digest != digest_of(spec, os.environ):
+        return ("command" if spec.evidence == "required" else "asks, it is believed") + " (changed since its check)"
+    version = f", v{found.version}" if found.version else ""
+    return f"{found.verdict} (checked {found.checked[:10]}{version})"
+
+
+def _claimed(one: Mapping[str, Any]) -> str:
+    return "command" if one.get("permission") == "never" else "asks"
 
 
 async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
@@ -62,8 +95,7 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
     if offered:
         print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
-                      str(one.get("adapter", "")), "each tool call" if one.get("permission") == "asks"
-                      else "the whole command"] for one in offered],
+                      str(one.get("adapter", "")), one_line(str(one["held"]))] for one in offered],
                     ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD"))
         for one in offered:
             if one.get("unavailable"):

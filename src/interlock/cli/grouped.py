@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from cyclopts import App
 
+from interlock.cli.agents import agents as list_agents
 from interlock.cli.cron_verbs import jobs as list_jobs
 from interlock.cli.keys import keys as list_keys
 from interlock.cli.lists import sessions as list_sessions
@@ -15,6 +16,8 @@ from interlock.cli.runners import runners as list_runners
 from interlock.cli.signing import signing_keys as list_signing_keys
 from interlock.cli.tenants import tenants as list_tenants
 from interlock.cli.verbs import (
+    AGENTS,
+    AGENTS_VERBS,
     CRON,
     CRON_VERBS,
     KEYS,
@@ -47,6 +50,7 @@ def _group(verb: Verb, itself: Callable[..., int], below: tuple[Verb, ...]) -> A
     return app
 
 
+agents = _group(AGENTS, list_agents, AGENTS_VERBS)
 runner = _group(RUNNER, run_runner, RUNNER_VERBS)
 sessions = _group(SESSIONS, list_sessions, SESSIONS_VERBS)
 runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)

@@ -59,8 +59,6 @@ THING_VERBS: tuple[Verb, ...] = (
          ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
     Verb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
          ("interlock budgets", "interlock budgets --json")),
-    Verb("agents", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
-         ("interlock agents",)),
 )
 SETUP_VERBS: tuple[Verb, ...] = (
     Verb("demo", "interlock.cli.demo_verb:demo", "See the whole of it at work in a temporary directory.",
@@ -168,6 +166,16 @@ SESSIONS_VERBS: tuple[Verb, ...] = (
          ("interlock sessions branch @last 1a2b3c4d",
           'interlock sessions branch @last 1a2b3c4d --summary "tried caching; too slow"')),
 )
+AGENTS = Verb("agents", "interlock.cli.grouped:agents", "List agents; check whether one asks; set one up.",
+              ("interlock agents", "interlock agents check goose"))
+AGENTS_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.agents:agents", "List agents, and those on PATH with how to set them up.",
+         ("interlock agents list --json",)),
+    Verb("check", "interlock.cli.checking:check", "See for yourself whether an agent asks before its tools.",
+         ("interlock agents check goose", "interlock agents check opencode --json")),
+    Verb("add", "interlock.cli.checking:add", "Set up an agent that is on PATH, and check it.",
+         ("interlock agents add goose", "interlock agents add opencode --yes")),
+)
 RUNNERS = Verb("runners", "interlock.cli.grouped:runners", "List runners; make a code, rotate or revoke a token.",
                ("interlock runners", "interlock runners code"))
 RUNNERS_VERBS: tuple[Verb, ...] = (
@@ -251,7 +259,8 @@ TENANTS_VERBS: tuple[Verb, ...] = (
          ("interlock tenants restore acme",)),
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
-    (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS), (POLICY, POLICY_VERBS, THINGS),
+    (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
+    (POLICY, POLICY_VERBS, THINGS),
     (CRON, CRON_VERBS, THINGS),
     (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),

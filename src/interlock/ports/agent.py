@@ -42,6 +42,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: str | None = None
     asks: bool = True
     """Whether the agent asks before its tools; if not, the whole command is held (A-10)."""
+    evidence: Literal["declared", "required"] = "declared"
+    """Whether an `acp` agent is believed to ask until a check has seen otherwise, or only once one has seen it (H-10).
+    """
     mode: str = ""
     """The mode that an `acp` agent is put into when it opens, in place of its own."""
     modes: list[str] = []

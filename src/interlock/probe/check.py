@@ -23,8 +23,8 @@ from interlock.model_stand_in.shell_tool import shell_call
 from interlock.model_stand_in.tool_choice import OUTSIDE, deed_call, delegate_call
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Prompt, Started
 from interlock.probe.pointing import Pointing, pointing_of
-from interlock.probe.scratch import furnish, settings_of, surroundings
-from interlock.probe.steps import OUTSIDE_SANDBOX, SUB_AGENT, SUB_AGENT_TOOLS, Step, Tried, seen_of, steps, verdict
+from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
+from interlock.probe.steps import BAD, OUTSIDE_SANDBOX, SUB_AGENT, SUB_AGENT_TOOLS, Step, Tried, seen_of, steps, verdict
 from interlock.probe.witness import Witness
 from interlock.runner.process import AgentProcess
 
@@ -55,8 +55,7 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     what the agent does: an agent that cannot be checked has the verdict `command`, with a sentence."""
     began = time.monotonic()
     pointing = pointing_of(spec.adapter, spec.command)
-    own_home = Path(spec.env.get("HOME") or environment.get("HOME") or "/nonexistent")
-    settings = settings_of(pointing, own_home)
+    settings = settings_of(pointing, home_of(spec, environment))
     about: dict[str, Any] = {"agent_id": agent_id, "checked": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
                              "digest": settings_digest(spec, environment, settings)}
     adapter = ADAPTERS.get(spec.adapter)
@@ -173,7 +172,7 @@ def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
         return {**_command(NOT_ASKED), "tools": [Seen(tool=tool, state="not tried") for tool in TOOLS]}
     seen = [seen_of(tool, [one for one in tried if one.step.tool == tool]) for tool in TOOLS]
     asks, because = verdict(seen)
-    # What ended the check early is the reason unless something worse was seen.
-    if stopped and asks:
+    # What ended the check early is the reason, unless something ran that was not allowed.
+    if stopped and not any(one.state in BAD and one.tool != SUB_AGENT_TOOLS for one in seen):
         asks, because = False, stopped
     return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen}

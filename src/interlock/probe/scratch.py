@@ -15,8 +15,9 @@ from typing import Any, cast
 import json5
 import msgspec
 
+from interlock.agents.evidence import settings_digest
 from interlock.ports.agent import AgentSpec
-from interlock.probe.pointing import NOT_A_KEY, Pointing
+from interlock.probe.pointing import NOT_A_KEY, Pointing, pointing_of
 from interlock.runner.environment import environment
 
 MAX_SETTINGS_BYTES = 1_000_000
@@ -41,6 +42,16 @@ def settings_of(pointing: Pointing, home: Path) -> dict[str, bytes]:
         except OSError:
             continue
     return found
+
+
+def digest_of(spec: AgentSpec, base: Mapping[str, str]) -> str:
+    """The digest that a check made now would carry; `base` is the runner's own environment."""
+    return settings_digest(spec, base, settings_of(pointing_of(spec.adapter, spec.command), home_of(spec, base)))
+
+
+def home_of(spec: AgentSpec, base: Mapping[str, str]) -> Path:
+    """The HOME that the agent has when the runner starts it."""
+    return Path(spec.env.get("HOME") or base.get("HOME") or "/nonexistent")
 
 
 def furnish(home: Path, settings: Mapping[str, bytes], files: Mapping[str, str]) -> None:

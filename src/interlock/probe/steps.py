@@ -20,6 +20,9 @@ WRITTEN = "before"
 _EDITED = "after"
 
 
+BAD: frozenset[State] = frozenset({"ran unasked", "ran after a no"})
+
+
 class Step(NamedTuple):
     """One prompt. `words` steer the stand-in; `happened` says whether the tool's effect is there."""
 
