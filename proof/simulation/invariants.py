@@ -100,7 +100,9 @@ def _entries(town: Town) -> Iterator[str]:
             continue
         lines = town.transcripts.lines(record.session_id, record.command.target.agent_id or "")
         name = bytes(record.command.payload).decode().rsplit("~ ", 1)[-1][:21].encode()
-        if (count := sum(name in line for line in lines)) != 1:
+        # The title of an approval at the command door quotes the message too; only the message's own entry counts.
+        messages = [line for line in lines if msgspec.json.decode(line)["type"] == "message"]
+        if (count := sum(name in line for line in messages)) != 1:
             yield f"the message of {record.command.id} is in the transcript of {record.session_id} {count} times"
     for session_id, ids in town.transcripts.all_ids():
         yield from (f"entry {entry} of {session_id} is there {count} times" for entry, count in Counter(ids).items()
