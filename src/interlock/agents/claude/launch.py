@@ -28,6 +28,11 @@ _WORDS = (
     "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--include-partial-messages",
     "--permission-prompt-tool", "stdio", "--permission-mode", "default",
 )  # fmt: skip
+SOURCES = "--setting-sources"
+_SOURCES = (SOURCES, "user")
+"""Settings are the user's own. A repository's could start programs (hooks, MCP servers, a key helper) and send prompts
+and key to another server without a question (H-13): driven this way, the program does not ask whether to trust the
+directory. `args` may name other sources."""
 _VARIABLES = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     # A task that outlives its turn would start a turn that nobody asked for.
@@ -65,7 +70,9 @@ def launch(opening: Opening, bundled: Path) -> Launch:
         # An id that is taken is refused: a fresh conversation of this session then goes by one of its own.
         named = opening.session_id if not transcript(opening.session_id, environment) else opening.fresh_id
         words = [f"--session-id={named}"]
-    argv = [program, *_WORDS, f"--disallowedTools={','.join(DISALLOWED)}", *words, *spec.args]
+    named_sources = any(word.partition("=")[0] == SOURCES for word in spec.args)
+    sources = () if named_sources else _SOURCES
+    argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *words, *spec.args]
     return Launch(argv, environment, resumes, named)
 
 
