@@ -113,6 +113,10 @@ class Interactions:
         self._presence = presence
         self._waits = waits
         self._pending: dict[str, _Pending] = {}
+        self._order = asyncio.Lock()
+        """Questions are written in the order in which they were asked, however long their paths take to look at."""
+        self._voids = 0
+        """How often all that waited was given up."""
         self._going = asyncio.Event()
         self._going.set()
         presence.watch(self._link_changed)
@@ -156,15 +160,19 @@ class Interactions:
 
     async def ask(self, question: Question) -> Answer:
         """Ask and wait. The yes is durable before it is returned (P-2)."""
-        subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
-        pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
-        self._pending[pending.interaction_id] = pending
-        try:
-            # Under a pause this question is the boundary at which the agent stops (C-6).
-            await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
-        except BaseException:
-            self._pending.pop(pending.interaction_id, None)
-            raise
+        async with self._order:
+            voids = self._voids
+            subject = subject_bytes(question, await resolved_paths(question, self._journal.state.workspace))
+            if voids != self._voids:  # Meanwhile the turn ended, and no question may follow its end.
+                return Answer(False, None, "The turn has ended.")
+            pending = _Pending(self._journal.new_uuid(), question, subject, self._live, _now())
+            self._pending[pending.interaction_id] = pending
+            try:
+                # Under a pause this question is the boundary at which the agent stops (C-6).
+                await self._journal.write(self._request(pending), *self._journal.state_changed(self.standing))
+            except BaseException:
+                self._pending.pop(pending.interaction_id, None)
+                raise
         try:
             verdict = await self._wait(pending)
         except asyncio.CancelledError:
@@ -258,6 +266,7 @@ class Interactions:
 
     def void(self, reason: str) -> list[Frame]:
         """Give up all that waits: the agent hears no. Returns the frames that say so, to be written at once."""
+        self._voids += 1
         frames: list[Frame] = []
         for interaction_id, pending in self._pending.items():
             verdict = Verdict("void", BY_RUNNER, reason)
