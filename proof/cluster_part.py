@@ -9,6 +9,7 @@ from pathlib import Path
 
 from interlock import config
 from interlock.cli.children import Child, keep_alive
+from interlock.cli.up import first_failure
 from interlock.cli.up_cluster import UpCluster
 
 GATEWAYS = 3
@@ -31,17 +32,15 @@ class Gateways(UpCluster):
         return shared.store, shared.bus
 
     async def run(self) -> int:
-        """Serve until SIGTERM."""
-        stopping = asyncio.Event()
+        """Serve until SIGTERM, which also ends a start."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
+            loop.add_signal_handler(number, self._told.set)
         keeping: list[asyncio.Task[None]] = []
         try:
-            await self._start_gateways()
-            keeping = [asyncio.create_task(keep_alive(gateway)) for gateway in self._gateways]
-            told = asyncio.create_task(stopping.wait())
-            await asyncio.wait([told, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            if await self._unless_stopped(self._start_gateways()):
+                keeping = [asyncio.create_task(keep_alive(gateway)) for gateway in self._gateways]
+                await self._unless_stopped(first_failure(keeping))
         finally:
             for task in keeping:
                 task.cancel()

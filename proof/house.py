@@ -19,6 +19,7 @@ from typing import Any, Literal
 import httpx2
 
 from interlock.app import last_will
+from interlock.cli.place import gateway_file
 from proof.swift import Forked, Swift
 
 CLUSTER = os.environ.get("INTERLOCK_TEST_CLUSTER") == "1"
@@ -110,6 +111,15 @@ class House:
                     return
             time.sleep(0.02)
         raise NotReady(self.log("gateway"))
+
+    def until_whole(self) -> None:
+        """Wait until each gateway of a cluster listens; `ready` returns with the first. Raises NotReady."""
+        if self.clustered:
+            from interlock.cli.up_cluster import DIRECTORY
+            from proof.cluster_part import GATEWAYS
+
+            places = [self.state / DIRECTORY / f"gateway-{number}" for number in range(1, GATEWAYS + 1)]
+            self.until(lambda: all(gateway_file(place) is not None for place in places))
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Look until something outside of our processes is so. Raises NotReady."""

@@ -95,6 +95,7 @@ def stop_and_resume(place: Path, streams: int, sessions: int = SESSIONS) -> Find
         readers += [Stream(paths[number % sessions]) for number in range(streams)]
         _ask(house, readers)
         wrong = _read_until(readers, lambda: all(len(one.numbers) >= EVENTS_BEFORE for one in readers), "begin")
+        house.until_whole()
         gateway = house.processes["gateway"]
         began = time.monotonic()
         gateway.terminate()

@@ -179,7 +179,7 @@ class Up:
                 keeping = [asyncio.create_task(keep_alive(child)) for child in self._gateways]
                 keeping.append(asyncio.create_task(self._keep_runner()))
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
-                await self._unless_stopped(_first_failure(keeping))
+                await self._unless_stopped(first_failure(keeping))
         finally:
             # Whoever mends must be gone before what it mends is ended.
             for task in [*keeping, *shown]:
@@ -326,7 +326,8 @@ class _patience:  # noqa: N801 - reads as what it does
             raise _not_started(self._child, f"it was not ready within {READY_TIMEOUT_S} s") from None
 
 
-async def _first_failure(tasks: list[asyncio.Task[None]]) -> None:
+async def first_failure(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait until one of the tasks has ended. Raises what it raised."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
