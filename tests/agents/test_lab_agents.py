@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from agents.lab import SETUPS, lab_agent
+from agents.lab import DRIVEN, lab_agent
 from interlock.model_stand_in import ModelServer, chunk_texts
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 ASK = ["claude-acp", "gemini", "kimi", "opencode", "qwen"]
 """Agents that ask about the shell (codex-acp has a sandbox of its own instead)."""
-COUNT = sorted(set(SETUPS) - {"kimi", "pi"})
+COUNT = sorted(set(DRIVEN) - {"kimi", "pi"})
 """Agents that report their tokens."""
 Opener = Callable[[str], Awaitable[Stage]]
 
@@ -135,7 +135,7 @@ async def test_a_prompt_chooses_its_mode(name: str, mode: str, opened: Opener) -
 
 
 @pytest.mark.req("A-2")
-@pytest.mark.parametrize("name", sorted(SETUPS))
+@pytest.mark.parametrize("name", sorted(DRIVEN))
 async def test_a_killed_agent_is_a_death(name: str, opened: Opener) -> None:
     scene = await opened(name)
     await scene.prompt("slow [[chunks:600]] [[delay:50]]")

@@ -36,8 +36,9 @@ async def test_an_agent_that_asks_before_each_tool_is_seen_to() -> None:
     found = await checked(modelled("asks"))
 
     assert found.verdict == "asks"
-    assert states(found) == dict.fromkeys(("shell", "write", "edit", "fetch"), "asked")
-    assert [one.shown for one in found.tools if one.state == "asked"] == ["input"] * 4
+    asked = [one for one in found.tools if one.state == "asked"]
+    assert [one.tool for one in asked] == ["shell", "write", "edit", "fetch", "slash command", "slash command"]
+    assert {one.shown for one in asked} == {"input"}
     assert {one.tool: one.ran_after_yes for one in found.tools if one.ran_after_yes is not None} == {
         "shell": True, "write": True}
     assert (found.version, found.mode, found.checked) == ("7.1", None, "2026-11-22T12:30:00Z")
@@ -62,6 +63,48 @@ async def test_a_question_without_the_input_is_seen_as_described() -> None:
 
     assert found.verdict == "asks"
     assert {one.shown for one in found.tools if one.state == "asked"} == {"described"}
+
+
+async def test_an_input_without_the_effect_is_seen_as_described() -> None:
+    found = await checked(modelled("vague"))
+
+    assert {one.shown for one in found.tools if one.state == "asked"} == {"described"}
+
+
+@pytest.mark.parametrize(("word", "verdict", "state", "ran"), [
+    ("serves", "asks", "asked", True), ("opens", "command", "ran unasked", None)])
+async def test_a_tool_of_an_mcp_server_is_tried(word: str, verdict: str, state: str, ran: bool | None) -> None:
+    found = await checked(modelled(word))
+    of_server = next(one for one in found.tools if one.tool == "MCP tool")
+
+    assert (found.verdict, of_server.state, of_server.ran_after_yes) == (verdict, state, ran)
+
+
+async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:
+    found = await checked(modelled("loose"))
+
+    assert found.verdict == "asks"
+    assert "In its mode plan it runs a shell command without a question." in found.because
+    assert "After the prompt /yolo it runs a shell command without a question." in found.because
+    assert {(one.how, one.state) for one in found.tools if one.tool in ("mode change", "slash command")} == {
+        ("plan", "ran unasked"), ("yolo", "refused"), ("/yolo", "ran unasked"), ("/mode auto", "ran unasked")}
+
+
+@pytest.mark.parametrize("program", ["cline", "auggie", "droid"])
+async def test_an_agent_that_needs_an_account_is_said_to_be_unpointable(program: str) -> None:
+    found = await checked(AgentSpec(adapter="acp", command=f"/opt/{program}"))
+
+    assert found.verdict == "command"
+    assert "cannot be pointed at the model stand-in" in found.because
+
+
+async def test_a_stand_in_that_cannot_listen_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> object:
+        raise OSError(98, "Address already in use")
+    monkeypatch.setattr(checking, "running_model_server", refuse)
+
+    with pytest.raises(checking.StandInUnavailable, match=r"cannot listen on 127\.0\.0\.1: Address already in use\."):
+        await checked(modelled("asks"))
 
 
 async def test_an_agent_that_does_not_use_the_model_stand_in_is_not_believed() -> None:

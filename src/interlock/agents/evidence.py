@@ -33,6 +33,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the question held the tool's own input, or only described it (H-2); "" without a question."""
     ran_after_yes: bool | None = None
     """None if it was not answered yes."""
+    how: str = ""
+    """What it was tried with, if that is not the tool itself: the mode that it was switched into, the prompt."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@
 | `[[delay:MS]]`    | waits MS milliseconds before every chunk but the first, and before a tool call after text   |
 | `[[fail:STATUS]]` | answers with that HTTP status and the provider's error body, and asks not to be retried     |
 | `[[call:NAME JSON]]`| calls the tool NAME with these arguments, sound JSON or not; in order with `[[tool:…]]`   |
-| `[[do:DEED JSON]]`| calls the tool on offer that does DEED (write, edit, fetch, or outside: a command      |
-|                   | outside the agent's own sandbox) with the object's path, content, old, new, url or command,   |
-|                   | under the names that the tool has for them                                                  |
+| `[[do:DEED JSON]]`| calls the tool on offer that does DEED (write, edit, fetch, mark: that of the checks' own   |
+|                   | MCP server, or outside: a command outside the agent's own sandbox) with the object's path,  |
+|                   | content, old, new, url, name or command, under the names that the tool has for them         |
 | `[[many:N]]`      | the calls of this prompt come N times over, all in one answer                               |
 | `[[say:TEXT]]`    | says TEXT; before the tool call, where there is one                                         |
 | `[[think:TEXT]]`  | thinks TEXT before it says anything                                                         |

@@ -12,8 +12,11 @@ DEEDS: Mapping[str, tuple[str, ...]] = {
     "write": ("write", "write_file", "writefile", "create", "create_file"),
     "edit": ("edit", "edit_file", "replace", "strreplacefile", "str_replace", "search_replace", "patch"),
     "fetch": ("webfetch", "web_fetch", "fetch", "fetchurl", "fetch_url"),
+    "mark": ("leave_mark",),
 }
 """Names in order of preference; compared with the last part of a name such as `developer__write`, in lower case."""
+_OF_SERVERS = frozenset({"mark"})
+"""Tools of MCP servers: agents put the server's name in front, each in its own way."""
 OUTSIDE = "outside"
 """The deed of running {command} outside the sandbox that an agent has of its own."""
 _ESCALATION = "sandbox_permissions"
@@ -25,15 +28,16 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "new": ("new_string", "newstring", "new_str", "newtext", "after", "new", "replace"),
     "url": ("url", "uri", "prompt"),
     "prompt": ("prompt", "instructions", "task", "goal", "message"),
+    "name": ("name",),
 }
 
 
 def deed_call(deed: str, tools: Iterable[Tool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    """The name and arguments of the tool that does `deed` with {path, content, old, new, url}; None if none is on
+    """The name and arguments of the tool that does `deed` with {path, content, old, new, url, name}; None if none is on
     offer."""
     if deed == OUTSIDE:
         return _outside(tools, given)
-    found = _find(DEEDS.get(deed, ()), tools)
+    found = (_ending if deed in _OF_SERVERS else _find)(DEEDS.get(deed, ()), tools)
     return None if found is None else (found.name, _fill(found.schema, given))
 
 
@@ -64,6 +68,10 @@ def delegate_call(tools: Iterable[Tool], prompt: str) -> tuple[str, dict[str, An
 def _find(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
     by_name = {tool.name.rsplit("__", 1)[-1].lower(): tool for tool in tools}
     return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _ending(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
+    return next((tool for tool in tools if tool.name.lower().endswith(names)), None)
 
 
 def _fill(schema: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:

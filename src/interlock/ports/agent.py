@@ -73,6 +73,14 @@ class Keys(dict[str, str]):
         return f"Keys({', '.join(sorted(self))})"
 
 
+class McpServer(NamedTuple):
+    """A program that speaks MCP on standard input and output, as an agent is to start it."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+
+
 class Opening(NamedTuple):
     """What an adapter is given to start an agent with. `environment` is complete (A-1); `workspace` is resolved."""
 
@@ -92,6 +100,8 @@ class Opening(NamedTuple):
     """A UUID of this opening alone, for an agent that wants its new conversation named."""
     keys: Keys = Keys()
     """Secrets of the runner's environment that the adapter itself needs: never an agent's process (A-1)."""
+    servers: tuple[McpServer, ...] = ()
+    """MCP servers that the agent gets for this opening beside its own."""
 
 
 class Started(NamedTuple):

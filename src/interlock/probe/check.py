@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +22,35 @@ from interlock.agents.registry import ADAPTERS, make_agent
 from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.model_stand_in.shell_tool import shell_call
 from interlock.model_stand_in.tool_choice import OUTSIDE, deed_call, delegate_call
-from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, Prompt, Started
-from interlock.probe.pointing import Pointing, pointing_of
+from interlock.ports.agent import (
+    Agent,
+    AgentSpec,
+    AgentStartFailed,
+    McpServer,
+    Opening,
+    Prompt,
+    SettingRefused,
+    Started,
+    SwitchesMode,
+)
+from interlock.probe import mcp_server
+from interlock.probe.pointing import Pointing, pointing_of, why_not_pointed
 from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
-from interlock.probe.steps import BAD, OUTSIDE_SANDBOX, SUB_AGENT, SUB_AGENT_TOOLS, Step, Tried, seen_of, steps, verdict
+from interlock.probe.steps import (
+    MCP_TOOL,
+    MODE_CHANGE,
+    OUTSIDE_SANDBOX,
+    SLASH_COMMAND,
+    SUB_AGENT,
+    SUB_AGENT_TOOLS,
+    TOOLS,
+    Places,
+    Step,
+    mode_steps,
+    prompt_steps,
+    steps,
+)
+from interlock.probe.verdict import BAD, NOT_DECISIVE, Tried, table, verdict
 from interlock.probe.witness import Witness
 from interlock.runner.process import AgentProcess
 
@@ -36,10 +62,19 @@ CANCEL_TIMEOUT_S = 3.0
 """An agent that does not end its turn within this after the cancel is not asked any further."""
 WHOLE_TIMEOUT_S = 90.0
 """The whole check."""
+SWITCH_TIMEOUT_S = 5.0
+"""One change of the mode."""
 CLOSE_TIMEOUT_S = 15.0
-TOOLS = ("shell", OUTSIDE_SANDBOX, "write", "edit", "fetch", SUB_AGENT, SUB_AGENT_TOOLS)
+_DEEDS = {OUTSIDE_SANDBOX: OUTSIDE, MCP_TOOL: "mark"}
+"""What the stand-in calls what a tool of the table does."""
+_NAMED = frozenset({"write", "edit", "fetch", MCP_TOOL, SUB_AGENT})
+"""Tools that are not tried if no request of the agent's offers them."""
 NEVER_ASKS = "Its adapter {} asks about nothing; the whole command is held."
 NOT_ASKED = "It did not use the model stand-in, so nothing can be seen of it; the whole command is held."
+
+
+class StandInUnavailable(Exception):
+    """The model stand-in does not listen, so no agent can be checked; the text is one sentence."""
 
 
 class Scene(NamedTuple):
@@ -52,7 +87,8 @@ class Scene(NamedTuple):
 
 async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], now: datetime) -> Evidence:
     """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC. Never raises for
-    what the agent does: an agent that cannot be checked has the verdict `command`, with a sentence."""
+    what the agent does: an agent that cannot be checked has the verdict `command`, with a sentence. Raises
+    StandInUnavailable."""
     began = time.monotonic()
     pointing = pointing_of(spec.adapter, spec.command)
     settings = settings_of(pointing, home_of(spec, environment))
@@ -61,6 +97,8 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     adapter = ADAPTERS.get(spec.adapter)
     if adapter is None or adapter.permission == "never":
         return Evidence(verdict="command", because=NEVER_ASKS.format(spec.adapter), **about)
+    if unpointed := why_not_pointed(spec.command):
+        return Evidence(verdict="command", because=unpointed, **about)
     try:
         with _scene() as scene:
             async with asyncio.timeout(WHOLE_TIMEOUT_S):
@@ -79,8 +117,12 @@ async def _in_scene(agent_id: str, spec: AgentSpec, environment: Mapping[str, st
     variables = surroundings(spec, pointing, scene.model.url, home=scene.home, workspace=scene.workspace,
                              session_id=session_id, base=environment)
     opened = msgspec.structs.replace(spec, args=[*spec.args, *pointing.args])
-    opening = Opening(session_id, agent_id, opened, str(scene.workspace), variables, fresh_id=str(uuid.uuid4()))
-    return await _try(make_agent(opened, AgentProcess.start), opening, scene)
+    # Isolated mode: neither the agent's variables nor its directory decide what the server imports.
+    server = McpServer(mcp_server.SERVER_NAME, sys.executable,
+                       ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
+    opening = Opening(session_id, agent_id, opened, str(scene.workspace), variables, fresh_id=str(uuid.uuid4()),
+                      servers=(server,))
+    return await _try(make_agent(opened, AgentProcess.start), opening, scene, pointing.prompts)
 
 
 def _command(because: str) -> dict[str, Any]:
@@ -93,16 +135,21 @@ def _scene() -> Generator[Scene]:
     try:
         (place / "home").mkdir()
         (place / "work").mkdir()
-        with running_model_server() as model:
+        with contextlib.ExitStack() as stack:
+            try:
+                model = stack.enter_context(running_model_server())
+            except OSError as error:
+                raise StandInUnavailable(
+                    f"The model stand-in cannot listen on 127.0.0.1: {error.strerror or error}.") from error
             yield Scene(place / "home", place / "work", model)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-async def _try(agent: Agent, opening: Opening, scene: Scene) -> dict[str, Any]:
+async def _try(agent: Agent, opening: Opening, scene: Scene, prompts: Sequence[str]) -> dict[str, Any]:
     try:
         started = await _open(agent, opening)
-        tried, stopped = await _steps(agent, scene)
+        tried, stopped = await _steps(agent, started, scene, prompts)
     finally:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
@@ -118,26 +165,64 @@ async def _open(agent: Agent, opening: Opening) -> Started:
         raise AgentStartFailed(f"it was not ready within {OPEN_TIMEOUT_S:.0f} s.") from None
 
 
-async def _steps(agent: Agent, scene: Scene) -> tuple[list[Tried], str]:
+async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str]) -> tuple[list[Tried], str]:
     """What was tried, and why the rest was not; "" if everything was."""
+    places = Places(scene.workspace, scene.model.url, scene.model.recording.visited)
     tried: list[Tried] = []
-    for number, step in enumerate(steps(scene.workspace, scene.model.url, scene.model.recording.visited)):
-        if step.tool == SUB_AGENT_TOOLS and not tried[-1].witness.delegated:
-            continue  # Delegating was not what it asked about, so there is nothing that a yes would open.
-        if step.tool == OUTSIDE_SANDBOX and not _offered(step, scene):
+    modes = mode_steps(places, started.features.modes, started.mode)
+    for step in [*steps(places), *modes, *prompt_steps(places, prompts)]:
+        if _skipped(step, tried, scene):
             continue
-        witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS)
-        stopped = await _turn(agent, number, step, witness)
-        tried.append(Tried(step, witness, _offered(step, scene), step.happened()))
+        if step.tool == SLASH_COMMAND and tried[-1].step.mode:
+            await _switched(agent, "default")
+        one, stopped = await _attempt(agent, step, f"check-{len(tried)}", scene)
+        tried.append(one)
         if stopped:
             return tried, stopped
-        if number == 0 and not scene.model.recording.all():
+        if len(tried) == 1 and not scene.model.recording.all():
             return [], ""
     return tried, ""
 
 
-async def _turn(agent: Agent, number: int, step: Step, witness: Witness) -> str:
-    prompt = Prompt(f"check-{number}", f"check-{number}", [{"type": "text", "text": f"Please: {step.words}"}])
+def _skipped(step: Step, tried: Sequence[Tried], scene: Scene) -> bool:
+    """Whether there is nothing to be seen: delegating was not asked about, so a yes opens nothing; or the agent has
+    offered no such tool in the requests so far."""
+    match step.tool:
+        case tool if tool == SUB_AGENT_TOOLS:
+            return not tried[-1].witness.delegated
+        case tool if tool == OUTSIDE_SANDBOX or tool in _NAMED:
+            return not _offered(step, scene)
+        case _:
+            return False
+
+
+async def _attempt(agent: Agent, step: Step, name: str, scene: Scene) -> tuple[Tried, str]:
+    """One step, and why the agent cannot go on after it; "" if it can."""
+    witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS, step.effect)
+    if step.mode and not await _switched(agent, step.mode):
+        return Tried(step, witness, offered=False, happened=False, refused=True), ""
+    stopped = ""
+    if step.first:
+        stopped = await _turn(agent, f"{name}-first", step.first, step, witness)
+    if not stopped:
+        stopped = await _turn(agent, name, f"Please: {step.words}", step, witness)
+    return Tried(step, witness, _offered(step, scene), step.happened()), stopped
+
+
+async def _switched(agent: Agent, mode: str) -> bool:
+    """Whether the agent is in that mode now."""
+    if not isinstance(agent, SwitchesMode):
+        return False
+    try:
+        async with asyncio.timeout(SWITCH_TIMEOUT_S):
+            await agent.switch_mode(mode)
+    except (SettingRefused, TimeoutError):
+        return False
+    return True
+
+
+async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witness) -> str:
+    prompt = Prompt(name, name, [{"type": "text", "text": words}])
     turn = asyncio.create_task(agent.prompt(prompt, witness))
     try:
         await asyncio.wait([turn], timeout=TURN_TIMEOUT_S)
@@ -158,21 +243,22 @@ def _offered(step: Step, scene: Scene) -> bool:
     """Whether the agent has offered the model a tool that the step's words call."""
     tools = {tool.name: tool for one in scene.model.recording.turns() for tool in one.asked.tools}.values()
     match step.tool:
-        case "shell":
+        case tool if tool in ("shell", MODE_CHANGE, SLASH_COMMAND):
             found = shell_call(tools, "true")
-        case "sub-agent" | "sub-agent's tools":
+        case tool if tool in (SUB_AGENT, SUB_AGENT_TOOLS):
             found = delegate_call(tools, "")
         case tool:
-            found = deed_call(OUTSIDE if tool == OUTSIDE_SANDBOX else tool, tools, {})
+            found = deed_call(_DEEDS.get(tool, tool), tools, {})
     return found is not None
 
 
 def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     if not scene.model.recording.all():
         return {**_command(NOT_ASKED), "tools": [Seen(tool=tool, state="not tried") for tool in TOOLS]}
-    seen = [seen_of(tool, [one for one in tried if one.step.tool == tool]) for tool in TOOLS]
+    seen = [msgspec.structs.replace(one, state="not offered")
+            if not stopped and one.tool in _NAMED and one.state == "not tried" else one for one in table(tried)]
     asks, because = verdict(seen)
     # What ended the check early is the reason, unless something ran that was not allowed.
-    if stopped and not any(one.state in BAD and one.tool != SUB_AGENT_TOOLS for one in seen):
+    if stopped and not any(one.state in BAD and one.tool not in NOT_DECISIVE for one in seen):
         asks, because = False, stopped
     return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen}

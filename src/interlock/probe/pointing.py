@@ -30,6 +30,8 @@ class Pointing(NamedTuple):
     """Put behind the configured ones."""
     settings: tuple[str, ...] = ()
     """The user's files, below HOME, that decide what the agent asks about; never one that holds a login."""
+    prompts: tuple[str, ...] = ("/yolo", "/mode auto")
+    """Prompts that might switch the agent's asking off. One that an agent does not know goes to its model."""
 
 
 def _standard(url: str) -> Mapping[str, str]:
@@ -41,7 +43,7 @@ def _standard(url: str) -> Mapping[str, str]:
 
 def _claude(url: str) -> Mapping[str, str]:
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": NOT_A_KEY, "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ENABLE_TOOL_SEARCH": "false"}
 
 
 def _goose(url: str) -> Mapping[str, str]:
@@ -110,19 +112,19 @@ def _qwen(url: str) -> Mapping[str, str]:
 
 STANDARD = Pointing(_standard)
 """For a program that is not known: it may read what the providers' own libraries read."""
-CLAUDE = Pointing(_claude, settings=(".claude/settings.json",))
+CLAUDE = Pointing(_claude, settings=(".claude/settings.json",), prompts=("/permissions allow Bash",))
 POINTINGS: Mapping[str, Pointing] = {
     "claude": CLAUDE,
     "claude-agent-acp": CLAUDE,
     "codex-acp": Pointing(_fixed(FAKE_API_KEY=NOT_A_KEY), _codex, settings=(".codex/config.toml",)),
-    "copilot": Pointing(_copilot, settings=(".copilot/config.json",)),
+    "copilot": Pointing(_copilot, settings=(".copilot/config.json",), prompts=("/yolo", "/allow-all on")),
     "gemini": Pointing(
         _gemini, _json_file(".gemini/settings.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}}),
         ("--model", "gemini-2.5-pro"), (".gemini/settings.json",)),
-    "goose": Pointing(_goose, settings=(".config/goose/config.yaml",)),
-    "hermes-acp": Pointing(_fixed(), _hermes),
+    "goose": Pointing(_goose, settings=(".config/goose/config.yaml",), prompts=("/mode auto",)),
+    "hermes-acp": Pointing(_fixed(), _hermes, settings=(".hermes/config.yaml",), prompts=("/yolo",)),
     "kilo": Pointing(_open_code("KILO"), settings=(".config/kilo/kilo.json", ".config/kilo/opencode.json")),
-    "kimi": Pointing(_fixed(), _kimi, settings=(".kimi-code/config.toml",)),
+    "kimi": Pointing(_fixed(), _kimi, settings=(".kimi-code/config.toml",), prompts=("/yolo",)),
     "opencode": Pointing(_open_code("OPENCODE"), settings=(".config/opencode/opencode.json",
                                                            ".config/opencode/opencode.jsonc")),
     "pi-acp": Pointing(_fixed(PI_OFFLINE="1", PI_SKIP_VERSION_CHECK="1"), _pi,
@@ -130,10 +132,23 @@ POINTINGS: Mapping[str, Pointing] = {
     "qwen": Pointing(
         _qwen, _json_file(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}},
                                                   "model": {"name": MODEL}}),
-        settings=(".qwen/settings.json",)),
+        settings=(".qwen/settings.json",), prompts=("/approval-mode yolo",)),
     "vibe-acp": Pointing(_fixed(FAKE_API_KEY=NOT_A_KEY), _vibe, settings=(".vibe/config.toml",)),
 }
 """By the name of the agent's program."""
+
+
+_ACCOUNT = "It needs {} account, so it cannot be pointed at the model stand-in; the whole command is held."
+NOT_POINTED: Mapping[str, str] = {
+    "auggie": _ACCOUNT.format("an Augment"), "cline": _ACCOUNT.format("a Cline"),
+    "droid": _ACCOUNT.format("a Factory"),
+}
+"""Known programs that no check can drive, and why, in one sentence."""
+
+
+def why_not_pointed(command: str) -> str:
+    """Why an agent's program cannot be checked; "" if it can."""
+    return NOT_POINTED.get(PurePath(command).name, "")
 
 
 def pointing_of(adapter: str, command: str) -> Pointing:

@@ -28,6 +28,7 @@ _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE
 _HOMES = frozenset({"HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "QWEN_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"})
 """Variables that would lead the agent out of the scratch HOME, to its user's logins."""
 _YAML_VALUE = re.compile(r"^(\w+):[ \t]+([^\s#].*)$", re.MULTILINE)
+_YAML_KEY = re.compile(r"^(\w+):", re.MULTILINE)
 _CLOSED = "http://127.0.0.1:9"
 """A proxy that is not there: what does not go to loopback fails at once."""
 
@@ -82,7 +83,9 @@ def _merged(name: str, own: bytes, ours: str) -> str:
         return msgspec.json.encode(_deep(_without_servers(_json(text)), _json(ours))).decode()
     if name.endswith(".toml"):
         return _toml_values(text, ours) + ours
-    kept = [f"{key}: {value}\n" for key, value in _YAML_VALUE.findall(text) if not _SECRET.search(key)]
+    taken = set(_YAML_KEY.findall(ours))
+    kept = [f"{key}: {value}\n" for key, value in _YAML_VALUE.findall(text)
+            if key not in taken and not _SECRET.search(key)]
     return "".join(kept) + ours
 
 

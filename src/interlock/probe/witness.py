@@ -18,10 +18,13 @@ _TASK = b"[[tool:"
 
 
 class Witness:
-    """The scribe of one turn. `happened` says whether the effect that the step looks for is there."""
+    """The scribe of one turn. `happened` says whether the effect that the step looks for is there, `effect` what an
+    input that contains it contains."""
 
-    def __init__(self, allow: bool, happened: Callable[[], bool], delegating: bool = False) -> None:
+    def __init__(self, allow: bool, happened: Callable[[], bool], delegating: bool = False,
+                 effect: tuple[bytes, ...] = ()) -> None:
         self._allow = allow
+        self._effect = effect
         self._delegating = delegating
         self._happened = happened
         self.questions = 0
@@ -44,9 +47,14 @@ class Witness:
         if self.questions == 0:
             self.ran_before = self._happened()
         self.questions += 1
-        if not self.shown or question.described:
-            self.shown = "described" if question.described else "input"
+        if not self.shown or self._describes(question):
+            self.shown = "described" if self._describes(question) else "input"
         return _answer(question, self._allow and self.questions <= MAX_QUESTIONS)
+
+    def _describes(self, question: Question) -> bool:
+        # After a no an agent may ask about something else, so only its first question is to contain the effect.
+        lacks = self.questions == 1 and any(word not in question.input_json for word in self._effect)
+        return question.described or lacks
 
     async def tool_result(self, invocation_id: str, status: ToolStatus, output_type: OutputType, output: Any) -> None:
         self.finished = self.finished or (status == "ok" and self.questions == 0)

@@ -117,7 +117,7 @@ class AcpAgent:
         said = await self._go_on(opening, told.agent_capabilities) if opening.resume else None
         resumed = bool(self._acp_session)
         if not resumed:
-            asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": []}
+            asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers)}
             session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
             self._acp_session, self._choices = (
                 session.session_id, Choices(session, opening.spec.modes))
@@ -142,7 +142,8 @@ class AcpAgent:
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
             return None
-        asked: dict[str, Any] = {"sessionId": opening.agent_session, "cwd": opening.workspace, "mcpServers": []}
+        asked: dict[str, Any] = {"sessionId": opening.agent_session, "cwd": opening.workspace,
+                                 "mcpServers": wire.mcp_servers(opening.servers)}
         try:
             loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
         except RpcError as error:

@@ -5,12 +5,20 @@ The SDK's own models (pydantic) refuse a message for one unknown word in it, and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
 
+from interlock.ports.agent import McpServer
+
 PROTOCOL_VERSION = 1
 _RAW = msgspec.Raw(b"")
+
+
+def mcp_servers(servers: Iterable[McpServer]) -> list[dict[str, Any]]:
+    """`mcpServers` of `session/new` and `session/load`."""
+    return [{"name": one.name, "command": one.command, "args": list(one.args), "env": []} for one in servers]
 
 
 class Implementation(msgspec.Struct):

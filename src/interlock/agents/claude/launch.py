@@ -6,11 +6,12 @@ like every other agent, by the runner's supervisor (A-1, A-4), so the words that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.ports.agent import AgentStartFailed, Opening
+from interlock.ports.agent import AgentStartFailed, McpServer, Opening
 
 DISALLOWED = (
     "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Monitor",
@@ -72,8 +73,17 @@ def launch(opening: Opening, bundled: Path) -> Launch:
         words = [f"--session-id={named}"]
     named_sources = any(word.partition("=")[0] == SOURCES for word in spec.args)
     sources = () if named_sources else _SOURCES
-    argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *words, *spec.args]
+    argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *_servers(opening.servers), *words,
+            *spec.args]
     return Launch(argv, environment, resumes, named)
+
+
+def _servers(servers: tuple[McpServer, ...]) -> list[str]:
+    """The words that add MCP servers to this conversation."""
+    if not servers:
+        return []
+    added = {one.name: {"type": "stdio", "command": one.command, "args": list(one.args)} for one in servers}
+    return [f"--mcp-config={json.dumps({'mcpServers': added})}"]
 
 
 def transcript(session_id: str, environment: Mapping[str, str]) -> bool:
