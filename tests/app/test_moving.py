@@ -14,6 +14,7 @@ from interlock.app.moving.into_files import move_into_files
 from interlock.app.moving.into_postgres import move_into_postgres
 from interlock.app.moving.report import MoveRefused
 from interlock.app.moving.tables import TABLES
+from interlock.app.stores import open_stores
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.postgres.audit_rows import audit_rows
 from interlock.backends.postgres.database import Settings
@@ -25,12 +26,14 @@ from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.lock import AlreadyRunning, lock_state
 from interlock.command.audit_check import verify_records
+from interlock.config import ClusterSection
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
     Audit,
     Batch,
     EraseAudit,
+    LedgerError,
     PutApproval,
     PutCommand,
     PutControl,
@@ -284,6 +287,43 @@ async def test_a_move_that_breaks_off_at_its_end_is_gone_on_with(
     assert not (back / "ledger.db").exists()
     assert (await move_into_files(back, empty_database, CLOCK)).audit_records == 600
     assert len(dump(back / "ledger.db")["audit"]) == 600
+
+
+async def test_a_directory_whose_ledger_is_in_a_database_begins_no_other(
+    state: Path, empty_database: str, tmp_path: Path
+) -> None:
+    await move_into_postgres(state, empty_database, CLOCK)
+
+    sentence = r'was moved to .*: set store = "postgresql://.* below \[cluster\]'
+    with pytest.raises(LedgerError, match=sentence) as refused:
+        await open_stores(state, ClusterSection(), CLOCK)
+    assert str(state / "interlock.toml") in str(refused.value)
+    assert not (state / "ledger.db").exists()
+    (state / "ledger.db.moved").unlink()  # As a move of an earlier version left it.
+    with pytest.raises(LedgerError, match="was moved to a database"):
+        await open_stores(state, ClusterSection(), CLOCK)
+
+    back = tmp_path / "back"
+    back.mkdir()
+    await move_into_files(back, empty_database, CLOCK)
+    await (await open_stores(back, ClusterSection(), CLOCK)).close()
+
+
+async def test_while_a_move_may_have_been_committed_the_file_is_not_worked_on(
+    state: Path, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise Broken
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", breaks)
+        with pytest.raises(Broken):
+            await move_into_postgres(state, empty_database, CLOCK)
+    with pytest.raises(LedgerError, match="did not finish"):
+        await open_stores(state, ClusterSection(), CLOCK)
+    await move_into_postgres(state, empty_database, CLOCK)
+    with pytest.raises(LedgerError, match="was moved to postgresql://"):
+        await open_stores(state, ClusterSection(), CLOCK)
 
 
 async def test_where_there_is_nothing_nothing_is_moved(empty_database: str, tmp_path: Path) -> None:

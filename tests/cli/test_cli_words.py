@@ -11,8 +11,9 @@ import pytest
 
 from cli.scripted import URL, Script, answer, link_to, problem
 from cli.test_cli_following import AT, approval
+from interlock.app.moving.departure import mark
 from interlock.cli import compacting, decide, releasing, run
-from interlock.cli.doctor import examine
+from interlock.cli.doctor import Finding, examine
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.known_agents import KNOWN, snippet
@@ -238,3 +239,17 @@ def test_a_question_of_another_shape_is_shown_whole(
               "POST /v1/approvals/apr_a/answers": [answer(approval("granted", kind="question", answer="left"))]})
     decide.answer("@last", "left")
     assert "question: " in capsys.readouterr().err
+
+
+def test_doctor_says_where_the_ledger_of_a_directory_is_that_was_moved(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    mark(tmp_path / "state", "postgresql://db.example.org/interlock", "moved")
+
+    def ledger() -> list[Finding]:
+        return [one for one in examine(Where(state=tmp_path / "state", url=URL)) if one.check == "ledger"]
+
+    assert [one.ok for one in ledger()] == [False]
+    assert 'set store = "postgresql://db.example.org/interlock"' in ledger()[0].found
+    (tmp_path / "state" / "interlock.toml").write_text(
+        '[cluster]\nstore = "postgresql://db.example.org/interlock"\n')
+    assert ledger() == []

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
+from interlock.app.moving.departure import why_not_here
 from interlock.app.steady import STEADY_NAME, Sources, SteadyClock
 from interlock.backends.bus_local.bus import LocalBus
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -122,6 +123,8 @@ class LedgerClock:
 async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stores:
     """Open what the config names. Raises LedgerError, BusError, ConfigError, each with one sentence."""
     if section.store is None:
+        if (moved := why_not_here(state)) is not None:
+            raise LedgerError(moved)
         ledger = await open_ledger(state / LEDGER_NAME, wall)
         return Stores(ledger, JsonlTranscripts(state, wall), SteadyClock(state / STEADY_NAME),
                       str(state / LEDGER_NAME), None)

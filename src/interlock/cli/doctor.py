@@ -74,6 +74,7 @@ def examine(where: Where) -> Iterator[Finding]:
     yield Finding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
     yield _disk(state)
     yield _config(state)
+    yield from _ledger(state)
     yield _key(state)
     yield from asyncio.run(_gateway(where))
     yield from _pairings(state)
@@ -92,6 +93,16 @@ def _config(state: Path) -> Finding:
     if mistakes:
         return Finding("config", False, mistakes[0], "See all with: interlock config check")
     return Finding("config", True, str(path) if path.exists() else "none, everything is as shipped")
+
+
+def _ledger(state: Path) -> Iterator[Finding]:
+    """Find a ledger that was moved to a database which the config does not name."""
+    from interlock.app.moving.departure import why_not_here
+
+    if not config.check(state / config.FILE_NAME) and config.load(state / config.FILE_NAME).cluster.store is None:
+        moved = why_not_here(state)
+        if moved is not None:
+            yield Finding("ledger", False, moved)
 
 
 def _key(state: Path) -> Finding:

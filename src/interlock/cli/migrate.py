@@ -12,6 +12,7 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.place import NOWHERE, Here, writable
 from interlock.cli.terminal import print_json, result, say
 from interlock.cli.trouble import Trouble, usage
+from interlock.config import FILE_NAME
 from interlock.protocol.extras import install
 
 
@@ -57,5 +58,8 @@ def migrate(
            f"{moved.transcript_lines} lines; {moved.audit_records} audit records checked on both sides")
     say(f"the old ledger is at {moved.left}, and nothing works on it any more", "dim")
     if to is not None:
-        say("start the gateways on it: keys, checkpoints and config stay in the state directory", "dim")
+        from interlock.backends.postgres.database import shown
+
+        say(f'set store = "{shown(to)}" (and its password and options) below [cluster] in '
+            f"{state / FILE_NAME}, then start the gateways: keys, checkpoints and config stay in this directory")
     return Exit.DONE

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.app.moving.checking import agree, database_ends, file_ends
+from interlock.app.moving.departure import unmark
 from interlock.app.moving.report import Moved, MoveRefused, compared
 from interlock.app.moving.tables import TABLES, Table, columns_there, row_here
 from interlock.backends.jsonl.files import TranscriptFiles
@@ -171,6 +172,7 @@ def _place(draft: Path, state: Path) -> None:
     """Put everything where it belongs, the ledger last: without it nothing else is looked at."""
     _join(draft / "agents", state / "agents")
     if (draft / LEDGER_NAME).exists():
+        unmark(state)
         (draft / LEDGER_NAME).rename(state / LEDGER_NAME)
     shutil.rmtree(draft)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from interlock.app.moving.checking import agree, database_ends, file_ends
+from interlock.app.moving.departure import mark
 from interlock.app.moving.report import Moved, MoveRefused, compared
 from interlock.app.moving.tables import NOT_MOVED, TABLES, Table, columns_there, row_there
 from interlock.backends.jsonl.files import TranscriptFiles
@@ -44,6 +45,7 @@ async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> Moved:
         finally:
             source.close()
         path.rename(kept)
+        mark(state, shown(dsn), "moved")
         for end in ("-wal", "-shm"):
             path.with_name(LEDGER_NAME + end).unlink(missing_ok=True)
         return moved
@@ -73,6 +75,9 @@ async def _move(source: Database, state: Path, dsn: str, clock: Clock, left: str
         records = agree(ends, await database_ends(connection))
         transcripts = await connection.fetchval("SELECT count(*) FROM transcript")
         lines = await connection.fetchval("SELECT count(*) FROM transcript_line")
+        # Whether a commit that breaks off took place is known to the database alone: until this is called again, no
+        # gateway works on the file.
+        mark(state, shown(dsn), "committing")
         await connection.execute("COMMIT")
     except (MoveRefused, LedgerError):
         raise

@@ -1,0 +1,66 @@
+"""The mark on a state directory whose ledger is in a database: a gateway without that database is refused.
+
+Without it, a gateway that is started as before would begin an empty ledger with an id of its own, and every runner
+would be refused by it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from interlock.backends.sqlite.ledger import LEDGER_NAME
+from interlock.config import FILE_NAME
+
+MARK_NAME = f"{LEDGER_NAME}.moved"
+MOVED_PATTERN = f"{LEDGER_NAME}.moved-*"
+"""What a move leaves of the file. A directory from which a ledger was moved before marks were made has this alone."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the ledger is: the database's address without its password, and whether the move was completed."""
+
+    to: str
+    stage: Literal["committing", "moved"]
+
+
+def mark(state: Path, to: str, stage: Literal["committing", "moved"]) -> None:
+    """Mark a state directory, whole or not at all."""
+    draft = state / f"{MARK_NAME}.new"
+    draft.write_bytes(msgspec.json.encode(Mark(to=to, stage=stage)))
+    draft.chmod(0o600)
+    draft.replace(state / MARK_NAME)
+
+
+def unmark(state: Path) -> None:
+    """Remove the mark: the ledger is, or stays, in this directory."""
+    (state / MARK_NAME).unlink(missing_ok=True)
+
+
+def why_not_here(state: Path) -> str | None:
+    """Return the sentence that refuses a gateway on this directory's own ledger; None if it may work on it."""
+    found = _read(state)
+    if (state / LEDGER_NAME).exists():
+        if found is None or found.stage == "moved":
+            return None
+        return (f"A move of {state / LEDGER_NAME} to {found.to} did not finish: run `interlock migrate --to` with that "
+                f"database again, which completes it; or, to stay without it, drop that database and remove "
+                f"{state / MARK_NAME}.")
+    left = sorted(state.glob(MOVED_PATTERN))
+    if found is None and not left:
+        return None
+    to = f'store = "{found.to}"' if found is not None else "store = the address of that database"
+    return (f"The ledger of {state} was moved to {found.to if found is not None else 'a database'}: set {to} below "
+            f"[cluster] in {state / FILE_NAME} (or give --store), or move it into "
+            "another directory with `interlock migrate --from … --state …`.")
+
+
+def _read(state: Path) -> Mark | None:
+    try:
+        return msgspec.json.decode((state / MARK_NAME).read_bytes(), type=Mark)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError:  # Damaged: that there was a move is still known.
+        return Mark(to="a database", stage="moved")
