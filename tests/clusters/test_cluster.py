@@ -126,8 +126,9 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
 
 async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
     a, b, c = town.houses
-    nobody = await a.execute()
-    assert (nobody.status, nobody.body["detail"]) == (409, "no runner that is online offers agent shell")
+    early = await a.execute()
+    assert (early.status, early.headers["retry-after"]) == (503, "2")
+    assert early.body["detail"] == "runner local has not connected yet since this gateway started"
     async with c.attached():
         for house in (a, b, c):
             listed = (await house.ask("GET", "/v1/edge/nodes")).body["nodes"]
@@ -138,6 +139,9 @@ async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(to
         assert shown["attached"]
     await settled(town)
     assert (await a.ask("GET", "/v1/edge/nodes")).body["nodes"][0]["status"] == "offline"
+    left = await c.execute()
+    assert (left.status, left.headers["retry-after"]) == (503, "2")
+    assert left.body["detail"] == "runner local, which offers agent shell, is not connected at the moment"
 
 
 @pytest.mark.req("L-2", "L-4")

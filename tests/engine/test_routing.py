@@ -10,6 +10,7 @@ import pytest
 
 from engine.conversation import OWNER, Table, Wire, remember
 from interlock.engine.presence import Present
+from interlock.engine.routing import RETURN_MS, RETURN_RETRY_S, START_MS
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -293,3 +294,31 @@ async def test_a_runner_that_goes_while_it_arrives_is_waited_for_no_longer() -> 
     await asyncio.sleep(0)
     late.arrived()
     assert "not online" in str(await asking)
+
+
+@pytest.mark.req("R-2", "L-1")
+async def test_a_runner_that_is_about_to_come_back_is_waited_for_and_one_that_stays_away_is_not() -> None:
+    table = Table()
+    table.engine.presence.detach("local", table.wire, table.clock.now_ms())
+
+    problem = await refused(table, "Unavailable", agent_id="shell")
+    assert problem.detail == "runner local, which offers agent shell, is not connected at the moment"
+    assert problem.headers == {"Retry-After": str(RETURN_RETRY_S)}
+    assert (await refused(table, "Unavailable", agent_id="shell", runner_id="local")).detail == problem.detail
+    await refused(table, "Conflict", agent_id="unknown")
+    table.clock.advance(RETURN_MS + 1)
+    await refused(table, "Conflict", agent_id="shell")
+
+
+@pytest.mark.req("R-2", "L-1")
+async def test_after_its_start_a_gateway_waits_for_the_runners_that_are_paired() -> None:
+    table = Table()
+    for runner_id, revoked in (("afar", False), ("gone", True)):
+        record = msgspec.structs.replace(table.record, runner_id=runner_id, token_sha256=runner_id, revoked=revoked)
+        await table.ledger.commit(Batch([PutRunner(record)]))
+
+    problem = await refused(table, "Unavailable", agent_id="elsewhere")
+    assert problem.detail == "runner afar has not connected yet since this gateway started"
+    await refused(table, "Conflict", agent_id="elsewhere", runner_id="gone")
+    table.clock.advance(START_MS + 1)
+    await refused(table, "Conflict", agent_id="elsewhere")

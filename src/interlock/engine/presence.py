@@ -268,6 +268,12 @@ class Presence:
                 if (p := self.get(one)) is not None and p.record.tenant_id == tenant_id and p.attached
                 and p.offer(agent_id) is not None]
 
+    def away(self, agent_id: str, tenant_id: str, runner_id: str | None = None) -> list[Present]:
+        """Runners of a tenant that offered an agent when they were last attached, and are not attached now."""
+        return [p for one in self._runners(tenant_id, runner_id)
+                if (p := self.get(one)) is not None and p.record.tenant_id == tenant_id and not p.attached
+                and p.offer(agent_id) is not None]
+
     def _runners(self, tenant_id: str, runner_id: str | None) -> list[str]:
         known = self._of_tenant.get(tenant_id, {})
         return list(known) if runner_id is None else [runner_id] if runner_id in known else []

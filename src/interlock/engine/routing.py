@@ -21,6 +21,12 @@ from interlock.protocol.resources import Target
 from interlock.session.keys import BadKey, agent_of, canonical_agent, canonical_key, run_key
 
 DEFAULT_AGENT = "shell"
+RETURN_MS = 60_000
+"""A runner that was attached within this time is expected back: it dials again by itself."""
+START_MS = 30_000
+"""Paired runners are expected for so long after the gateway's start."""
+RETURN_RETRY_S = 2
+"""What `Retry-After` says meanwhile."""
 RUNNERS_NAMED = 20
 """Runners that a refusal names at the most, where one of many must be chosen."""
 
@@ -47,6 +53,7 @@ class Router:
         self.look: Callable[[], Awaitable[None]] = _see_nothing_else
         """Has the presence know which runners are attached anywhere, before one is chosen; set by the engine."""
         self._clock = clock
+        self._began_ms = clock.now_ms()
         self._entropy = entropy
         self._live = live
 
@@ -107,6 +114,8 @@ class Router:
         if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
             await self.look()
         await self._presence.settled(agent_id, principal.tenant_id, target.runner_id)
+        if not self._presence.offering(agent_id, principal.tenant_id, target.runner_id):
+            await self._refuse_for_now(principal.tenant_id, agent_id, target.runner_id)
         offering = self._presence.offering(agent_id, principal.tenant_id)
         able = {present.record.runner_id: present for present in offering
                 if (offer := present.offer(agent_id)) is not None and offer.unavailable is None}
@@ -141,6 +150,21 @@ class Router:
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
             context=ContextState(owner=offer.context_owner if offer is not None else "agent"),
         )
+
+    async def _refuse_for_now(self, tenant_id: str, agent_id: str, runner_id: str | None) -> None:
+        """Raise Problem with the code `Unavailable` if a runner that may offer the agent is about to come back."""
+        now_ms = self._clock.now_ms()
+        away = sorted(present.record.runner_id for present in self._presence.away(agent_id, tenant_id, runner_id)
+                      if now_ms - present.last_seen_ms <= RETURN_MS)
+        if away:
+            raise _unavailable(f"runner {away[0]}, which offers agent {agent_id}, is not connected at the moment")
+        if now_ms - self._began_ms > START_MS:
+            return
+        awaited = sorted(record.runner_id for record in await self._ledger.runners(tenant_id)
+                         if not record.revoked and runner_id in (None, record.runner_id)
+                         and self._presence.get(record.runner_id) is None)
+        if awaited:
+            raise _unavailable(f"runner {awaited[0]} has not connected yet since this gateway started")
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:
         if target.session_id is not None:
@@ -219,6 +243,11 @@ class Router:
         more = " and more" if len(offering) > RUNNERS_NAMED else ""
         raise Problem("Conflict", f"{len(offering)} runners offer agent {agent_id}: {names}{more}",
                       hint="Choose one with target.runner_id (`--runner`).")
+
+
+def _unavailable(detail: str) -> Problem:
+    return Problem("Unavailable", detail, hint="It connects again by itself; send the same command again.",
+                   headers={"Retry-After": str(RETURN_RETRY_S)})
 
 
 def holds(roots: Sequence[str], workspace: str) -> bool:
