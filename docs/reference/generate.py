@@ -126,7 +126,8 @@ def cli() -> str:
     )), "", "## Exit statuses", "", *table(("status", "means", "set by"), (
         (str(int(status)), status.name.lower().replace("_", " "), _causes(status)) for status in Exit))]
     lines += ["", *paragraph(
-        "A denied tool alone sets no status: the command may have succeeded without it. Any code that is not",
+        "A denied tool alone sets no status: the command may have succeeded without it. The last lines name what was",
+        "denied, by whom or by which rule, and why, and `--json` has it in `denials`. Any code that is not",
         "named here is 1. A command that was never started in time is 5, an approval that expired is 3.")]
     return page("Verbs and exit statuses", *lines[:-1])
 

@@ -81,6 +81,8 @@ class Recorder:
         self.allow = allow
         self.forever = False
         self.told = TurnUsage()
+        self.why: str | None = None
+        """Who denied a permission, and why."""
         self.words: list[str | None] = []
         """What questions are answered with, in order."""
         self.asked: list[dict[str, Any]] = []
@@ -120,7 +122,7 @@ class Recorder:
         if self.forever:
             await asyncio.get_running_loop().create_future()
         wanted = "allow_once" if self.allow else "reject_once"
-        return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None))
+        return Answer(self.allow, next((o.option_id for o in question.options if o.kind == wanted), None), self.why)
 
     async def usage(self, usage: TurnUsage) -> None:
         self.told = merge_usage(self.told, usage)
@@ -181,10 +183,10 @@ async def prompted(agent: AcpAgent, recorder: Recorder) -> TurnOutcome:
 
 
 async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, forever: bool = False,
-               words: list[str | None] | None = None) -> tuple[Recorder, Scripted, Any]:
+               words: list[str | None] | None = None, why: str | None = None) -> tuple[Recorder, Scripted, Any]:
     """One turn in which the agent says `steps`."""
     recorder = Recorder(allow=allow)
-    recorder.forever, recorder.words = forever, words or []
+    recorder.forever, recorder.words, recorder.why = forever, words or [], why
     async with opened({"session/prompt": steps}) as (agent, process, _):
         outcome = await prompted(agent, recorder)
     return recorder, process, outcome

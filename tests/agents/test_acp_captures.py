@@ -71,6 +71,15 @@ async def test_goose() -> None:
     assert outcome.stop_reason == "end_turn"
 
 
+@pytest.mark.req("Y-5")
+@pytest.mark.parametrize(("allow", "more"), [
+    (False, {"_meta": {"interlock": {"denied": "denied by user:ann: not today"}}}), (True, {})])
+async def test_a_no_says_who_denied_it_and_why(allow: bool, more: dict[str, Any]) -> None:
+    _, process, _ = await play(CLAUDE, allow=allow, why="denied by user:ann: not today")
+    chosen = "allow" if allow else "reject"
+    assert process.got[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": chosen}, **more}
+
+
 @pytest.mark.req("A-7")
 async def test_what_differs_between_agents() -> None:
     diff = [{"type": "diff", "path": "/w/n.txt", "oldText": "a", "newText": "b"}]

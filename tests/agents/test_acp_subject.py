@@ -34,6 +34,7 @@ async def asked_about(
     return subjects
 
 
+@pytest.mark.req("H-1")
 async def test_what_was_announced_is_not_what_is_asked_about(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         [subject] = await asked_about(scene, [
@@ -44,6 +45,7 @@ async def test_what_was_announced_is_not_what_is_asked_about(tmp_path: Path) -> 
         assert (asked.title, bytes(asked.context.input)) == ("rm -rf ~", b'{"command": "rm -rf ~"}')
 
 
+@pytest.mark.req("H-1")
 async def test_the_same_input_in_another_order_is_not_a_change(tmp_path: Path) -> None:
     announced = {**ANNOUNCED, "rawInput": {"command": "ls", "cwd": "/"}}
     async with stage(tmp_path) as scene:
@@ -52,6 +54,7 @@ async def test_the_same_input_in_another_order_is_not_a_change(tmp_path: Path) -
         assert not subject.changed
 
 
+@pytest.mark.req("H-1")
 async def test_two_requests_of_one_call_are_two_subjects(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         subjects = await asked_about(scene, [

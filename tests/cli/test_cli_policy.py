@@ -57,7 +57,7 @@ async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_
     assert "interlock policy forget rul_1" in said
 
 
-@pytest.mark.req("A-9")
+@pytest.mark.req("A-9", "Y-4")
 async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wider = {**KEPT, "words": "rm -rf **"}
     offered = {"rule": KEPT, "widths": [{"width": "exact", "rule": KEPT}, {"width": "program", "rule": wider}]}

@@ -27,7 +27,7 @@ def test_the_file_is_changed_in_one_place(before: str, after: str) -> None:
     assert with_presets(after, ["edits"]) == after
 
 
-@pytest.mark.req("P-1", "G-1")
+@pytest.mark.req("P-1", "G-1", "Y-4")
 def test_the_presets_come_behind_the_files_own_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / config.FILE_NAME
     file.write_text(RULE)

@@ -25,7 +25,7 @@ def denied(subject: Subject, **fields: Any) -> bool:
     return Policy([Rule(name="r", effect="deny", **fields)]).decide(subject).effect == "deny"
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize(("value", "fields", "holds"), [
     ({"command": "git status"}, {"words": "git status **"}, True),
     ({"command": "git status", "description": "look", "timeout": 5}, {"words": "git status **"}, True),
@@ -66,7 +66,7 @@ def test_an_allow_rule_covers_every_fact_or_does_not_hold(value: Any, fields: di
     assert allowed(call(value), **fields) is holds
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize(("value", "fields"), [
     ({"command": "ls; rm -rf x"}, {"words": "rm **"}),
     ({"command": "ls $(rm -rf x)"}, {"words": "rm **"}),
@@ -90,7 +90,7 @@ def test_a_deny_rule_needs_one_fact(value: Any, fields: dict[str, Any]) -> None:
     assert denied(call(value), **fields)
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("fields", [{"words": "git status **"}, {"command": "git status"}, {"path": "**"},
                                     {"command_line": "git status"}, {"digest": "d"}])
 def test_no_allow_rule_about_the_input_covers_a_described_call(fields: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_no_allow_rule_about_the_input_covers_a_described_call(fields: dict[str,
     assert allowed(subject, tool="bash", described=True)
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("fields", [{"command": "rm -rf .*"}, {"words": "rm -rf **"}, {"path": ".env"},
                                     {"url": "https://evil.example/*"}])
 def test_deny_rules_search_all_that_a_described_call_says(fields: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from interlock.command.patterns import pattern
 from interlock.command.policy import Rule
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 def test_a_stored_pattern_cannot_hold_a_gateway() -> None:
     began = time.process_time()
     for source in ("(a+)+b", "(a|a)*b", "(a*)*b", "(.*a){20}"):
@@ -21,7 +21,7 @@ def test_a_stored_pattern_cannot_hold_a_gateway() -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("source", ["(", "(?=a)b", r"(a)\1", "(a{1000}){1000}", "a" * 1_001, ""])
 def test_what_re2_does_not_read_is_refused_in_one_sentence(source: str) -> None:
     for effect in ("allow", "deny"):
@@ -29,7 +29,7 @@ def test_what_re2_does_not_read_is_refused_in_one_sentence(source: str) -> None:
             msgspec.convert({"name": "r", "effect": effect, "command": source}, Rule)
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize(("source", "refused"), [
     ("git (status|diff)( .*)?", "."), ("ls.*", "."), ("make [^;]*", "[^;]"), (r"ls\s+-l", r"\s"), (r"ls \S+", r"\S"),
     ("(.)*", "."), (".{3}", "."), (r"x\W+", r"\W"), ("[[:punct:]]+", "[[:punct:]]"), (r"[\s\w]+", r"[\s\w]"),
@@ -48,7 +48,7 @@ def test_a_repeated_class_that_matches_an_operator_is_refused_if_it_would_allow(
         msgspec.convert({"name": "r", "effect": "allow", "command": source}, Rule)
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7", "Y-4")
 @pytest.mark.parametrize(("words", "sentence"), [
     ("git **", "leaves open what is run"), ("sudo **", "leaves open what sudo runs"), ("python **", "leaves open"),
     ("* status", "leaves open"), ("git status ; ls", "holds an operator"), ("git ** status", "is the last"),

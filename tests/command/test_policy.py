@@ -137,7 +137,7 @@ def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_r
     assert Policy(policy.rules).decide(READ).rule == "ask before a tool"
 
 
-@pytest.mark.req("Z-5")
+@pytest.mark.req("Z-5", "H-8")
 def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
     broad = Rule(name="anything", effect="allow")
     for policy in (Policy([broad]), Policy((), [broad])):

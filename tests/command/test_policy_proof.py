@@ -16,7 +16,7 @@ def test_the_proof_is_as_large_as_it_says() -> None:
     assert len(ORDINARY) >= 100
 
 
-@pytest.mark.req("P-1", "A-9")
+@pytest.mark.req("P-1", "A-9", "H-7", "Y-4")
 def test_nothing_hostile_passes_a_rule_and_the_ordinary_passes_the_presets() -> None:
     found = attack(hostile_commands()[::EVERY], every_rule())
 

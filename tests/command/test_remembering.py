@@ -33,7 +33,7 @@ def widths(value: Any, decision: Decision = "grant") -> dict[str, Rule]:
     return {offer.width: offer.rule for offer in offers(approval, subject, decision, Remembering(scope="rule"))}
 
 
-@pytest.mark.req("A-9")
+@pytest.mark.req("A-9", "H-8", "Y-4")
 @pytest.mark.parametrize(("value", "fields"), [
     ({"command": "git status -s"}, {"exact": ("command_line", "git status -s"), "program": ("words", "git status **")}),
     ({"command": "python -m pytest -q"}, {"exact": ("command_line", "python -m pytest -q"),
@@ -55,7 +55,7 @@ def test_the_widths_that_are_offered_are_safe_by_construction(value: Any, fields
             for width, said in ((width, plain(rule)) for width, rule in found.items())} == fields
 
 
-@pytest.mark.req("A-9")
+@pytest.mark.req("A-9", "H-8")
 @pytest.mark.parametrize("changed", [
     {"runner_id": "there"}, {"workspace": "/w2"}, {"person": "user:ben"}, {"agent_id": "other"}, {"tool_name": "edit"},
     {"tenant_id": "t2"}, {"at_ms": NOW + REMEMBERED_MS}])
@@ -68,7 +68,7 @@ def test_a_yes_holds_for_the_same_place_person_and_tool_for_thirty_days(changed:
         assert policy.decide(subject._replace(**changed)).effect == "ask"
 
 
-@pytest.mark.req("A-9")
+@pytest.mark.req("A-9", "H-8")
 def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
     _, subject = asked({"command": "git push"})
     rule = widths({"command": "git push"}, "deny")["exact"]
@@ -77,7 +77,7 @@ def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
     assert Policy((), [rule]).decide(elsewhere).effect == "deny"
 
 
-@pytest.mark.req("A-9")
+@pytest.mark.req("A-9", "H-8", "Y-4")
 @pytest.mark.parametrize(("value", "more", "match", "sentence"), [
     ({"command": "ls"}, {}, RuleMatch(any_input=True), "inputs that no person has seen"),
     ({"command": "ls"}, {}, RuleMatch(command="ls.*"), "also matches `; x`"),

@@ -9,7 +9,7 @@ EVERY = 7
 """One hostile request in so many is tried here."""
 
 
-@pytest.mark.req("P-2")
+@pytest.mark.req("P-2", "H-4")
 def test_no_yes_is_possible_on_what_was_not_shown() -> None:
     tried = subjects()
     assert len(tried) >= 200

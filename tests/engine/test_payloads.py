@@ -117,7 +117,7 @@ async def test_an_execute_without_a_payload_names_what_is_missing() -> None:
 
 
 # --- tools that a command names, and its time ---
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-9")
 @pytest.mark.parametrize(("rules", "answer"), [
     ([], "held"),
     ([Rule(name="anything", effect="allow", tool="shell")], "allow"),
@@ -139,7 +139,7 @@ async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[
         assert table.wire.last("control.interaction.response").payload.decision == answer
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-9")
 async def test_a_tool_that_its_command_does_not_name_is_denied_whatever_the_rules_allow() -> None:
     table = Table(Policy([Rule(name="anything", effect="allow", tool="shell")]))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["browser"]})

@@ -11,7 +11,7 @@ from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Command, Target
 
-pytestmark = [pytest.mark.anyio, pytest.mark.req("A-10", "P-1")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("A-10", "P-1", "H-3", "H-12")]
 SENTENCE = "The agent ran a tool without asking: $ rm -rf build"
 
 

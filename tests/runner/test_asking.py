@@ -128,3 +128,44 @@ def test_always_is_never_handed_to_an_agent(named: str | None) -> None:
     assert choose(Verdict("allowed", "ada", None, named), QUESTION).option_id == "yes"
     assert choose(Verdict("denied", "ada", None, named), QUESTION)[:3] == (False, "no", None)
     assert choose(Verdict("allowed", "ada"), QUESTION._replace(options=ONCE[:1]))[:3] == (False, None, None)
+
+
+@pytest.mark.req("A-5", "T-3")
+async def test_a_turn_that_ends_while_links_are_followed_leaves_no_question_behind(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links of a request are followed before it is asked; what the turn's end voids meanwhile is not asked."""
+    following, followed = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_: object) -> dict[str, str]:
+        following.set()
+        await followed.wait()
+        return {}
+
+    monkeypatch.setattr("interlock.runner.asking.resolved_paths", slow)
+    asking = asyncio.create_task(scene.interactions.ask(QUESTION))
+    await following.wait()
+    assert scene.interactions.void("The turn has ended.") == []
+    followed.set()
+    answer = await asyncio.wait_for(asking, 5)
+    assert (answer.allow, answer.message) == (False, "The turn has ended.")
+    assert not scene.interactions.waiting
+    await scene.outflow.flushed()
+    assert "agent.interaction.request" not in await scene.kinds()
+
+
+@pytest.mark.req("Y-5")
+@pytest.mark.parametrize(("by", "message", "heard"), [
+    ("user:ada", "not this one", "denied by user:ada: not this one"),
+    ("policy:no rm", "It deletes.", 'denied by the policy rule "no rm": It deletes.'),
+    ("user:ada", None, "denied by user:ada"),
+])
+async def test_the_agent_receives_who_or_which_rule_denied_it_and_why(
+    scene: Scene, by: str, message: str | None, heard: str
+) -> None:
+    asking = asyncio.create_task(scene.scribe.ask(QUESTION))
+    interaction_id = await scene.open_interaction()
+    scene.interactions.respond(
+        p.InteractionResponse(interaction_id=interaction_id, decision="deny", by=by, message=message))
+    answer = await asking
+    assert (answer.allow, answer.message) == (False, heard)

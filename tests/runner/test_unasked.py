@@ -34,6 +34,7 @@ async def reported(scene: Stage, tmp_path: Path, words: str, updates: list[dict[
     return [(frame.payload.error_code, frame.payload.message) for frame in scene.all("agent.error")]
 
 
+@pytest.mark.req("H-12")
 @pytest.mark.parametrize(("kind", "value", "sentence"), [
     ("execute", LS, "The agent ran a tool without asking: $ ls"),
     ("edit", {"path": "a", "content": "x\n"}, "The agent ran a tool without asking: write a (+1 −0)"),
@@ -67,6 +68,7 @@ async def test_a_program_that_prints_runs_already(tmp_path: Path) -> None:
         assert [code for code, _ in found] == ["RAN_UNASKED"]
 
 
+@pytest.mark.req("H-3")
 async def test_another_input_than_the_allowed_one_is_reported(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:
         found = await reported(scene, tmp_path, "permit raw", [

@@ -24,10 +24,11 @@ class Question(NamedTuple):
 
     command: str
     options: list[str]
-    answered: asyncio.Future[str | None]
+    answered: asyncio.Future[tuple[str | None, str | None]]
 
-    def answer(self, option: str | None) -> None:
-        self.answered.set_result(option)
+    def answer(self, option: str | None, denied: str | None = None) -> None:
+        """Choose an option; `denied` is the sentence that Interlock sends with a no."""
+        self.answered.set_result((option, denied))
 
 
 class Peer:
@@ -48,13 +49,15 @@ class Peer:
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
-        answered: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[tuple[str | None, str | None]] = asyncio.get_running_loop().create_future()
         kinds = [option.kind for option in options]
         self.questions.put_nowait(Question(tool_call.raw_input["command"], kinds, answered))
-        option = await answered
+        option, denied = await answered
+        meta = {"interlock": {"denied": denied}} if denied is not None else None
         if option is None:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=option))
+        return schema.RequestPermissionResponse(
+            outcome=schema.AllowedOutcome(outcome="selected", option_id=option), field_meta=meta)
 
 
 class Conversation:

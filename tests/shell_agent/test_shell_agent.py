@@ -82,6 +82,16 @@ async def test_a_denied_command_does_not_run_nor_does_the_rest(tmp_path: Path) -
         assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
+@pytest.mark.req("Y-5")
+async def test_a_denied_command_says_who_denied_it_and_why(tmp_path: Path) -> None:
+    async with conversation(tmp_path) as talk:
+        answer = talk.prompt("touch one")
+        (await talk.question()).answer("reject", "denied by user:ann: not today")
+        await answer
+        assert talk.story()[-2:] == [("failed", "denied by user:ann: not today"),
+                                     ("says", "command 1 of 1 was not allowed: touch one")]
+
+
 @pytest.mark.parametrize("option", ["reject", "allow_once", ""])
 async def test_everything_but_the_one_yes_is_a_no(tmp_path: Path, option: str) -> None:
     async with conversation(tmp_path) as talk:

@@ -180,7 +180,7 @@ class _Talk:
             follower = Follower(link, command, screen, asker, self._cursors, place=place)
             ended = await follower.follow()
             self._status = exit_of(ended)
-            if ended.state != "succeeded":
+            if ended.state != "succeeded" or ended.denials:
                 close_line(ended, shown=True)
             self._prompt()
 

@@ -6,9 +6,12 @@ from interlock.cli.exit_status import Exit, of_command
 from interlock.cli.terminal import one_line, say
 from interlock.cli.values import between, count
 from interlock.protocol.codes import MEANINGS, Code
+from interlock.protocol.denials import No
 from interlock.protocol.resources import Command
 
 _STYLE = {"succeeded": "green", "canceled": "yellow"}
+SHOWN_DENIALS = 5
+"""Denied calls that the last lines name; they count the others."""
 
 
 def exit_of(command: Command) -> Exit:
@@ -17,15 +20,25 @@ def exit_of(command: Command) -> Exit:
 
 
 def close_line(command: Command, *, shown: bool = True) -> None:
-    """Say in one line how a command ended; where it failed, as an error with its remedy. `shown`: what the agent wrote
-    stands above."""
+    """Say in one line how a command ended; if it failed, as an error with its remedy. Before it, a line for each call
+    that was denied: by whom or by which rule, and why (Y-5). `shown`: what the agent wrote stands above."""
+    for line in denied_lines(command):
+        say(line, "yellow")
     if command.state == "succeeded":
-        say(_facts(command), _STYLE["succeeded"])
+        say(_facts(command), "yellow" if command.denials else _STYLE["succeeded"])
         return
     if command.error is None:
         say(_facts(command), _STYLE.get(command.state, "red"))
         return
     say(f"error[{command.error.code}]: {_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
+
+
+def denied_lines(command: Command) -> list[str]:
+    """Name the calls of a command that did not run because they were denied."""
+    lines = [f"✗ not run: {one_line(denial.title)} · {one_line(No(denial.by, denial.reason).sentence())}"
+             for denial in command.denials[:SHOWN_DENIALS]]
+    left = len(command.denials) - SHOWN_DENIALS
+    return [*lines, f"✗ not run: {count(left, 'more call')}"] if left > 0 else lines
 
 
 def interrupted_line(command_id: str) -> str:
@@ -60,7 +73,8 @@ _BY_STATE = {
 
 
 def _facts(command: Command) -> str:
-    parts = [command.state.replace("_", " "), between(command.started_at, command.ended_at)]
+    denied = f", but {count(len(command.denials), 'call')} denied" if command.denials else ""
+    parts = [command.state.replace("_", " ") + denied, between(command.started_at, command.ended_at)]
     if command.result is not None:
         output = command.result.output
         if output.tool_calls:

@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.ports.agent import Answer, Option, Question
 from interlock.protocol import payloads as p
+from interlock.protocol.denials import No
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import EXPIRY_SLACK_MS, HELD_TIMEOUT_MS
 from interlock.runner.blocks import sound
@@ -300,7 +301,9 @@ def once(options: list[Option], kind: p.OptionKind, named: str | None = None) ->
 def _verdict(question: Question, told: p.InteractionResponse) -> Verdict:
     """What a response comes to: only what the agent can be told in full is a yes (P-2, C-8)."""
     if told.decision == "deny":
-        return Verdict("denied", told.by, told.message, told.option_id)
+        # The agent is told who or which rule denied it, whatever way it has of showing that (Y-5).
+        said = told.message if question.wants == "QUESTION" else No(told.by, told.message).sentence()
+        return Verdict("denied", told.by, said, told.option_id)
     if question.wants == "QUESTION" and told.answer is None:
         return Verdict("denied", told.by, told.message or "There is no answer.")
     if told.updated_input is not None and not question.takes_input:

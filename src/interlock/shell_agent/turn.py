@@ -18,6 +18,7 @@ from interlock.shell_agent.process import Channel, CommandNotStarted, Ended, Run
 
 COMMAND_FAILED = -32050
 """The JSON-RPC error code of a prompt that stopped at a failing command."""
+NOT_ALLOWED = "not allowed"
 NOT_STARTED = 126
 """The exit status of a command that could not be started, as a shell gives it."""
 ALLOW, REJECT = "allow", "reject"
@@ -35,6 +36,16 @@ class _Outcome(msgspec.Struct, rename={"option_id": "optionId"}):
 
 class _Answer(msgspec.Struct):
     outcome: _Outcome
+    meta: Any = msgspec.field(default=None, name="_meta")
+
+    @property
+    def why(self) -> str:
+        """Who denied it and why, which Interlock sends as `_meta`; nothing of it from a client that does not say."""
+        match self.meta:
+            case {"interlock": {"denied": str(why)}}:
+                return why
+            case _:
+                return NOT_ALLOWED
 
 
 class Call(NamedTuple):
@@ -71,13 +82,13 @@ class Turn:
         """Run the commands in order. Raises Refused (COMMAND_FAILED) at the first that fails."""
         for call in self._calls:
             await self._announce(call)
-            allowed = await self._asked(call)
+            denied = await self._denied(call)
             if self._cancelled.is_set():
                 await self._close(call, "failed", "canceled before it ran")
                 return {"stopReason": "cancelled"}
-            if not allowed:
-                await self._close(call, "failed", "not allowed")
-                await self._say(script.stopped(call.number, len(self._calls), "was not allowed", call.command))
+            if denied is not None:
+                await self._close(call, "failed", denied)
+                await self._say(script.stopped(call.number, len(self._calls), f"was {NOT_ALLOWED}", call.command))
                 return {"stopReason": "end_turn"}
             await self._execute(call)
             if self._cancelled.is_set():
@@ -88,24 +99,25 @@ class Turn:
     async def _announce(self, call: Call) -> None:
         await self._update({"sessionUpdate": "tool_call", **_described(call)})
 
-    async def _asked(self, call: Call) -> bool:
-        """Whether the command may run. Everything but the one yes is a no: another option, an error, a lost peer."""
+    async def _denied(self, call: Call) -> str | None:
+        """Why the command may not run; None if it may. Everything but the one yes is a no: another option, an error, a
+        lost peer."""
         asking = asyncio.ensure_future(self._connection.ask("session/request_permission", {
             "sessionId": self._session_id, "toolCall": _described(call), "options": OPTIONS}))
         try:
             await self._or_cancelled(asking)
             if not asking.done():
-                return False
-            outcome = msgspec.convert(asking.result(), _Answer).outcome
+                return NOT_ALLOWED
+            answer = msgspec.convert(asking.result(), _Answer)
         except (Refused, ConnectionError, msgspec.ValidationError):  # The last: an answer that is not one of ACP's.
-            return False
+            return NOT_ALLOWED
         finally:
             asking.cancel()
-        if outcome.outcome != "selected":
+        if answer.outcome.outcome != "selected":
             # ACP answers a pending question with `cancelled` only where the whole prompt was cancelled.
             self._cancelled.set()
-            return False
-        return outcome.option_id == ALLOW
+            return NOT_ALLOWED
+        return None if answer.outcome.option_id == ALLOW else answer.why
 
     async def _execute(self, call: Call) -> None:
         await self._progress(call)

@@ -13,6 +13,7 @@ from interlock.channels.telegram.asking import question
 from interlock.channels.telegram.hearing import FileWanted, Pressed, Said, Spot, heard
 from interlock.channels.telegram.speaking import (
     DIGEST_SHOWN,
+    SHOWN_DENIALS,
     buttons,
     counted,
     decided,
@@ -21,7 +22,7 @@ from interlock.channels.telegram.speaking import (
     read_press,
     units,
 )
-from interlock.protocol.resources import Actor, Approval, Command, Failure, Notice, Target, Vote
+from interlock.protocol.resources import Actor, Approval, Command, Denial, Failure, Notice, Target, Vote
 from lazily import lazily
 
 telegram = lazily("aiogram.types")
@@ -171,6 +172,16 @@ def command(**fields: Any) -> Command:
     return Command(**{"id": "cmd_1", "created_at": "t", "updated_at": "t", "tenant_id": "default",
                       "actor": Actor(type="user", id="a"), "type": "execute", "target": Target(), "state": "succeeded",
                       "timeout_ms": 1, **fields})
+
+
+@pytest.mark.req("Y-5")
+def test_an_ending_names_what_was_denied_by_whom_and_why() -> None:
+    denials = [Denial(tool_name="shell", title="$ rm x", by="policy:no rm", reason="It deletes.", at="t"),
+               *[Denial(tool_name="shell", title=f"$ x {n}", by="user:ann", at="t") for n in range(SHOWN_DENIALS)]]
+    said = (ending(command(denials=denials)) or "").splitlines()
+    assert said[0] == '⛔ not run: $ rm x, denied by the policy rule "no rm": It deletes.'
+    assert said[-1] == "⛔ not run: 1 more"
+    assert len(said) == SHOWN_DENIALS + 1
 
 
 @pytest.mark.req("D-4")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.command.card.text import SPACES_SHOWN, one_line, visible
 
-pytestmark = pytest.mark.req("P-2")
+pytestmark = pytest.mark.req("P-2", "H-4")
 
 
 @pytest.mark.parametrize(("hostile", "shown"), [

@@ -16,7 +16,7 @@ def of(value: Any, **more: Any) -> Facts:
     return facts(Request(raw, "/w", **more))
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("name", ["path", "file_path", "fileName", "file_name", "filepath", "pathname", "notebook_path",
                                   "target-file", "Destination", "src", "dir"])
 def test_a_path_is_found_under_any_name_at_any_depth(name: str) -> None:
@@ -24,7 +24,7 @@ def test_a_path_is_found_under_any_name_at_any_depth(name: str) -> None:
     assert of({"edits": [{"options": {name: ["src/a", "/w/../etc"]}}]}).paths == ("src/a", "/etc")
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize(("value", "paths"), [
     ({"whatever": "/etc/passwd"}, ("/etc/passwd",)),
     ({"whatever": "../x"}, ("/x",)),
@@ -44,7 +44,7 @@ def test_what_names_a_place_is_a_path(value: dict[str, Any], paths: tuple[str, .
     assert found.unclear is None
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize(("value", "lines"), [
     ({"command": "ls -l"}, ("ls -l",)),
     ({"cmd": ["ls", "a b"]}, ("ls 'a b'",)),
@@ -57,14 +57,14 @@ def test_programs_and_their_words_are_put_together(value: dict[str, Any], lines:
     assert of(value).lines == lines
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 def test_what_stands_beside_a_command_is_a_fact() -> None:
     assert of({"command": "ls", "cwd": "src", "env": {}, "stdin": ""}).beside == ()
     assert of({"command": "ls", "cwd": "/etc"}).beside == ("directory",)
     assert of({"command": "ls", "env": {"A": "1"}, "stdin": "x"}).beside == ("environment", "standard input")
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("value", [b"", b"null", b"[]", b"{", b'{"a": NaN}', b"\xff", b'{"a": 1, "a": 2}',
                                    b"[" * 90_000, {"command": 7}, {"command": [["ls"]]},
                                    {"args": ["x"]}, {"path": "a\nb"}, {"cwd": "a", "workdir": "b"}])
@@ -72,27 +72,28 @@ def test_what_cannot_be_understood_says_why(value: object) -> None:
     assert of(value).unclear
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 def test_both_values_of_a_member_that_comes_twice_are_facts() -> None:
     found = of(b'{"path": "src/a", "path": "/etc/passwd"}')
     assert found.paths == ("src/a", "/etc/passwd")
     assert found.unclear == 'its input has "path" twice'
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 def test_locations_content_and_links_count() -> None:
     diff = json.dumps([{"type": "diff", "path": "docs/b", "newText": "x"}]).encode()
     found = of({"path": "src/a"}, locations=("/etc/c",), content=diff, resolved_paths={"src/a": "/home/x"})
     assert found.paths == ("src/a", "/etc/c", "docs/b", "/home/x")
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-6")
 def test_a_described_request_is_text_for_deny_rules() -> None:
     found = facts(Request(None, "/w", title="Run rm -rf x", described=True))
     assert (found.described, found.unclear) == (True, None)
     assert "Run rm -rf x" in found.texts
 
 
+@pytest.mark.req("H-6")
 def test_a_large_input_is_judged_in_time_proportional_to_it() -> None:
     began = time.process_time()
     assert of({f"path{number}": f"src/{number}" for number in range(50_000)}).unclear

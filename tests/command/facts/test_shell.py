@@ -9,7 +9,7 @@ import pytest
 from interlock.command.facts.shell import LISTED, read
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize(("text", "commands", "marks"), [
     ("git status", [("git", "status")], set()),
     ("git diff -- 'a b' \"c d\" e\\ f", [("git", "diff", "--", "a b", "c d", "e f")], set()),
@@ -32,7 +32,7 @@ def test_a_line_is_read_word_by_word(text: str, commands: list[tuple[str, ...]],
     assert line.unclear is None
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("text", ["(rm x)", "{ rm x; }", "if a; then rm x; fi", "for i in 1; do rm x; done",
                                   "f() { rm x; }", "a $(rm x)", "a `rm x`", 'a "$(rm x)"', "a <(rm x)",
                                   "a <<E\n$(rm x)\nE", "a ${b:-$(rm x)}",
@@ -43,7 +43,7 @@ def test_a_command_inside_another_construct_is_found_and_the_construct_marked(te
     assert not line.marks <= LISTED or line.unclear
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("text", ["sudo -u root rm x", "env A=1 rm x", "xargs -n 1 rm x", "timeout 5 nice rm x",
                                   "bash -c 'a; rm x'",
                                   "find . -exec rm x", "eval 'a && rm x'", "/usr/bin/sudo rm x"])
@@ -51,14 +51,14 @@ def test_deny_rules_see_the_command_that_another_one_runs(text: str) -> None:
     assert ("rm", "x") in [one.words for one in read(text).inner]
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("text", ["", "   ", "a 'b", 'a "b', "a\x00b", "a\x1b[2Jb", "a \ud800", "x" * 4_097, "(" * 200,
                                   "a \\\nb", "ls )"])
 def test_what_cannot_be_read_is_unclear(text: str) -> None:
     assert read(text).unclear
 
 
-@pytest.mark.req("P-1")
+@pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("piece", ["(", "$(", "<<", "`", '"', "${", "a=(", "a|", "if ", "a && ", "{ ", "[[ ",
                                    "bash -c "])
 def test_no_line_takes_long(piece: str) -> None:

@@ -41,9 +41,10 @@ class PermissionInquiry(NamedTuple):
     async def reply(self) -> Reply:
         """Ask, and choose one of the agent's once-options."""
         answer = await self.scribe.ask(self.question)
-        if answer.option_id is None:
-            return Reply(CANCELLED, denied=not answer.allow)
-        return Reply(_selected(answer.option_id), denied=not answer.allow)
+        result = CANCELLED if answer.option_id is None else _selected(answer.option_id)
+        if answer.allow:
+            return Reply(result)
+        return Reply({**result, **_why(answer.message)}, denied=True)
 
 
 class FormInquiry(NamedTuple):
@@ -126,6 +127,11 @@ def elicited(asked: wire.Elicitation, about: Question, scribe: Scribe, over: Cal
     """The form of an `elicitation/create`; None if it is not one that words can fill in."""
     fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None
     return None if fields is None else FormInquiry(fields, about, scribe, over)
+
+
+def _why(message: str | None) -> dict[str, Any]:
+    """Who denied it and why, as ACP's `_meta`: its outcome has no field for that (Y-5)."""
+    return {"_meta": {"interlock": {"denied": message}}} if message else {}
 
 
 def _selected(option_id: str) -> dict[str, Any]:

@@ -6,12 +6,15 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
 from interlock.command.card.text import one_line
+from interlock.protocol.denials import No
 from interlock.protocol.problems import PROBLEMS
 from interlock.protocol.resources import VERBOSE_NOTICES, Approval, Command, Decision, Notice
 
 MAX_UNITS = 4_096
 """The Bot API takes so many UTF-16 units a message."""
 COMMENT_CHARS = 500
+SHOWN_DENIALS = 5
+"""Denied calls that an ending names; it counts the others."""
 TOOL_CHARS = 200
 """A tool call's line shows so much of it."""
 DIGEST_SHOWN = 16
@@ -113,12 +116,22 @@ def notices(command: Command) -> list[Notice]:
     return command.result.output.notices if command.result is not None else command.notices
 
 
+def _denied(command: Command) -> list[str]:
+    """The calls that did not run because they were denied: by whom or by which rule, and why (Y-5)."""
+    lines = [f"⛔ not run: {one_line(denial.title, TOOL_CHARS)}, "
+             f"{one_line(No(denial.by, denial.reason).sentence(), COMMENT_CHARS)}"
+             for denial in command.denials[:SHOWN_DENIALS]]
+    left = len(command.denials) - SHOWN_DENIALS
+    return [*lines, f"⛔ not run: {left} more"] if left > 0 else lines
+
+
 def ending(command: Command, known: Collection[str] = (), *, verbose: bool = False) -> str | None:
     """Say how a command ended, where its replies do not say it: None for one that did what it should. What is so for
     every command of the session, and `known` there, is not said again; what is only of interest needs `verbose`."""
     told = [notice.message if notice.code in VERBOSE_NOTICES else f"⚠️ {notice.message}" for notice in notices(command)
             if (notice.code not in SAID_ONCE or notice.code not in known)
             and (verbose or notice.code not in VERBOSE_NOTICES)]
+    told += _denied(command)
     if command.state == "succeeded":
         return "\n".join(told) or None
     word = {"failed": "It failed", "timed_out": "It took too long and was ended", "canceled": "Stopped",

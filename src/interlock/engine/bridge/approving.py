@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bridge.denials import denial_of, keep_denial
 from interlock.engine.bridge.ending import end_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import PutDelivery
@@ -65,6 +66,8 @@ def release(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
         hand_answer(lane, p.InteractionResponse(
             interaction_id=approval.interaction_id, decision="allow" if allowed else "deny", by=who["id"],
             message=approval.comment, updated_input=changed, option_id=approval.option_id))
+        if not allowed:
+            keep_denial(lane, approval.command_id, denial_of(approval, lane.at))
         restart_clock(lane)
         return
     record = lane.commands.get(approval.command_id or "")
@@ -104,6 +107,7 @@ def expire(lane: Lane, record: ApprovalRecord) -> None:
     expired = lane.move_approval(record, "expired", SYSTEM, decided_at=lane.at).approval
     if expired.door == "tool" and expired.interaction_id is not None:
         lane.control("control.interaction.timeout", p.InteractionTimeout(interaction_id=expired.interaction_id))
+        keep_denial(lane, expired.command_id, denial_of(expired, lane.at))
         restart_clock(lane)
         return
     command = lane.commands.get(expired.command_id or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.command.machine import ACTIVE
+from interlock.engine.bridge.denials import with_refused
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.orders import end_holds, end_order
 from interlock.protocol import payloads as p
@@ -38,12 +39,15 @@ def end_command(
         lane.status(StatusEvent(event="error", command_id=command.id, at=lane.at, code=failure.code,
                                 message=failure.message))
     meta: dict[str, Any] = {"code": failure.code} if failure is not None else {}
+    denials = command.denials
     if output is not None:
         meta |= lane.fold.digests(output)
+        denials = with_refused(record, lane.fold.refused, lane.at)
     _void_approvals(lane, command.id)
     lane.move(
-        record, to, who, meta, result=result, error=failure, queue_deadline_ms=None, cancel_deadline_ms=None,
-        detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None, pause_deadline_ms=None,
+        record, to, who, meta, result=result, error=failure, denials=denials, queue_deadline_ms=None,
+        cancel_deadline_ms=None, detach_deadline_ms=None, running_since_ms=None, approval_deadline_ms=None,
+        pause_deadline_ms=None,
     )
     ran_here = lane.state.active == command.id
     if lane.state.active == command.id:

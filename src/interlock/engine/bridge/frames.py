@@ -17,6 +17,7 @@ from interlock.engine.bridge.approving import (
     void_interactions,
 )
 from interlock.engine.bridge.budgets import report_overrun, take_usage
+from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
@@ -32,7 +33,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
 from interlock.protocol.integers import whole
-from interlock.protocol.resources import Notice, OfferedOption
+from interlock.protocol.resources import Denial, Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
@@ -235,6 +236,10 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
             message=verdict.reason))
         lane.audit("tool_call" if allow else "tool_denied", who,
                    {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
+        if not allow:
+            keep_denial(lane, command_id, Denial(
+                tool_name=asked.context.tool_name, title=request.title[:MAX_TITLE_CHARS], by=who["id"],
+                rule=verdict.rule, reason=verdict.reason, invocation_id=asked.context.invocation_id, at=lane.at))
         return
     ttl_ms = verdict.ttl_ms or lane.limits.approval_ttl_ms
     approval = open_approval(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,17 @@ MAX_TOOL_DIGESTS = 100
 _canonical = msgspec.json.Encoder(order="sorted").encode
 MAX_FILE_NOTICES = 20
 """Files that a result names as left out; the session's list has all of them."""
+MAX_DENIALS = 50
+"""The newest denials that a command keeps; the audit log has all of them."""
+
+
+class Refused(NamedTuple):
+    """A call that its runner denied without asking the gateway."""
+
+    invocation_id: str
+    tool_name: str
+    title: str
+    reason: str | None
 
 
 class TurnFold:
@@ -46,6 +57,12 @@ class TurnFold:
         self.tools_run = 0
         self._digests: list[dict[str, str]] = []
         self._digests_left_out = 0
+        self._titles: dict[str, str] = {}
+        """Of the open calls that nobody was asked about."""
+        self._warned: str | None = None
+        self.refused: list[Refused] = []
+        """Calls that were denied and not asked about, each with the warning before its result: a runner explains its
+        own denials so."""
 
     def digests(self, output: Output) -> dict[str, Any]:
         """Give what an audit record says of a command's outputs (U-1), so that what came out can be proved.
@@ -70,11 +87,17 @@ class TurnFold:
             case p.ToolRequest():
                 self.tools_run += 1
                 self._running[payload.invocation_id] = payload.tool_name
+                self._titles[payload.invocation_id] = payload.title or ""
+                self._warned = None
                 if self._room(len(payload.input)):
                     self._tool_calls.append(ToolCall(toolCallId=payload.invocation_id, name=payload.tool_name,
                                                      arguments=_arguments(payload.input)))
             case p.ToolResult():
                 self._tool(payload)
+            case p.InteractionRequest():
+                self._titles.pop(payload.context.invocation_id or "", None)
+            case p.AgentError() if payload.severity == "warning":
+                self._warned = payload.message
             case p.FileTransfer():
                 self._file(payload)
             case p.Usage():
@@ -118,6 +141,9 @@ class TurnFold:
     def _tool(self, result: p.ToolResult) -> None:
         text = result.output if isinstance(result.output, str) else msgspec.json.encode(result.output).decode()
         name = self._running.pop(result.invocation_id, "")
+        title, warned, self._warned = self._titles.pop(result.invocation_id, None), self._warned, None
+        if result.status == "denied" and title is not None and len(self.refused) < MAX_DENIALS:
+            self.refused.append(Refused(result.invocation_id, name, title or name, warned))
         if len(self._digests) < MAX_TOOL_DIGESTS:
             self._digests.append({"invocation_id": result.invocation_id, "status": result.status,
                                   "digest": hashlib.sha256(text.encode()).hexdigest()})

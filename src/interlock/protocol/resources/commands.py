@@ -139,6 +139,23 @@ class Notice(Resource, frozen=True, kw_only=True):
     lost_frame_count: int | None = None
 
 
+class Denial(Resource, frozen=True, kw_only=True):
+    """A tool call that was not allowed, so it did not run (Y-5).
+
+    `by` is the actor who denied it, `policy:` and a rule's name, `gateway` for an approval that expired, or `runner`.
+    `rule` is the policy rule that denied it, or that asked for the approval which was denied.
+    """
+
+    tool_name: str
+    title: str
+    by: str
+    rule: str | None = None
+    reason: str | None = None
+    approval_id: str | None = None
+    invocation_id: str | None = None
+    at: str
+
+
 VERBOSE_NOTICES = frozenset({"AutoCompacted"})
 """Codes of notices that only verbose surfaces show: nothing is lost, and nothing is asked."""
 
@@ -197,6 +214,8 @@ class Command(Resource, frozen=True, kw_only=True):
     result: Result | None = None
     error: Failure | None = None
     notices: list[Notice] = []
+    denials: list[Denial] = []
+    """Its tool calls that were not allowed, the newest last."""
     reason: str | None = None
     on_busy: OnBusy = "enqueue"
 
