@@ -15,6 +15,7 @@ from typing import Any, cast
 
 Json = dict[str, Any]
 
+NAMESPACE_END = "::"
 _NOTES = re.compile(
     r"<(system-reminder|info-msg|environment_context|environment_details|user_instructions|turn-context)\b[^>]*>"
     r".*?</\1>", re.DOTALL
@@ -32,7 +33,8 @@ _SIDE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that the agent offers to the model, with the JSON schema of its arguments."""
+    """A tool that the agent offers to the model, with the JSON schema of its arguments. The name of one in a namespace
+    (OpenAI responses) is `NAMESPACE::NAME`."""
 
     name: str
     schema: Json
@@ -88,11 +90,19 @@ def read_chat(body: Json) -> Asked:
 
 def read_responses(body: Json) -> Asked:
     """Read a body of `/v1/responses`; `input` is a text or a list of items."""
-    named = [tool for tool in _objects(body.get("tools")) if tool.get("type") == "function"]
-    tools = tuple(Tool(tool["name"], tool.get("parameters") or {}) for tool in named)
+    tools = tuple(_responses_tools(body.get("tools")))
     given = body.get("input")
     said = [_Said(given, 0)] if isinstance(given, str) else list(_responses_said(given))
     return _asked(body, str(body.get("instructions") or ""), said, tools)
+
+
+def _responses_tools(given: object) -> Iterator[Tool]:
+    for tool in _objects(given):
+        if tool.get("type") == "function":
+            yield Tool(tool["name"], tool.get("parameters") or {})
+        elif tool.get("type") == "namespace":
+            for one in _objects(tool.get("tools")):
+                yield Tool(f"{tool['name']}{NAMESPACE_END}{one['name']}", one.get("parameters") or {})
 
 
 def read_gemini(body: Json) -> Asked:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .answering import OUTPUT_TOKENS, Answer, ToolCall
+from .conversation import NAMESPACE_END
 from .pieces import Piece, fresh_id, sse
 
 
@@ -89,13 +90,15 @@ def _message(given: Answer) -> dict[str, Any] | None:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
+    namespace, _, name = call.name.rpartition(NAMESPACE_END)
     return {
         "id": fresh_id("fc"),
         "type": "function_call",
         "status": "completed",
         "call_id": fresh_id("call"),
-        "name": call.name,
+        "name": name,
         "arguments": call.arguments,
+        **({"namespace": namespace} if namespace else {}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .conversation import Tool
+from .conversation import NAMESPACE_END, Tool
 from .shell_tool import EMPTY, shell_call
 
 DEEDS: Mapping[str, tuple[str, ...]] = {
@@ -20,7 +20,7 @@ _OF_SERVERS = frozenset({"mark"})
 OUTSIDE = "outside"
 """The deed of running {command} outside the sandbox that an agent has of its own."""
 _ESCALATION = "sandbox_permissions"
-DELEGATES = ("task", "agent", "delegate", "delegate_task", "spawn_agent", "subagent")
+DELEGATES = ("task", "agent", "delegate", "delegate_task", "spawn_agent", "invoke_agent", "subagent")
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "path": ("path", "file_path", "filepath", "filename", "absolute_path"),
     "content": ("content", "file_text", "contents", "text"),
@@ -66,7 +66,7 @@ def delegate_call(tools: Iterable[Tool], prompt: str) -> tuple[str, dict[str, An
 
 
 def _find(names: tuple[str, ...], tools: Iterable[Tool]) -> Tool | None:
-    by_name = {tool.name.rsplit("__", 1)[-1].lower(): tool for tool in tools}
+    by_name = {tool.name.rpartition(NAMESPACE_END)[-1].rsplit("__", 1)[-1].lower(): tool for tool in tools}
     return next((by_name[name] for name in names if name in by_name), None)
 
 

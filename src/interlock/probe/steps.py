@@ -19,7 +19,7 @@ SLASH_COMMAND = "slash command"
 """A shell command after a prompt that switches an agent's asking off."""
 OUTSIDE_SANDBOX = "shell outside its sandbox"
 """Tried with an agent that runs what its own sandbox allows without a question."""
-TOOLS = ("shell", OUTSIDE_SANDBOX, "write", "edit", "fetch", MCP_TOOL, SUB_AGENT, SUB_AGENT_TOOLS, MODE_CHANGE,
+TOOLS = ("shell", OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB_AGENT_TOOLS, "fetch", MCP_TOOL, MODE_CHANGE,
          SLASH_COMMAND)
 """In the order of the table."""
 MAX_MODES_TRIED = 3
@@ -73,13 +73,14 @@ def steps(places: Places) -> list[Step]:
         Step("edit", _do("edit", path=made, old=WRITTEN, new=_EDITED), False,
              lambda: Path(made).exists() and _EDITED in Path(made).read_text("utf-8", "replace"),
              (b"written.txt", _EDITED.encode())),
-        Step("fetch", _do("fetch", url=fetched), False, lambda: places.visited("fetched"), (b"/page/fetched",)),
-        *(Step(MCP_TOOL, _do("mark", name=f"mark-{_word(allow)}.txt"), allow, places.exists(f"mark-{_word(allow)}.txt"),
-               (f"mark-{_word(allow)}.txt".encode(),)) for allow in (False, True)),
         Step(SUB_AGENT, "[[agent:echo checked > delegated-no.txt]]", False, places.exists("delegated-no.txt"),
              (b"delegated-no.txt",)),
         Step(SUB_AGENT_TOOLS, "[[agent:echo checked > delegated-yes.txt]]", False, places.exists("delegated-yes.txt"),
              (b"delegated-yes.txt",)),
+        # Last, since some agents offer these tools only once their servers have started.
+        Step("fetch", _do("fetch", url=fetched), False, lambda: places.visited("fetched"), (b"/page/fetched",)),
+        *(Step(MCP_TOOL, _do("mark", name=f"mark-{_word(allow)}.txt"), allow, places.exists(f"mark-{_word(allow)}.txt"),
+               (f"mark-{_word(allow)}.txt".encode(),)) for allow in (False, True)),
     ]
 
 
