@@ -23,6 +23,7 @@ from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode, encode
+from interlock.protocol.holding import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.records import IdempotencyRecord, Principal, RunnerRecord
 from interlock.protocol.resources import Actor, CommandBody, GrantBody, Target
@@ -102,6 +103,7 @@ class Table:
     def __init__(
         self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000,
         transcripts: Transcripts | None = None, context_owner: str = "agent",
+        holding: Holding | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
@@ -109,6 +111,7 @@ class Table:
         self.entropy = counting_entropy()
         self.policy = policy or Policy()
         self.permission = permission
+        self.holding = holding
         self.context_owner = context_owner
         self.limits = Limits(timeout_ms=timeout_ms)
         self.transcripts = transcripts
@@ -122,7 +125,8 @@ class Table:
                              self.transcripts, self.objects)
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
-                             permission=self.permission, context_owner=self.context_owner)  # type: ignore[arg-type]
+                             permission=self.permission, context_owner=self.context_owner,  # type: ignore[arg-type]
+                             holding=self.holding)
         hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer], sessions=[],
                         roots=["/w"])
         record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.evidence import Evidence, as_seen, settings_digest
+from interlock.agents.evidence import Evidence, settings_digest
 from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.scratch import furnish
@@ -152,18 +152,6 @@ def test_settings_come_with_the_agent_and_its_servers_and_keys_do_not(tmp_path: 
         "permission": {"bash": "allow"}, "m": {"a": 1, "b": 2}}
     assert (tmp_path / ".a/config.yaml").read_text() == "GOOSE_MODE: auto\n"
     assert (tmp_path / ".a/config.toml").read_text() == 'approval_policy = "never"\nmodel = "fake"\n'
-
-
-@pytest.mark.parametrize(("evidence", "verdict", "digest", "asks"), [
-    ("declared", "asks", "d", True), ("declared", "command", "d", False), ("declared", "command", "old", True),
-    ("required", "asks", "d", True), ("required", "asks", "old", False), ("required", "command", "d", False),
-])
-def test_an_agent_is_offered_as_it_was_seen(evidence: str, verdict: str, digest: str, asks: bool) -> None:
-    spec = AgentSpec(adapter="acp", command="m", evidence=evidence)  # type: ignore[arg-type]
-    found = Evidence(agent_id="m", verdict=verdict, because="", checked="", digest=digest)  # type: ignore[arg-type]
-
-    assert as_seen(spec, found, "d").asks is asks
-    assert as_seen(spec, None, "d").asks is (evidence == "declared")
 
 
 def test_the_digest_changes_with_what_decides_how_an_agent_asks(tmp_path: Path) -> None:

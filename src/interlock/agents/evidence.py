@@ -83,16 +83,6 @@ def read(state: Path) -> dict[str, Evidence]:
         return {}
 
 
-def as_seen(spec: AgentSpec, found: Evidence | None, digest: str) -> AgentSpec:
-    """The agent as it may be offered: `asks` is taken away where a check saw otherwise, or where evidence is required
-    and there is none of the agent as it is now. `digest` is the agent's own."""
-    if spec.adapter != "acp" or not spec.asks:
-        return spec
-    current = found if found is not None and found.digest == digest else None
-    asks = spec.evidence == "declared" if current is None else current.verdict == "asks"
-    return spec if asks else msgspec.structs.replace(spec, asks=False)
-
-
 def with_record(records: Mapping[str, Evidence], made: Evidence) -> bytes:
     """The file's content with one more record, or one in place of the agent's earlier one."""
     kept = [one for one in records.values() if one.agent_id != made.agent_id]

@@ -14,6 +14,7 @@ from interlock.agents.builtin.choice import KEY_NAMES, why_not
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Keys
 from interlock.ports.process import Spawn
 from interlock.protocol.extras import install
+from interlock.protocol.holding import Holding
 from interlock.protocol.payloads import AgentOffer
 
 
@@ -54,9 +55,10 @@ def with_builtin(agents: Mapping[str, AgentSpec]) -> dict[str, AgentSpec]:
     return {"shell": SHELL, "builtin": BUILTIN, **agents}
 
 
-def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None) -> list[AgentOffer]:
+def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | None = None,
+           holdings: Mapping[str, Holding] | None = None) -> list[AgentOffer]:
     """What hello says of each agent; one with an adapter that is not known says why it cannot start. `environment` is
-    the runner's own: it says where programs are looked for."""
+    the runner's own: it says where programs are looked for. `holdings` say how each is held."""
     found: list[AgentOffer] = []
     for agent_id, spec in agents.items():
         adapter = ADAPTERS.get(spec.adapter, UNKNOWN)
@@ -65,6 +67,7 @@ def offers(agents: Mapping[str, AgentSpec], environment: Mapping[str, str] | Non
             permission=adapter.permission if spec.asks else "never", context_owner=adapter.context_owner,
             trusted_kinds=spec.trusted_kinds or adapter.trusted_kinds,
             roots=spec.roots, unavailable=_why_not(agent_id, spec, environment or {}),
+            holding=(holdings or {}).get(agent_id),
         ))
     return found
 

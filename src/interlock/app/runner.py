@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.agents import evidence
+from interlock.agents.held import as_held, holding_of
 from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
@@ -17,6 +18,7 @@ from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.config import Config, ConfigError
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
+from interlock.protocol.holding import Holding
 from interlock.runner import main
 from interlock.runner.gateways import Pairing
 from interlock.runner.offered import Offering, OfferingRefused
@@ -55,8 +57,9 @@ async def run_runner(
     each with one sentence.
     """
     def offering_of(config: Config) -> Offering:
-        agents = _as_seen(config.agents, evidence.read(state))
-        return Offering(agents, roots or config.runner.roots or [str(Path.cwd())])
+        holdings = holdings_of(config.agents, evidence.read(state))
+        agents = {name: as_held(spec, holdings[name]) for name, spec in config.agents.items()}
+        return Offering(agents, roots or config.runner.roots or [str(Path.cwd())], holdings)
 
     def read_offering() -> Offering:
         try:
@@ -65,6 +68,7 @@ async def run_runner(
             raise OfferingRefused(list(error.sentences)) from None
 
     begin_tokenizer()
+    offering = offering_of(config)
     directory = state / "runner" / home
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     outbox = SqliteOutbox(directory / OUTBOX_NAME, limit_bytes=config.runner.outbox_bytes)
@@ -75,7 +79,7 @@ async def run_runner(
                 gateways=[Pairing(url=_rawp(one.url), token=one.token, runner_id=one.runner_id, tls=one.tls)
                           for one in dialled],
                 runner_id=home or LOCAL_RUNNER, state_dir=directory,
-                roots=offering_of(config).roots, agents=_as_seen(config.agents, evidence.read(state)),
+                roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
                 agent_descriptors=raise_limit(),
@@ -86,9 +90,9 @@ async def run_runner(
         await outbox.close()
 
 
-def _as_seen(agents: Mapping[str, AgentSpec], records: Mapping[str, evidence.Evidence]) -> dict[str, AgentSpec]:
-    """The configured agents, each held as a check has seen that it can be (H-10)."""
-    return {name: evidence.as_seen(spec, records.get(name), digest_of(spec, os.environ) if name in records else "")
+def holdings_of(agents: Mapping[str, AgentSpec], records: Mapping[str, evidence.Evidence]) -> dict[str, Holding]:
+    """How each configured agent is held, as far as it has been checked (H-10)."""
+    return {name: holding_of(spec, records.get(name), digest_of(spec, os.environ) if name in records else "")
             for name, spec in agents.items()}
 
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.agents import evidence
-from interlock.agents.registry import ADAPTERS, SHELL
+from interlock.agents.held import holding_of
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
@@ -24,6 +24,7 @@ from interlock.cli.terminal import one_line, print_json, print_table, result, sa
 from interlock.cli.trouble import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
+from interlock.protocol.holding import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
 
 
@@ -42,9 +43,10 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
          "configured": known.agent_id in loaded.agents}
         for known, path in found_on_path()
     ]
-    held = {name: how_held(name, spec, where.directory()) for name, spec in loaded.agents.items()}
-    for one in (*offered, *configured):
-        one["held"] = held.get(str(one.get("agent_id", "")), _claimed(one))
+    for one in offered:
+        one["held"] = _claimed(one)
+    for one, spec in zip(configured, loaded.agents.values(), strict=True):
+        one["held"] = how_held(str(one["agent_id"]), spec, where.directory())
     if json:
         print_json(msgspec.json.encode({"offered": offered, "gateway": unreached or "ok", "configured": configured,
                                         "found": found}))
@@ -59,26 +61,15 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
 
 
 def how_held(name: str, spec: AgentSpec, state: Path) -> str:
-    """How a configured agent is held, and by which evidence (H-10): "asks (checked 2026-11-22, v1.52.0)", "command (not
-    checked)", and the like."""
-    adapter = ADAPTERS.get(spec.adapter)
-    if adapter is None or adapter.permission == "never":
-        return "command (its adapter never asks)"
-    if not spec.asks:
-        return "command (asks = false)"
-    if spec.adapter == "builtin" or spec == SHELL:
-        return "asks"
+    """How a configured agent is held, and what that rests on (H-10): "asks (checked 2026-11-22, v1.52.0)"."""
     found = evidence.read(state).get(name)
-    if found is None:
-        return "command (not checked)" if spec.evidence == "required" else "asks, it is believed (not checked)"
-    if found.digest != digest_of(spec, os.environ):
-        return ("command" if spec.evidence == "required" else "asks, it is believed") + " (changed since its check)"
-    version = f", v{found.version}" if found.version else ""
-    return f"{found.verdict} (checked {found.checked[:10]}{version})"
+    return phrase(holding_of(spec, found, digest_of(spec, os.environ) if found is not None else ""))
 
 
 def _claimed(one: Mapping[str, Any]) -> str:
-    return "command" if one.get("permission") == "never" else "asks"
+    """How an agent is held by what its runner says of it."""
+    offer = msgspec.convert(one.get("holding"), Holding | None)
+    return phrase(offer) if offer is not None else "command" if one.get("permission") == "never" else "asks"
 
 
 async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
@@ -114,6 +105,6 @@ def _print_found(found: list[dict[str, Any]], where: Where) -> None:
     result(f"\n# On PATH, to be set up in {where.directory() / config.FILE_NAME}, each with its API key in `env` if it "
            "needs one;\n# then: interlock config reload")
     for one in found:
-        held = "each tool call is held" if one["asks"] else "the whole command is held"
+        held = MEANINGS["asks" if one["asks"] else "command"]
         result(f"\n# {one_line(str(one['path']))}: {held}" + (f"; {one['remark']}" if one["remark"] else ""))
         result(str(one["config"]), end="")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from interlock.cli.terminal import is_terminal, one_line, table
 from interlock.cli.values import age
+from interlock.protocol.holding import phrase
 from interlock.protocol.resources import Session
 
 GAP = 2
@@ -17,7 +18,7 @@ ID_CHARS = 8
 """A short id has at least so many characters, and more if it is not unique among what is listed."""
 KEY_LEAST, KEY_USUAL = 20, 44
 """A key keeps so many characters on a narrow terminal; beyond the second figure other columns come first."""
-OPTIONAL = ("LOST", "COST", "AGENT", "MODEL", "LABEL", "RUNNER", "WORKSPACE")
+OPTIONAL = ("LOST", "COST", "AGENT", "MODEL", "LABEL", "RUNNER", "HELD", "WORKSPACE")
 """Shown if there is room, the first ones before the others, unless no session has a value."""
 DROPPED = ("COMP", "AGE", "CONTEXT", "STATE")
 """Left out on a very narrow terminal, in this order."""
@@ -36,6 +37,7 @@ def session_table(found: Sequence[Session], width: int | None) -> str:
         "COMP": [str(one.compactions or "-") for one in found],
         "COST": [cost(one) for one in found],
         "AGENT": [one_line(one.agent_id) for one in found],
+        "HELD": [one_line(phrase(one.holding)) if one.holding is not None else "-" for one in found],
         "MODEL": [one_line(one.model or "-").rpartition("/" if width is not None else "\n")[2] for one in found],
         "LABEL": [one_line(str(one.entry.get("label") or "-")) for one in found],
         "RUNNER": [one_line(one.runner_id or "-") for one in found],

@@ -147,6 +147,7 @@ class Router:
             runner_id=present.record.runner_id, workspace=workspace, created_ms=self._clock.now_ms(),
             workspace_access=target.workspace_access or "rw",
             permission=offer.permission if offer is not None else "never",
+            holding=offer.holding if offer is not None else None,
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
             context=ContextState(owner=offer.context_owner if offer is not None else "agent"),
         )

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.engine.bridge import archiving, canceling, compacting, controlled, entries
+from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
@@ -131,6 +132,7 @@ class SessionDesk:
             frames=state.n, last_durable_seq=state.last_seq,
             lost_frame_count=state.lost_frames, observed=bool(state.controller),
             controller=state.controller or self._lanes.gateway_id or None, entry=shown_entry(state.entry),
+            holding=holding_now(state),
         )
 
     async def _session(self, principal: Principal, session_id: str) -> SessionRecord:

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from interlock.ports.objects import Objects
 from interlock.ports.outbox import Outbox
 from interlock.protocol.batches import BATCH
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.holding import Holding
 from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
@@ -52,6 +53,8 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     roots: list[str]
     agents: dict[str, AgentSpec] = {}
+    holdings: Mapping[str, Holding] = {}
+    """How each agent of the config is held (H-10)."""
     device_name: str = ""
     outbox_bytes: int = OUTBOX_BYTES
     agent_idle_ms: int = AGENT_IDLE_MS
@@ -87,7 +90,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     clock = _Clock()
     outflow = Outflow(outbox, clock=clock, entropy=secrets.token_bytes, outbox_bytes=config.outbox_bytes)
     presence = Presence()
-    offered = Offered(Offering(config.agents, config.roots))
+    offered = Offered(Offering(config.agents, config.roots, config.holdings))
     around = Surroundings(
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
         spawn=partial(AgentProcess.start, descriptors=config.agent_descriptors),
@@ -100,7 +103,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     async def hello(pairing: Pairing, gateway_id: str) -> Hello:
         return Hello(
             versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id,
-            agents=offers(offered.agents, os.environ), features=[BATCH],
+            agents=offers(offered.agents, os.environ, offered.holdings), features=[BATCH],
             sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=offered.roots,
         )

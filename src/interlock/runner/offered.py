@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from interlock.agents.registry import with_builtin
 from interlock.ports.agent import AgentSpec
+from interlock.protocol.holding import Holding
 
 
 class Offering(NamedTuple):
@@ -14,6 +16,8 @@ class Offering(NamedTuple):
 
     agents: Mapping[str, AgentSpec]
     roots: list[str]
+    holdings: Mapping[str, Holding] = MappingProxyType({})
+    """How each agent of the config is held (H-10)."""
 
 
 class OfferingRefused(Exception):
@@ -34,10 +38,11 @@ class Offered:
     def __init__(self, offer: Offering) -> None:
         self.agents: dict[str, AgentSpec] = {}
         self.roots: list[str] = []
+        self.holdings: dict[str, Holding] = {}
         self.take(offer)
 
     def take(self, offer: Offering) -> bool:
         """Offer this from now on; whether it differs from what was offered."""
-        before = self.agents, self.roots
-        self.agents, self.roots = with_builtin(offer.agents), list(offer.roots)
-        return (self.agents, self.roots) != before
+        before = self.agents, self.roots, self.holdings
+        self.agents, self.roots, self.holdings = with_builtin(offer.agents), list(offer.roots), dict(offer.holdings)
+        return (self.agents, self.roots, self.holdings) != before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.command.card.text import one_line
+from interlock.protocol.holding import phrase
 from interlock.protocol.resources import Approval
 
 NAME_CHARS = 120
@@ -10,7 +11,8 @@ PATH_CHARS = 4_096
 
 
 def names(approval: Approval) -> list[str]:
-    """Name the person, the agent, the tool, and the host with its directory; each on one line."""
+    """Name the person, the agent, the tool, the host with its directory, and how the agent is held; each on one
+    line."""
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     found = [one_line(asker, NAME_CHARS)]
     if approval.agent_id:
@@ -20,4 +22,6 @@ def names(approval: Approval) -> list[str]:
     if approval.verb is None or approval.runner_id:
         where = one_line(approval.workspace or "(its first root)", PATH_CHARS)
         found.append(f"{one_line(approval.runner_id or 'a runner', NAME_CHARS)}:{where}")
+    if approval.holding is not None:
+        found.append(f"held: {one_line(phrase(approval.holding), NAME_CHARS)}")
     return found

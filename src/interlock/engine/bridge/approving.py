@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.engine.bridge.denials import denial_of, keep_denial
 from interlock.engine.bridge.ending import end_command
+from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
@@ -40,7 +41,8 @@ def open_approval(
         digest=hashlib.sha256(input_bytes if subject_bytes is None else subject_bytes).hexdigest(),
         input=msgspec.Raw(input_bytes), subject=msgspec.UNSET if subject_bytes is None else msgspec.Raw(subject_bytes),
         rule=rule, required=required,
-        self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id, **details,
+        self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id,
+        holding=holding_now(lane.state) if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
     lane.tell_approval(record, SYSTEM)

@@ -88,6 +88,7 @@ def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
     return LaneState(
         session_id=session_id, tenant_id=state.tenant_id, session_key=state.session_key, agent_id=state.agent_id,
         runner_id=state.runner_id, workspace=state.workspace, created_ms=now_ms, permission=state.permission,
+        holding=state.holding,
         trusted_kinds=state.trusted_kinds, workspace_access=state.workspace_access,
         context=ContextState(owner=state.context.owner),
         entry=entries.carried_over(state.entry),

@@ -36,6 +36,7 @@ from interlock.ports.ledger import (
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
+from interlock.protocol.holding import phrase
 from interlock.protocol.identifiers import command_stream, session_stream, tenant_stream, ulid, uuid4
 from interlock.protocol.payloads import FileTransfer, Payload
 from interlock.protocol.records import (
@@ -351,7 +352,9 @@ class Lane:
             self.status(StatusEvent(event="approval", command_id=approval.command_id, at=self.at,
                                     approval_id=approval.id, approval_state=approval.state, by=who["id"]))
         self.feed_approval(record, who["id"])
-        opened = {"terms": terms(record)} if approval.state == "pending" else {}
+        opened: dict[str, Any] = {"terms": terms(record)} if approval.state == "pending" else {}
+        if approval.holding is not None and approval.state == "pending":
+            opened["held"] = phrase(approval.holding)
         self.audit(approvals.AUDIT_ACTION[approval.state], who,
                    {"to": approval.state, "door": approval.door, "digest": approval.digest, "rule": approval.rule,
                     **opened}, command_id=approval.command_id, approval_id=approval.id)

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.command.budget import Budget
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
+from interlock.protocol.holding import Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
 from interlock.protocol.resources import WorkspaceAccess
@@ -80,6 +81,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     opening: Literal["closed", "opening", "open", "closing"] = "closed"
     open_message_id: str = ""
     permission: Literal["asks", "never"] = "never"
+    holding: Holding | None = None
+    """How its runner holds the agent, and what that rests on (H-10)."""
+    let_through: str = ""
+    """The rule that let the last command of an agent run that does not ask; "" if a person was asked about it."""
     trusted_kinds: bool = False
     fell: bool = False
     """A tool ran without a yes in this session: its agent is no longer taken to ask (H-12)."""

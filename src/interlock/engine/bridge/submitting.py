@@ -14,10 +14,12 @@ from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
+from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.judging import person_of, quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import check_prompt, read_payload
+from interlock.protocol.holding import phrase
 from interlock.protocol.limits import MAX_QUEUED_COMMANDS
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import CommandRecord, Principal
@@ -61,6 +63,7 @@ def submit_execute(
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
     asks = verdict.effect == "ask" or required > 0
+    lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type="execute", target=target_of(lane), priority=body.priority,
@@ -87,8 +90,8 @@ def submit_execute(
         kept = lane.keep(msgspec.structs.replace(kept, command=msgspec.structs.replace(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
-    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept)},
-                    {"reason": body.reason})
+    lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
+                                      "held": phrase(holding_now(lane.state))}, {"reason": body.reason})
     return kept.command
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from interlock.protocol.holding import Holding
 from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
 
 
@@ -21,6 +22,8 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     """Where it may work, where that is not the runner's own roots (A-1)."""
     unavailable: str | None = None
     """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
+    holding: Holding | None = None
+    """How it is held, and what that rests on (H-10)."""
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):

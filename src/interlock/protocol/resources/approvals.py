@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from interlock.protocol.holding import Holding
 from interlock.protocol.resources.base import Actor, Body, Decision, Resource
 
 ApprovalState = Literal["pending", "granted", "denied", "expired", "void", "superseded", "consumed"]
@@ -118,6 +119,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     """The rule that its decision left behind (A-9)."""
     verb: str | None = None
     """No command is asked about but this verb, such as close, which a grant lets through once."""
+    holding: Holding | None = None
+    """How the agent was held when this was asked, and what that rests on (H-10)."""
     budget: BudgetHold | None = None
     """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from interlock.protocol.holding import Holding
 from interlock.protocol.resources.base import Body, Resource
 from interlock.protocol.resources.commands import WorkspaceAccess
 
@@ -60,6 +61,8 @@ class Session(Resource, frozen=True, kw_only=True):
     """What its key carries, by the names of the session store: overrides, label, policy, who talks there (I-4)."""
     controller: str | None = None
     """Id of the gateway that controls it."""
+    holding: Holding | None = None
+    """How its agent is held, and what that rests on (H-10)."""
 
 
 class Compaction(Resource, frozen=True, kw_only=True):

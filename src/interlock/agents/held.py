@@ -1,0 +1,38 @@
+"""How a configured agent is held (H-10): by its adapter, its table in the config, and what a check has seen of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.agents.evidence import Evidence
+from interlock.agents.registry import ADAPTERS, SHELL
+from interlock.ports.agent import AgentSpec
+from interlock.protocol.holding import CHANGED, NOT_CHECKED, Holding
+
+PROBED = frozenset({"acp"})
+"""Adapters whose agents decide themselves what they ask about; the others' calls pass through Interlock's own gate."""
+
+
+def needs_check(spec: AgentSpec) -> bool:
+    """Whether how an agent is held rests on a check: it decides itself what it asks about, and is believed to ask."""
+    return spec.adapter in PROBED and spec.asks and spec != SHELL
+
+
+def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
+    """How an agent is held. `found` is the last check of it, `digest` that of the agent as it is now."""
+    adapter = ADAPTERS.get(spec.adapter)
+    if adapter is None or adapter.permission == "never":
+        return Holding(held="command", why="its adapter never asks")
+    if not spec.asks:
+        return Holding(held="command", why="asks = false")
+    if not needs_check(spec):
+        return Holding(held="asks")
+    if found is None or found.digest != digest:
+        return Holding(held="asks" if spec.evidence == "declared" else "command",
+                       why=NOT_CHECKED if found is None else CHANGED)
+    return Holding(held=found.verdict, version=found.version, checked=found.checked)
+
+
+def as_held(spec: AgentSpec, holding: Holding) -> AgentSpec:
+    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held."""
+    return spec if holding.held == "asks" or not spec.asks else msgspec.structs.replace(spec, asks=False)

@@ -1,0 +1,24 @@
+"""How a session's agent is held now, as the session, its approvals and the audit log name it (H-10)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.protocol.holding import Holding
+
+UNASKED = "it used a tool without a yes"
+OPEN_MODE = "it does not ask in the mode that it is in"
+
+
+def holding_now(state: LaneState) -> Holding:
+    """What is known to hold the session's tools: what its runner says, unless the session has seen worse."""
+    if state.permission == "asks":
+        return state.holding if state.holding is not None and state.holding.held != "command" else Holding(held="asks")
+    if state.let_through:
+        return Holding(held="none", why=f"rule {state.let_through}")
+    if state.fell:
+        return Holding(held="command", why=UNASKED)
+    if state.holding is None or state.holding.held == "command":
+        return state.holding or Holding(held="command")
+    return msgspec.structs.replace(state.holding, held="command", why=OPEN_MODE)

@@ -1,0 +1,40 @@
+"""How an agent is held, in one word, and what that rests on (H-10): in hello, in sessions, on approvals, in audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Held = Literal["asks", "box", "command", "none"]
+MEANINGS: Mapping[Held, str] = {
+    "asks": "each tool call is held",
+    "box": "walls of the runner hold it",
+    "command": "the whole command is held",
+    "none": "nothing is held",
+}
+"""The words, and the sentence for each."""
+NOT_CHECKED = "not checked"
+CHANGED = "changed since its check"
+CHECKING = "being checked"
+MAX_WHY_CHARS = 200
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The word, and what it rests on: `why` in a few words, or the check's version and time (ISO 8601, UTC)."""
+
+    held: Held
+    why: str = ""
+    version: str | None = None
+    checked: str | None = None
+
+
+def phrase(holding: Holding) -> str:
+    """One line: `asks (checked 2026-11-22, v1.52.0)`, `command (not checked)`, `none (rule let-it)`."""
+    rests_on = [holding.why[:MAX_WHY_CHARS]] if holding.why else []
+    if holding.checked:
+        rests_on.append(f"checked {holding.checked[:10]}")
+    if holding.version:
+        rests_on.append(f"v{holding.version[:MAX_WHY_CHARS].removeprefix('v')}")
+    return f"{holding.held} ({', '.join(rests_on)})" if rests_on else holding.held

@@ -1,0 +1,73 @@
+"""How a configured agent is held, and the one line that says so (H-10)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from interlock.agents.evidence import Evidence
+from interlock.agents.held import as_held, holding_of, needs_check
+from interlock.agents.registry import BUILTIN, SHELL, offers
+from interlock.ports.agent import AgentSpec
+from interlock.protocol.holding import MEANINGS, Held, Holding, phrase
+
+pytestmark = pytest.mark.req("H-10")
+Verdict = Literal["asks", "command"]
+
+
+def checked(verdict: Verdict, digest: str) -> Evidence:
+    return Evidence(agent_id="m", verdict=verdict, because="", checked="2026-11-22T12:30:00Z", digest=digest,
+                    version="7.1")
+
+
+@pytest.mark.parametrize(("evidence", "verdict", "digest", "line"), [
+    ("declared", "asks", "d", "asks (checked 2026-11-22, v7.1)"),
+    ("declared", "command", "d", "command (checked 2026-11-22, v7.1)"),
+    ("declared", "command", "old", "asks (changed since its check)"),
+    ("required", "asks", "d", "asks (checked 2026-11-22, v7.1)"),
+    ("required", "asks", "old", "command (changed since its check)"),
+    ("required", "command", "d", "command (checked 2026-11-22, v7.1)"),
+])
+def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
+    evidence: Literal["declared", "required"], verdict: Verdict, digest: str, line: str
+) -> None:
+    spec = AgentSpec(adapter="acp", command="m", evidence=evidence)
+    holding = holding_of(spec, checked(verdict, digest), "d")
+
+    assert phrase(holding) == line
+    assert as_held(spec, holding).asks is line.startswith("asks")
+
+
+@pytest.mark.parametrize(("evidence", "line"), [
+    ("declared", "asks (not checked)"), ("required", "command (not checked)")])
+def test_without_a_check_the_table_says_whether_it_is_believed(
+    evidence: Literal["declared", "required"], line: str
+) -> None:
+    assert phrase(holding_of(AgentSpec(adapter="acp", command="m", evidence=evidence), None, "")) == line
+
+
+@pytest.mark.parametrize(("spec", "line"), [
+    (SHELL, "asks"), (BUILTIN, "asks"), (AgentSpec(adapter="claude", evidence="required"), "asks"),
+    (AgentSpec(adapter="exec", command="m"), "command (its adapter never asks)"),
+    (AgentSpec(adapter="none"), "command (its adapter never asks)"),
+    (AgentSpec(adapter="acp", command="m", asks=False), "command (asks = false)"),
+])
+def test_what_interlock_gates_itself_and_what_never_asks_need_no_check(spec: AgentSpec, line: str) -> None:
+    assert not needs_check(spec)
+    assert phrase(holding_of(spec, checked("command", "d"), "d")) == line
+
+
+def test_a_runner_offers_its_agents_with_how_each_is_held() -> None:
+    held = Holding(held="command", why="being checked")
+
+    assert [(one.agent_id, one.holding) for one in offers({"m": AgentSpec(adapter="acp"), "shell": SHELL}, {},
+                                                          {"m": held})] == [("m", held), ("shell", None)]
+
+
+def test_each_word_has_its_meaning() -> None:
+    assert set(MEANINGS) == set(Held.__args__)
+
+
+def test_a_long_version_is_cut() -> None:
+    assert len(phrase(Holding(held="asks", why="w" * 999, version="v" * 999))) < 420
