@@ -15,7 +15,7 @@ from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.scratch import furnish
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-10")]
 AGENT = Path(__file__).parent / "modelled.py"
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 
