@@ -414,6 +414,16 @@ MEANING = {
     "agent.model": "`provider/model` that a `builtin` agent asks; else one of the first provider whose key is there",
     "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
     "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",
+    "agent.box": "the walls around its processes, a table of its own: see `[agents.ID.box]` below",
+    "box.walls": "`best`: what the host has, `namespace` before `landlock`; `none` hides nothing at all",
+    "box.hide": "files and directories that it can neither read nor change, absolute or from `~/`; the state directory "
+                "always is among them",
+    "box.write": "with it, it changes nothing but its workspace, temporary files and these; without it, whatever the "
+                 "runner's user may",
+    "box.on_unavailable": "what happens on a host without walls: `refuse` to start it, or `start` it without",
+    "box.hold": "reserved; only `no`",
+    "box.changes": "reserved; only `direct`",
+    "box.network": "reserved; only `all`",
     "agent.context_window": "tokens that the model takes, where its provider's catalog does not know it; 0 asks that",
 }
 
@@ -434,6 +444,7 @@ def config_page() -> str:
                             "hooks", "cron", "defaults"):
             continue
         lines += [f"## [{section.name}]", "", *_keys(section.name, typing.cast("type", section.type)), ""]
+    from interlock.box.spec import BoxSpec
     from interlock.command.budget import Budget
     from interlock.command.policy import Rule
     from interlock.config.chats import SendPolicySection
@@ -485,7 +496,10 @@ def config_page() -> str:
               *_keys("cron", config.CronSection), "",
               "## [agents.ID]", "", *paragraph(
         "[How to connect one](../how-to/agents.md). `shell` and `builtin` are there, unless the file names others."),
-              *_keys("agent", config.AgentSpec)]
+              *_keys("agent", config.AgentSpec), "", "## [agents.ID.box]", "", *paragraph(
+        "Walls of the kernel around one agent. Without this section the state directory is hidden from it wherever the",
+        "host can do that. [How to box an agent](../how-to/box-an-agent.md)."),
+              *_keys("box", BoxSpec)]
     return page("The config file", *lines)
 
 

@@ -170,7 +170,7 @@ class Late(keeper.Keeper):
         if line.startswith("E"):
             theirs.close()
         super().say(line)
-order = b"\\0".join([b"/", b"/bin/sh", b"3", b"sh", b"-c", b"sleep 1000 & exit 0"])
+order = b"\\0".join([b"/", b"/bin/sh", b"0", b"3", b"sh", b"-c", b"sleep 1000 & exit 0"])
 theirs.sendall(len(order).to_bytes(8, "big") + order)
 Late(ours.fileno()).run()
 """

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import platformdirs
+
 from interlock.agents import evidence
 from interlock.agents.held import as_held, holding_of
 from interlock.app.descriptors import raise_limit
@@ -15,11 +17,13 @@ from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
+from interlock.box.host import survey
 from interlock.config import Config, ConfigError
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
 from interlock.protocol.holding import Holding
 from interlock.runner import main
+from interlock.runner.boxing import Boxing
 from interlock.runner.gateways import Pairing
 from interlock.runner.offered import Offering, OfferingRefused
 
@@ -82,12 +86,18 @@ async def run_runner(
                 roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
-                agent_descriptors=raise_limit(),
+                agent_descriptors=raise_limit(), boxing=_boxing(state),
             ),
             outbox, objects, read_offering,
         )
     finally:
         await outbox.close()
+
+
+def _boxing(state: Path) -> Boxing:
+    """What no agent is to reach: this state directory, and the usual one, if that is another (H-15)."""
+    usual = platformdirs.user_state_path("interlock", appauthor=False)
+    return Boxing(survey(), tuple(dict.fromkeys((str(state.resolve()), str(usual.resolve())))))
 
 
 def holdings_of(agents: Mapping[str, AgentSpec], records: Mapping[str, evidence.Evidence]) -> dict[str, Holding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,8 +86,10 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
     if offered:
         print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
-                      str(one.get("adapter", "")), one_line(str(one["held"]))] for one in offered],
-                    ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD"))
+                      str(one.get("adapter", "")), str(one.get("walls") or "not told"), one_line(str(one["held"]))]
+                     for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "WALLS", "IS HELD"))
+        for sentence in unwalled(offered):
+            say(sentence, "yellow")
         for one in offered:
             if one.get("unavailable"):
                 say(f"{one_line(str(one.get('agent_id', '')))} cannot be started on {one['runner_id']}: "
@@ -96,6 +98,17 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
         say(unreached, "yellow")
     else:
         say("no runner offers an agent; start one with: interlock up", "yellow")
+
+
+def unwalled(offered: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return one sentence for each reason why agents have no walls (H-15)."""
+    reasons: dict[str, list[str]] = {}
+    for one in offered:
+        if one.get("walls") == "none":
+            why = one_line(str(one.get("unwalled") or "its runner does not tell why"), 300)
+            reasons.setdefault(why, []).append(one_line(str(one.get("agent_id", ""))))
+    return [f"no walls around {', '.join(names)}, which can read the keys of this state directory: {why}"
+            for why, names in reasons.items()]
 
 
 def _print_found(found: list[dict[str, Any]], where: Where) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock import config
+from interlock.box.host import Host, survey
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
@@ -76,6 +77,7 @@ def examine(where: Where) -> Iterator[Finding]:
     yield _config(state)
     yield from _ledger(state)
     yield _key(state)
+    yield walls(survey(), state)
     yield from asyncio.run(_gateway(where))
     yield from _pairings(state)
     yield from _agents(state)
@@ -103,6 +105,20 @@ def _ledger(state: Path) -> Iterator[Finding]:
         moved = why_not_here(state)
         if moved is not None:
             yield Finding("ledger", False, moved)
+
+
+def walls(host: Host, state: Path) -> Finding:
+    """What agents are kept from on this host, and by what (H-15)."""
+    if host.why_none is not None:
+        return Finding("walls", sys.platform != "linux", f"{host.why_none}. Agents can read the keys in {state}.",
+                       "Allow user namespaces, or use a kernel with Landlock (5.13); or run the runner as a user of "
+                       "its own.")
+    found = f"{', '.join(host.kinds)}; {state} is hidden from agents."
+    if "namespace" not in host.kinds:
+        above = ", ".join(str(parent) for parent in (*state.parents,)[:-1])
+        found += (f" Without a mount namespace ({host.missing.get('namespace', 'not tried')}) agents cannot open what "
+                  f"is made later directly in {above or '/'}; a state directory outside of home avoids that.")
+    return Finding("walls", True, found)
 
 
 def _key(state: Path) -> Finding:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from interlock.box.spec import BoxSpec
 from interlock.protocol.payloads import (
     Channel,
     Compacted,
@@ -55,6 +56,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where that provider's API is, where it is not the provider's own."""
     api_key_env: str = ""
     """The variable of the runner's environment, or of `env`, that holds the API key."""
+    box: BoxSpec | None = None
+    """The walls around its processes (H-15); None is as shipped: the state directory is hidden if the host can do it.
+    """
     context_window: int = 0
     """Tokens that the model takes, where its provider's catalog does not say it or is wrong (Z-1)."""
 

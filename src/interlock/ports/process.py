@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import Exit
 
 
@@ -71,3 +72,10 @@ class Spawn(Protocol):
     """Start a program with this whole environment in this directory. Raises AgentStartFailed."""
 
     async def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, /) -> Process: ...
+
+
+class SpawnBehind(Protocol):
+    """Start a program as `Spawn` does, behind walls (H-15)."""
+
+    async def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, /, *,
+                       walls: Walls = NO_WALLS) -> Process: ...

@@ -17,18 +17,18 @@ LIMIT is the soft limit of open files that the agent gets, 0 to leave the runner
 
 What is said on the control socket (FD), each a line of ASCII but the order:
 
-    runner → keeper   order      8 bytes of length, then NUL-joined: cwd, program, number of arguments, arguments,
-                                 environment as NAME=value
+    runner → keeper   order      8 bytes of length, then NUL-joined: cwd, program, number of the walls' fields, those
+                                 fields (see `box.walls`), number of arguments, arguments, environment as NAME=value
                       T <grace>  terminate: SIGTERM, SIGCONT, so many seconds, SIGKILL; a later one can only shorten it
                       (closed)   the runner is gone: SIGKILL at once
     keeper → runner   S <pid>    the program runs; its process group has the same number
-                      F <stage> <errno>   it does not: `cwd` or `exec` failed
+                      F <stage> <errno>   it does not: `walls`, `cwd` or `exec` failed
                       E <status>          it ended; the status as waitpid gives it
                       D <pid> ...         all is over; the pids are those that would not die
 """
 
 # pathlib and contextlib alone would add half to the start.
-# ruff: noqa: PTH123, PTH208, SIM105
+# ruff: noqa: PTH100, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
 import ctypes
@@ -177,8 +177,7 @@ class Keeper:
     def run(self) -> None:
         """Start the agent and stay until no descendant is left and the runner has asked for the end."""
         become_subreaper()
-        cwd, program, arguments, environment = read_order(self.control)
-        self.agent, failure = launch(cwd, program, arguments, environment)
+        self.agent, failure = launch(*read_order(self.control))
         if failure:
             self.say(f"F {failure}")
             return
@@ -256,8 +255,9 @@ class Keeper:
         self.kill_at = min(self.kill_at, kill_at)
 
 
-def read_order(control: int) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
-    """The runner's order: cwd, program, arguments, environment. Ends the process if the runner is already gone."""
+def read_order(control: int) -> tuple[bytes, bytes, list[bytes], list[bytes], dict[bytes, bytes]]:
+    """The runner's order: cwd, program, walls, arguments, environment. Ends the process if the runner is already gone.
+    """
 
     def read(size: int) -> bytes:
         got = b""
@@ -269,13 +269,16 @@ def read_order(control: int) -> tuple[bytes, bytes, list[bytes], dict[bytes, byt
         return got
 
     fields = read(int.from_bytes(read(8), "big")).split(b"\0")
-    count = int(fields[2])
-    pairs = (field.partition(b"=") for field in fields[3 + count :])
-    return fields[0], fields[1], fields[3 : 3 + count], {name: value for name, _, value in pairs}
+    begin = 3 + int(fields[2])
+    end = begin + 1 + int(fields[begin])
+    pairs = (field.partition(b"=") for field in fields[end:])
+    return fields[0], fields[1], fields[3:begin], fields[begin + 1 : end], {name: value for name, _, value in pairs}
 
 
-def launch(cwd: bytes, program: bytes, arguments: list[bytes], environment: dict[bytes, bytes]) -> tuple[int, str]:
-    """Fork and exec in a session of its own. Returns (pid, "") once the program runs, else (pid, "<stage> <errno>")."""
+def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes], environment: dict[bytes, bytes]
+           ) -> tuple[int, str]:
+    """Fork and exec in a session of its own, behind its walls. Returns (pid, "") once the program runs, else
+    (pid, "<stage> <errno>")."""
     keeper = os.getpid()
     report, report_end = os.pipe()
     pid = os.fork()
@@ -284,13 +287,17 @@ def launch(cwd: bytes, program: bytes, arguments: list[bytes], environment: dict
         failure = os.read(report, 64).decode()  # Ends with nothing when exec closes the other side.
         os.close(report)
         return pid, failure
-    stage = "cwd"
+    stage = "walls"
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in _RESET:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if walls:
+            raise_walls(walls)
+        stage = "cwd"
+        # Behind the walls only: a change of credentials disarms the signal.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:  # Else it died before the line above could arm the signal.
             os.chdir(cwd)
@@ -300,6 +307,15 @@ def launch(cwd: bytes, program: bytes, arguments: list[bytes], environment: dict
         os.write(report_end, f"{stage} {failed.errno}".encode())
     finally:
         os._exit(127)
+
+
+def raise_walls(fields: list[bytes]) -> None:
+    """Raise the walls for this process and its descendants (H-15). Raises OSError."""
+    # Without `site` the package is not on the path. At its end, so that nothing of it comes before the library.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from interlock.box import raising
+
+    raising.raise_walls(fields)
 
 
 def release_standard_streams() -> None:

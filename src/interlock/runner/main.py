@@ -27,6 +27,7 @@ from interlock.protocol.identifiers import uuid4
 from interlock.protocol.limits import AGENT_IDLE_MS, OUTBOX_BYTES
 from interlock.protocol.payloads import Hello
 from interlock.runner.asking import Presence
+from interlock.runner.boxing import NO_BOX, Boxing
 from interlock.runner.gateways import Gateways, Pairing
 from interlock.runner.link import NORMAL_PACE, Pace
 from interlock.runner.local import listening
@@ -62,6 +63,8 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """After SIGTERM turns that run may end by themselves for so long; no new one is begun."""
     agent_descriptors: int = 0
     """The soft limit of open files that agents get; 0 for the runner's own."""
+    boxing: Boxing = NO_BOX
+    """What is hidden from agents, and by which walls (H-15)."""
     pace: Pace = NORMAL_PACE
     """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
 
@@ -95,7 +98,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
         flow=outflow, objects=objects, clock=clock, entropy=secrets.token_bytes, presence=presence,
         spawn=partial(AgentProcess.start, descriptors=config.agent_descriptors),
         offered=offered, runner_id=mark, environment=os.environ,
-        graces=Graces(idle_s=config.agent_idle_ms / 1000),
+        graces=Graces(idle_s=config.agent_idle_ms / 1000), boxing=config.boxing,
     )
     sessions = Sessions(around, outbox)
     boot_id = uuid4(secrets.token_bytes(16))
@@ -103,7 +106,9 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     async def hello(pairing: Pairing, gateway_id: str) -> Hello:
         return Hello(
             versions=[DPS_VERSION], runner_id=pairing.runner_id, boot_id=boot_id,
-            agents=offers(offered.agents, os.environ, offered.holdings), features=[BATCH],
+            agents=[config.boxing.offered(offer, offered.agents.get(offer.agent_id))
+                    for offer in offers(offered.agents, os.environ, offered.holdings)],
+            features=[BATCH],
             sessions=await sessions.hello_sessions(gateway_id), device_name=config.device_name,
             roots=offered.roots,
         )

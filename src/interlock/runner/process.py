@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import AgentStartFailed, Exit
 from interlock.protocol.limits import TERMINATE_GRACE_MS
 from interlock.runner import keeper, reaper
@@ -62,15 +63,17 @@ class AgentProcess:
         """Pids that SIGKILL did not end (another user's, or stuck in the kernel); known once `terminate` returned."""
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0) -> Self:
+    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0,
+                    walls: Walls = NO_WALLS) -> Self:
         """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
 
         `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
         looked for on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
-        for this process's own. Raises AgentStartFailed with one sentence.
+        for this process's own. `walls` are raised before the program runs; if they cannot be, it does not run (H-15).
+        Raises AgentStartFailed with one sentence.
         """
         program = find_program(argv, env, Path(cwd))
-        order = encode_order(str(cwd), program, argv, env)
+        order = encode_order(str(cwd), program, argv, env, walls)
         try:
             control, theirs = await _connect()
         except OSError as failed:
@@ -241,8 +244,11 @@ def find_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
 
 
 def refusal(stage: str, number: int, program: str, cwd: str) -> str:
-    """The sentence for a start that the kernel refused: `stage` is cwd or exec, `number` the errno."""
+    """The sentence for a start that the kernel refused: `stage` is walls, cwd or exec, `number` the errno."""
     why = os.strerror(number)
+    if stage == "walls":
+        return (f"The walls around {program} could not be raised ({why}), so it was not started; `interlock doctor` "
+                "tells what this host can do.")
     if stage == "cwd":
         return f"{program} cannot start in {cwd} ({why}); check that you may enter the directory."
     if number == errno.ENOEXEC:
@@ -252,10 +258,12 @@ def refusal(stage: str, number: int, program: str, cwd: str) -> str:
     return f"The program {program} could not be started ({why}); try it by hand in {cwd}."
 
 
-def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str]) -> bytes:
+def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str], walls: Walls = NO_WALLS) -> bytes:
     """The order as `keeper` documents it."""
     pairs = (f"{name}={value}" for name, value in env.items())
-    body = b"\0".join(os.fsencode(text) for text in (cwd, program, str(len(argv)), *argv, *pairs))
+    fields = walls.fields()
+    texts = (cwd, program, str(len(fields)), *fields, str(len(argv)), *argv, *pairs)
+    body = b"\0".join(os.fsencode(text) for text in texts)
     return len(body).to_bytes(8, "big") + body
 
 

@@ -200,7 +200,7 @@ class RunnerSession:
             raise AgentStartFailed("The runner is stopping.")
         started = as_configured(opening, starting.result())
         try:
-            check_access(opening, started)
+            check_access(opening, started, self._around.boxing)
             await back_to_mode(agent, started, self.state.mode)
         except OpenRefused:
             await agent.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.integers import whole
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner.boxing import Boxing, BoxRefused
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
@@ -64,12 +66,17 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
         keys=keys_of(spec, around.environment),
     )
-    return make_agent(spec, around.spawn), opening
+    try:
+        walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)
+    except BoxRefused as refused:
+        raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
+    return make_agent(spec, partial(around.spawn, walls=walls)), opening
 
 
 def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
     adapter = ADAPTERS.get(spec.adapter)
-    if adapter is not None and asked.workspace_access not in adapter.access:
+    access = asked.workspace_access
+    if adapter is not None and access not in adapter.access and not around.boxing.holds(spec, access):
         can = " or ".join(adapter.access)
         raise OpenRefused(Code.WORKSPACE_REFUSED, f"An agent under the adapter {spec.adapter} cannot be held to the "
                           f"workspace access {asked.workspace_access!r}; open it with {can}.")
@@ -101,9 +108,10 @@ def as_configured(opening: Opening, started: Started) -> Started:
     return started._replace(features=features)
 
 
-def check_access(opening: Opening, started: Started) -> None:
-    """An agent that only now says what it can be held to. Raises OpenRefused."""
-    if opening.workspace_access == "ro" and not started.features.read_only:
+def check_access(opening: Opening, started: Started, boxing: Boxing) -> None:
+    """Refuse an agent that only now tells that it cannot be held to the access, unless a wall does. Raises OpenRefused.
+    """
+    if opening.workspace_access == "ro" and not (started.features.read_only or boxing.holds(opening.spec, "ro")):
         raise OpenRefused(Code.WORKSPACE_REFUSED, "The agent cannot be held to reading (read_only): it does not ask "
                           "before its tools, or does not offer it; open it with rw.")
 

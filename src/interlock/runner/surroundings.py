@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.objects import Objects
-from interlock.ports.process import Spawn
+from interlock.ports.process import SpawnBehind
 from interlock.protocol.limits import AGENT_IDLE_MS, CANCEL_GRACE_MS, TERMINATE_GRACE_MS
 from interlock.runner.asking import Presence, Waits
+from interlock.runner.boxing import NO_BOX, Boxing
 from interlock.runner.journal import Flow
 from interlock.runner.offered import Offered
 
@@ -37,9 +38,10 @@ class Surroundings(NamedTuple):
     clock: Clock
     entropy: Entropy
     presence: Presence
-    spawn: Spawn
+    spawn: SpawnBehind
     offered: Offered
     runner_id: str
     environment: Mapping[str, str]
     waits: Waits = Waits()
     graces: Graces = Graces()
+    boxing: Boxing = NO_BOX

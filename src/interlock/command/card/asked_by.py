@@ -11,8 +11,8 @@ PATH_CHARS = 4_096
 
 
 def names(approval: Approval) -> list[str]:
-    """Name the person, the agent, the tool, the host with its directory, and how the agent is held; each on one
-    line."""
+    """Name the person, the agent, the tool, the host with its directory, how the agent is held, and by which walls
+    (H-15); each on one line."""
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     found = [one_line(asker, NAME_CHARS)]
     if approval.agent_id:
@@ -24,4 +24,7 @@ def names(approval: Approval) -> list[str]:
         found.append(f"{one_line(approval.runner_id or 'a runner', NAME_CHARS)}:{where}")
     if approval.holding is not None:
         found.append(f"held: {one_line(phrase(approval.holding), NAME_CHARS)}")
+    if approval.walls is not None and approval.verb is None and approval.budget is None:
+        found.append("no walls: it can read Interlock's own keys" if approval.walls == "none"
+                     else f"behind walls ({approval.walls})")
     return found

@@ -42,7 +42,8 @@ def open_approval(
         input=msgspec.Raw(input_bytes), subject=msgspec.UNSET if subject_bytes is None else msgspec.Raw(subject_bytes),
         rule=rule, required=required,
         self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id,
-        holding=holding_now(lane.state) if agent_id is None else None, **details,
+        holding=holding_now(lane.state) if agent_id is None else None,
+        walls=lane.state.walls if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
     lane.tell_approval(record, SYSTEM)

@@ -86,6 +86,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     let_through: str = ""
     """The rule that let the last command of an agent run that does not ask; "" if a person was asked about it."""
     trusted_kinds: bool = False
+    walls: Literal["namespace", "landlock", "none"] | None = None
+    """The walls that the agent starts behind, as its runner told it (H-15)."""
     fell: bool = False
     """A tool ran without a yes in this session: its agent is no longer taken to ask (H-12)."""
     unasked: tuple[str, str] | None = None

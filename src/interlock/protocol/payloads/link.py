@@ -24,6 +24,10 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
     holding: Holding | None = None
     """How it is held, and what that rests on (H-10)."""
+    walls: Literal["namespace", "landlock", "none"] | None = None
+    """The walls that it starts behind, the state directory hidden (H-15); None from a runner that does not tell."""
+    unwalled: str | None = None
+    """Why it has none, in one clause."""
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):

@@ -84,6 +84,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     agent_id: str
     runner_id: str | None = None
     workspace: str | None = None
+    walls: Literal["namespace", "landlock", "none"] | None = None
+    """The walls around the agent, which hide the state directory from it (H-15); None if its runner does not tell."""
     session_id: str
     command_id: str | None = None
     interaction_id: str | None = None

@@ -1,0 +1,43 @@
+"""Which walls this host can raise, by raising them (H-15). A program of its own: `python -I -S ground.py DIRECTORY`."""
+
+# Started without `site`, and quick: no pathlib.
+# ruff: noqa: PTH100, PTH118, PTH120
+from __future__ import annotations
+
+import os
+import sys
+
+KINDS = ("namespace", "landlock")
+"""The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
+
+
+def tried(kind: str, directory: str) -> str:
+    """Raise a wall before a directory in a process of its own, and look whether a file in it can still be opened.
+    Returns "" if not, else why there is no such wall."""
+    report, report_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            from interlock.box.raising import raise_walls
+
+            raise_walls([kind.encode(), b"h" + os.fsencode(directory)])
+            try:
+                os.close(os.open(os.path.join(directory, "probe"), os.O_RDONLY))
+                os.write(report_end, b"the kernel accepts it, and hides nothing")
+            except OSError:
+                pass
+        except BaseException as failed:  # noqa: BLE001 - whatever it is, it is the reason
+            os.write(report_end, (getattr(failed, "strerror", None) or str(failed) or "failed").encode())
+        finally:
+            os._exit(0)
+    os.close(report_end)
+    with os.fdopen(report, "rb") as reading:
+        why = reading.read().decode()
+    _, status = os.waitpid(pid, 0)
+    return why or ("" if status == 0 else "the process that tried it was killed")
+
+
+if __name__ == "__main__":
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    for name in KINDS:
+        sys.stdout.write(f"{name}\t{tried(name, sys.argv[1])}\n")

@@ -1,0 +1,56 @@
+"""What this host can do, asked once in a process of its own (H-15)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.box import ground
+from interlock.box.spec import BoxSpec
+from interlock.box.walls import Kind
+
+TRY_TIMEOUT_S = 20.0
+"""A host that has not answered within this time counts as one without walls."""
+
+
+class Host(NamedTuple):
+    """The walls that hold here, the best one first, and why each other one does not."""
+
+    kinds: tuple[Kind, ...]
+    missing: dict[str, str] = {}  # noqa: RUF012 - never changed in place
+
+    def choose(self, spec: BoxSpec) -> Kind:
+        """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
+        if spec.walls == "best":
+            return self.kinds[0] if self.kinds else "none"
+        return spec.walls if spec.walls in self.kinds else "none"
+
+    @property
+    def why_none(self) -> str | None:
+        """Return one sentence on why no wall holds here; None if one does."""
+        if self.kinds:
+            return None
+        if "platform" in self.missing:
+            return self.missing["platform"]
+        namespace, landlock = (self.missing.get(kind, "not tried") for kind in ground.KINDS)
+        return f"this host can raise no walls: no mount namespace ({namespace}), no Landlock ({landlock})"
+
+
+def survey() -> Host:
+    """Try each wall on a directory made for it, in some 50 ms. Never raises."""
+    if sys.platform != "linux":
+        return Host((), {"platform": "walls need Linux; here agents can read whatever the runner's user can"})
+    try:
+        with tempfile.TemporaryDirectory(prefix="interlock-walls-") as directory:
+            Path(directory, "probe").touch()
+            ran = subprocess.run([sys.executable, "-I", "-S", ground.__file__, str(Path(directory).resolve())],
+                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TRY_TIMEOUT_S,
+                                 check=True)
+    except (OSError, subprocess.SubprocessError) as failed:
+        return Host((), dict.fromkeys(ground.KINDS, f"it could not be tried: {failed}"))
+    missing = dict(line.split("\t", 1) for line in ran.stdout.splitlines() if "\t" in line)
+    kinds: list[Kind] = [kind for kind in ("namespace", "landlock") if missing.get(kind) == ""]
+    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why})

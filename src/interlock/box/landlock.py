@@ -1,0 +1,135 @@
+"""Walls by Landlock (H-15). Runs between fork and exec.
+
+Landlock only ever allows: a right that is given to a directory holds for all below it, and nothing takes it back there.
+So a hidden path is left out, and each entry beside it and beside the directories above it is allowed by itself. What is
+made later directly in one of those directories was not there to be allowed, and cannot be opened. Names can be listed
+everywhere; contents cannot.
+
+A process behind Landlock cannot mount, and cannot look into a process that is not behind it (ptrace, /proc/PID/mem,
+environ, root, fd), not even as root.
+"""
+
+# Imported between fork and exec, with paths as bytes: no pathlib.
+# ruff: noqa: PTH112
+from __future__ import annotations
+
+import ctypes
+import os
+
+from interlock.box import kernel
+from interlock.box.namespace import KEPT_FROM_ROOT, disks
+
+SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
+_VERSION = 1
+_PATH_BENEATH = 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+REFER, TRUNCATE = 1 << 13, 1 << 14
+_FIRST_RIGHTS = (1 << 13) - 1
+_OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+_READING = EXECUTE | READ_FILE | READ_DIR
+REFER_FROM, TRUNCATE_FROM = 2, 3
+"""The ABI that brought each. Before ABI 2 nothing can be moved or linked from one directory to another; before ABI 3 a
+file that cannot be opened can still be truncated. ABI 4 (network), 5 (devices), 6 (signals) and 7 (logging) bring
+nothing that these walls use."""
+ALWAYS_WRITABLE = (b"/proc", b"/dev")
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("handled_access_fs", ctypes.c_uint64),)
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+def abi() -> int:
+    """Return the kernel's ABI of Landlock, from 1 on. Raises OSError if it has none, or if it is switched off."""
+    return kernel.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+
+
+def rights(version: int) -> int:
+    """Return every access right to files of an ABI, but those to device nodes' own operations."""
+    found = _FIRST_RIGHTS
+    if version >= REFER_FROM:
+        found |= REFER
+    if version >= TRUNCATE_FROM:
+        found |= TRUNCATE
+    return found
+
+
+def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None) -> None:
+    """Restrict this process and all that it starts. Raises OSError."""
+    handled = rights(abi())
+    wanted = _Ruleset(handled)
+    ruleset = kernel.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(ctypes.sizeof(wanted)),
+                             ctypes.c_uint32(0))
+    try:
+        everything = handled & ~(MAKE_BLOCK | MAKE_CHAR)
+        reading = _READING & handled
+        special = dict.fromkeys(disks(), 0)
+        if writable is not None:
+            special |= dict.fromkeys((*writable, *ALWAYS_WRITABLE), everything)
+        if os.geteuid() == 0:
+            special |= dict.fromkeys(KEPT_FROM_ROOT, reading)
+        special |= dict.fromkeys(read_only, reading)
+        special |= dict.fromkeys(hidden, 0)
+        _allow(ruleset, b"/", READ_DIR)
+        for path, allowed in plan(special, everything if writable is None else reading):
+            _allow(ruleset, path, allowed)
+        try:
+            kernel.syscall(SYS_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        except PermissionError:
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            kernel.syscall(SYS_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+    kernel.drop_capabilities(kernel.THROUGH_WALLS)
+
+
+def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
+    """Return which paths are allowed what: `usual`, but for those of `special` and all below each of them.
+
+    A right of a path holds for all below it, so a directory above a path with fewer rights is not allowed itself: each
+    of its entries is. Symbolic links are passed over, since where they lead is allowed, or not, in its own place.
+    """
+    found: list[tuple[bytes, int]] = []
+    waiting = [(b"/", usual)]
+    while waiting:
+        path, allowed = waiting.pop()
+        allowed = special.get(path, allowed)
+        below = [there for there in special if there != path and there.startswith(path.rstrip(b"/") + b"/")]
+        if any(allowed & ~special[there] for there in below):
+            waiting += [(entry, allowed) for entry in _entries(path)]
+            continue
+        if allowed:
+            found.append((path, allowed))
+        # Below an allowed path only more can be allowed.
+        found += [(there, special[there]) for there in below if special[there] & ~allowed]
+    return found
+
+
+def _entries(directory: bytes) -> list[bytes]:
+    try:
+        return [entry.path for entry in os.scandir(directory) if not entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def _allow(ruleset: int, path: bytes, allowed: int) -> None:
+    try:
+        beneath = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # It went away, or nothing below it is this user's to open.
+    try:
+        if not os.path.isdir(path):
+            allowed &= _OF_A_FILE
+        if allowed:
+            rule = _PathBeneath(allowed, beneath)
+            kernel.syscall(SYS_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule),
+                           ctypes.c_uint32(0))
+    finally:
+        os.close(beneath)

@@ -1,0 +1,109 @@
+"""Walls by a mount namespace: what is hidden is covered by an empty directory (H-15). Runs between fork and exec.
+
+Root needs no more than the namespace. A plain user gets it inside a user namespace, in which that user and group are
+the only ones that have names: files of others show as nobody's, and set-user-id programs (sudo) gain nothing. Both then
+lose the capabilities to take a cover off; a namespace that the agent makes itself has every cover locked.
+
+The same capabilities keep it out of processes beside it: the kernel lets a process look into another one (ptrace,
+/proc/PID/mem, environ, root, fd) only if it has all of the other's capabilities in the other's user namespace.
+"""
+
+# Imported between fork and exec, with paths as bytes: no pathlib.
+# ruff: noqa: PTH110, PTH112
+from __future__ import annotations
+
+import os
+
+from interlock.box import kernel
+
+KEPT_FROM_ROOT = (b"/proc/sys", b"/proc/sysrq-trigger", b"/sys/kernel")
+"""Root's own files there name programs that the kernel runs outside of every namespace (core_pattern and its like)."""
+ALWAYS_WRITABLE = (b"/proc", b"/dev/shm")
+DEVICES = b"/dev"
+MAX_DEVICE_DEPTH = 3
+FILE_TYPE, BLOCK_DEVICE = 0o170000, 0o060000
+"""As in `stat`, whose import would add to each start."""
+
+
+def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None) -> None:
+    """Enter a new mount namespace and put the walls up; a path that does not exist has none. Raises OSError."""
+    plain = not kernel.has_capability(kernel.CAP_SYS_ADMIN)
+    user, group = os.geteuid(), os.getegid()
+    kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWUSER if plain else 0))
+    if plain:
+        _put(b"/proc/self/setgroups", b"deny")
+        _put(b"/proc/self/uid_map", b"%d %d 1" % (user, user))
+        _put(b"/proc/self/gid_map", b"%d %d 1" % (group, group))
+    # What the host mounts later is still seen here; nothing that is mounted here is seen there.
+    kernel.mount(None, b"/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    if writable is not None:
+        _only_writable(writable)
+    for path in read_only:
+        _read_only(path)
+    for path in (*hidden, *disks()):
+        _cover(path)
+    if user == 0:
+        for path in KEPT_FROM_ROOT:
+            _read_only(path)
+    # In a user namespace no capability reaches a file of another user, so none is missed.
+    kernel.drop_capabilities(tuple(range(kernel.LAST_CAPABILITY + 1)) if plain else kernel.THROUGH_WALLS)
+
+
+def disks() -> list[bytes]:
+    """Return the block devices that this process may open: a hidden file's bytes are on one of them."""
+    found: list[bytes] = []
+    waiting = [(DEVICES, 1)]
+    while waiting:
+        directory, depth = waiting.pop()
+        try:
+            entries = list(os.scandir(directory))
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if depth < MAX_DEVICE_DEPTH:
+                        waiting.append((entry.path, depth + 1))
+                elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
+                    block = entry.stat(follow_symlinks=False).st_mode & FILE_TYPE == BLOCK_DEVICE
+                    if block and (os.access(entry.path, os.R_OK) or os.access(entry.path, os.W_OK)):
+                        found.append(entry.path)
+            except OSError:
+                continue  # It went away while we looked.
+    return found
+
+
+def _only_writable(writable: list[bytes]) -> None:
+    for path in (*writable, *ALWAYS_WRITABLE):
+        if os.path.exists(path):
+            kernel.mount(path, path, None, kernel.MS_BIND | kernel.MS_REC)
+    kept = [path for path in (*writable, *ALWAYS_WRITABLE) if os.path.exists(path) and not _is_read_only(path)]
+    kernel.set_read_only(b"/", recursive=True)
+    for path in kept:
+        kernel.set_read_only(path, read_only=False)
+
+
+def _is_read_only(path: bytes) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _read_only(path: bytes) -> None:
+    if os.path.exists(path):
+        kernel.mount(path, path, None, kernel.MS_BIND | kernel.MS_REC)
+        kernel.set_read_only(path, recursive=True)
+
+
+def _cover(path: bytes) -> None:
+    if os.path.isdir(path):
+        kernel.mount(b"interlock", path, b"tmpfs",
+                     kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, b"mode=0555,size=4k")
+    elif os.path.exists(path):
+        kernel.mount(b"/dev/null", path, None, kernel.MS_BIND)
+
+
+def _put(path: bytes, text: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)

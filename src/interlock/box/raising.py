@@ -1,0 +1,30 @@
+"""Raise the walls that an order names, in the process that becomes the agent (H-15).
+
+Stands below the keeper, which starts without `site`: this module and those below it import the standard library alone.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def raise_walls(fields: list[bytes]) -> None:
+    """Raise the walls as `Walls.fields` wrote them, for this process and all its descendants. Nothing takes them down.
+
+    Raises OSError if the kernel refuses: the caller must not go on then.
+    """
+    if not fields:
+        return
+    if sys.platform != "linux":
+        raise OSError(38, "walls need Linux")
+    hidden = [field[1:] for field in fields[1:] if field[:1] == b"h"]
+    read_only = [field[1:] for field in fields[1:] if field[:1] == b"r"]
+    writable = [field[1:] for field in fields[1:] if field[:1] == b"w" and field != b"w"]
+    limited = writable if b"w" in fields[1:] else None
+    if fields[0] == b"namespace":
+        from interlock.box.namespace import raise_namespace as up
+    elif fields[0] == b"landlock":
+        from interlock.box.landlock import raise_landlock as up
+    else:
+        raise OSError(22, "no such wall")
+    up(hidden, read_only, limited)

@@ -1,0 +1,49 @@
+"""`[agents.<id>.box]` of the config (H-15)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+NOT_YET = {
+    "hold": ("no", "holding the programs that an agent starts is not available yet; remove it, or set hold = \"no\""),
+    "changes": ("direct", "staged changes are not available yet; remove it, or set changes = \"direct\""),
+    "network": ("all", "limits of the network are not available yet; remove it, or set network = \"all\""),
+}
+"""Settings of the box that are reserved: the one value that is accepted, and what is said of any other."""
+
+
+class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The walls around one agent's processes. An agent without this section has the state directory hidden from it if
+    the host can do that; with it, the agent starts only behind its walls."""
+
+    walls: Literal["best", "namespace", "landlock", "none"] = "best"
+    """Which wall: `best` takes what the host has, a mount namespace first; `none` hides nothing, not even the state
+    directory."""
+    hide: list[str] = []
+    """Files and directories that the agent can neither read nor change, absolute or from `~/`. The state directory
+    always is among them."""
+    write: list[str] | None = None
+    """With it, the agent changes nothing but its workspace, the directories of temporary files and these, absolute or
+    from `~/`; without it, whatever the runner's user may change."""
+    on_unavailable: Literal["refuse", "start"] = "refuse"
+    """What happens if the host has no such wall: the agent does not start, or it starts without, which is shown."""
+    hold: str = "no"
+    """Reserved; only `no`."""
+    changes: str = "direct"
+    """Reserved; only `direct`."""
+    network: str = "all"
+    """Reserved; only `all`."""
+
+    def __post_init__(self) -> None:
+        for name, (accepted, sentence) in NOT_YET.items():
+            if getattr(self, name) != accepted:
+                raise ValueError(f"{name}: {sentence}")
+        for name, paths in (("hide", self.hide), ("write", self.write or [])):
+            for path in paths:
+                if not path.startswith(("/", "~/")):
+                    raise ValueError(f"{name}: {path!r} is not an absolute path; write it from / or ~/ on")
+        if self.walls == "none" and (self.hide or self.write is not None):
+            raise ValueError("walls: without walls nothing can be hidden or kept; remove `hide` and `write`, or set "
+                             "walls = \"best\"")

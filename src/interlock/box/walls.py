@@ -1,0 +1,97 @@
+"""What a box hides from one agent, what it keeps from being changed, and by which wall (H-15). Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+Kind = Literal["namespace", "landlock", "none"]
+"""`namespace`: a mount namespace of the agent's own. `landlock`: Linux's access rules. `none`: no wall at all."""
+
+
+class Walls(NamedTuple):
+    """The walls around one process and all its descendants. Every path is absolute and without symbolic links.
+
+    `hidden` can be neither read nor changed, `read_only` can be read. With `writable` (not None) everything outside of
+    it is read-only, too; `hidden` and `read_only` win over it.
+    """
+
+    kind: Kind
+    hidden: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    writable: tuple[str, ...] | None = None
+
+    def fields(self) -> list[str]:
+        """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls."""
+        if self.kind == "none":
+            return []
+        return [
+            self.kind,
+            *(f"h{path}" for path in self.hidden),
+            *(f"r{path}" for path in self.read_only),
+            *(() if self.writable is None else ("w", *(f"w{path}" for path in self.writable))),
+        ]
+
+
+NO_WALLS = Walls("none")
+
+
+def inside(path: str, others: Iterable[str]) -> str | None:
+    """Return the first of `others` that is `path` or lies above it, else None."""
+    return next((other for other in others if path == other or path.startswith(other.rstrip("/") + "/")), None)
+
+
+def without_nested(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths once each, in order, without those that lie below another one."""
+    once = tuple(dict.fromkeys(paths))
+    return tuple(path for path in once if inside(path, (other for other in once if other != path)) is None)
+
+
+def with_aliases(paths: Sequence[str], mountinfo: str) -> tuple[str, ...]:
+    """Return the paths and every other path at which a bind mount shows the same files, as `/proc/self/mountinfo`
+    tells: a hidden directory is hidden under all its names."""
+    mounts = [_Mount(*parts) for line in mountinfo.splitlines() if (parts := _parts(line)) is not None]
+    found = list(paths)
+    for path in paths:
+        holder = max((one for one in mounts if inside(path, [one.point])), key=lambda one: len(one.point), default=None)
+        if holder is None:
+            continue
+        internal = _join(holder.root, posixpath.relpath(path, holder.point))
+        for one in mounts:
+            if one.device != holder.device:
+                continue
+            if inside(internal, [one.root]):
+                alias = _join(one.point, posixpath.relpath(internal, one.root))
+            elif inside(one.root, [internal]):
+                alias = one.point
+            else:
+                continue
+            # What is mounted over the alias is what shows there.
+            covering = max((other for other in mounts if inside(alias, [other.point])),
+                           key=lambda other: len(other.point))
+            if covering.device == holder.device:
+                found.append(alias)
+    return tuple(dict.fromkeys(found))
+
+
+class _Mount(NamedTuple):
+    device: str
+    root: str
+    point: str
+
+
+def _parts(line: str) -> tuple[str, str, str] | None:
+    fields = line.split(" ")
+    return (fields[2], _unescaped(fields[3]), _unescaped(fields[4])) if len(fields) > 4 else None
+
+
+def _unescaped(text: str) -> str:
+    """Undo the octal escapes of mountinfo: blank, tab, newline and backslash."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text
+
+
+def _join(directory: str, relative: str) -> str:
+    return posixpath.normpath(posixpath.join(directory, relative))

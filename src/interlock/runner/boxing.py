@@ -1,0 +1,97 @@
+"""Which walls stand around the agent of one opening (H-15)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.box.host import Host
+from interlock.box.spec import BoxSpec
+from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
+from interlock.ports.agent import AgentSpec
+from interlock.protocol.payloads import AgentOffer
+
+MOUNTS = Path("/proc/self/mountinfo")
+TEMPORARY = ("/tmp", "/var/tmp")
+AS_SHIPPED = BoxSpec(on_unavailable="start")
+"""The box of an agent that has none in the config."""
+
+
+class BoxRefused(Exception):
+    """The agent cannot start behind the walls that it must have; the text is one sentence with the remedy."""
+
+
+class Boxing(NamedTuple):
+    """What this runner keeps from its agents, and what its host can do. `hidden` are absolute directories: the state
+    directory, which holds the keys, the runner's token and the record."""
+
+    host: Host
+    hidden: tuple[str, ...] = ()
+
+    def walls(self, agent_id: str, spec: AgentSpec, workspace: str, access: str, environment: Mapping[str, str]
+              ) -> Walls:
+        """Return the walls for an agent that works in `workspace`, a resolved directory, under `access`.
+
+        Raises BoxRefused if the config says that the agent does not start without walls and there are none, or if the
+        workspace lies in what is hidden.
+        """
+        box = spec.box or AS_SHIPPED
+        kind = self.host.choose(box)
+        if kind == "none":
+            if box.walls != "none" and box.on_unavailable == "refuse":
+                raise BoxRefused(f"Agent {agent_id} starts only behind its walls ([agents.{agent_id}.box]), and "
+                                 f"{self.why_not(box)}; set on_unavailable = \"start\" there to start it without.")
+            return NO_WALLS
+        hidden = [_resolved(path) for path in (*self.hidden, *box.hide)]
+        if (over := inside(workspace, hidden)) is not None:
+            raise BoxRefused(f"The directory {workspace} lies in {over}, which is hidden from agents; work in another "
+                             f"directory, or keep the state directory elsewhere with --state.")
+        read_only = [workspace] if access == "ro" else []
+        if access == "none":
+            hidden.append(workspace)
+        writable = None
+        if box.write is not None:
+            temporary = (*TEMPORARY, environment.get("TMPDIR", "/tmp"))
+            writable = without_nested([_resolved(path) for path in (workspace, *box.write, *temporary)])
+        hidden = [path for path in hidden if os.path.lexists(path)]
+        if kind == "namespace":
+            hidden = [*with_aliases(hidden, _mounts())]
+        return Walls(kind, without_nested(hidden), tuple(read_only), writable)
+
+    def holds(self, spec: AgentSpec, access: str) -> bool:
+        """Whether a wall holds an agent to this workspace access. Landlock lets names be listed, so it holds no agent
+        to `none`."""
+        kind = self.host.choose(spec.box or AS_SHIPPED)
+        return kind == "namespace" or (kind == "landlock" and access != "none")
+
+    def why_not(self, box: BoxSpec) -> str:
+        """Return why an agent with this box has no walls here."""
+        if box.walls == "none":
+            return "its config sets walls = \"none\""
+        if box.walls != "best" and self.host.kinds:
+            return f"this host has no wall of the kind {box.walls} ({self.host.missing.get(box.walls, 'not tried')})"
+        return self.host.why_none or "this host has none"
+
+    def offered(self, offer: AgentOffer, spec: AgentSpec | None) -> AgentOffer:
+        """Return what hello says of an agent, with its walls in it."""
+        box = (spec.box if spec is not None else None) or AS_SHIPPED
+        kind = self.host.choose(box)
+        return msgspec.structs.replace(offer, walls=kind, unwalled=self.why_not(box) if kind == "none" else None)
+
+
+NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))
+
+
+def _resolved(path: str) -> str:
+    return os.path.realpath(Path(path).expanduser())
+
+
+def _mounts() -> str:
+    try:
+        return MOUNTS.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""

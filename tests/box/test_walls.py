@@ -1,0 +1,68 @@
+"""What a box hides, as data: which paths, under which names, and how the keeper's order carries them (H-15)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from interlock.box.host import Host
+from interlock.box.spec import BoxSpec
+from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
+
+
+def test_the_order_tells_no_limit_of_writing_from_a_limit_to_nothing() -> None:
+    assert NO_WALLS.fields() == []
+    assert Walls("namespace", ("/s",), ("/r",)).fields() == ["namespace", "h/s", "r/r"]
+    assert Walls("landlock", writable=()).fields() == ["landlock", "w"]
+    assert Walls("landlock", writable=("/w",)).fields() == ["landlock", "w", "w/w"]
+
+
+def test_a_path_is_inside_by_its_steps_and_not_by_its_letters() -> None:
+    assert inside("/home/u/state/key", ["/home/u/state"]) == "/home/u/state"
+    assert inside("/home/u/state", ["/home/u/state"]) == "/home/u/state"
+    assert inside("/home/u/stateless", ["/home/u/state"]) is None
+    assert inside("/etc", ["/"]) == "/"
+    assert without_nested(["/a/b", "/a", "/ab", "/a"]) == ("/a", "/ab")
+
+
+MOUNTINFO = """\
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 22 0:25 / /tmp rw - tmpfs tmpfs rw
+40 22 254:0 /home/u/.local /srv/a\\040copy rw - ext4 /dev/vda rw
+41 22 254:0 /home/u/state/runner /srv/part rw - ext4 /dev/vda rw
+42 22 254:1 /home/u/state /other/disk rw - ext4 /dev/vdb rw
+43 22 254:0 / /mnt/whole rw - ext4 /dev/vda rw
+44 43 0:26 / /mnt/whole/home/u/state rw - tmpfs tmpfs rw
+"""
+
+
+def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_it() -> None:
+    assert with_aliases(["/home/u/state"], MOUNTINFO) == ("/home/u/state", "/srv/part")
+    assert with_aliases(["/home/u/.local/state/x"], MOUNTINFO) == (
+        "/home/u/.local/state/x", "/srv/a copy/state/x", "/mnt/whole/home/u/.local/state/x")
+    assert with_aliases(["/tmp/state"], MOUNTINFO) == ("/tmp/state",)
+    assert with_aliases(["/home/u/state"], "") == ("/home/u/state",)
+
+
+@pytest.mark.parametrize(("given", "sentence"), [
+    ({"hold": "programs"}, "holding the programs that an agent starts is not available yet"),
+    ({"changes": "staged"}, "staged changes are not available yet"),
+    ({"network": "none"}, "limits of the network are not available yet"),
+    ({"hide": ["keys"]}, "hide: 'keys' is not an absolute path"),
+    ({"write": ["~other/x"]}, "write: '~other/x' is not an absolute path"),
+    ({"walls": "none", "hide": ["~/.ssh"]}, "without walls nothing can be hidden"),
+    ({"walls": "bubblewrap"}, "Invalid enum value 'bubblewrap'"),
+])
+def test_a_box_that_cannot_be_had_is_refused_with_its_reason(given: dict[str, object], sentence: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=sentence.replace("(", r"\(")):
+        msgspec.convert(given, BoxSpec)
+
+
+def test_the_best_wall_is_the_first_one_that_the_host_has() -> None:
+    both, one, bare = Host(("namespace", "landlock")), Host(("landlock",), {"namespace": "not permitted"}), Host((), {})
+    assert [host.choose(BoxSpec()) for host in (both, one, bare)] == ["namespace", "landlock", "none"]
+    assert both.choose(BoxSpec(walls="landlock")) == "landlock"
+    assert one.choose(BoxSpec(walls="namespace")) == "none"
+    assert both.choose(BoxSpec(walls="none")) == "none"
+    assert one.why_none is None
+    assert "no mount namespace (not tried), no Landlock (not tried)" in (bare.why_none or "")

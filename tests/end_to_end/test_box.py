@@ -1,0 +1,75 @@
+"""What an agent reaches of Interlock itself: nothing, wherever the host can raise walls (H-15)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from proof.house import House
+
+from end_to_end.errands import submit
+from interlock.box.host import survey
+
+HOST = survey()
+pytestmark = pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))
+
+ASK = """
+import sys, urllib.error, urllib.request
+try:
+    urllib.request.urlopen(sys.argv[1])
+except urllib.error.HTTPError as refused:
+    print(refused.code)
+"""
+INTERLOCK = f"{sys.executable} -m interlock"
+
+
+def test_an_approved_script_cannot_answer_the_next_approval(house: House, workspace: Path) -> None:
+    held = submit(house, "shell", "rm -rf everything", workspace=workspace)
+    approval = held.approval()
+    state, url = house.state, house.url
+    runner, gateway = (house.processes[part].pid for part in ("runner", "gateway"))
+    (workspace / "ask.py").write_text(ASK)
+    (workspace / "attempt.sh").write_text(f"""
+        cat {state}/owner.key {state}/gateway.key {state}/runner/token {state}/ledger.db
+        {INTERLOCK} approve @last --yes --state {state} || echo not approved
+        {INTERLOCK} approve {approval["id"]} --yes --url {url} --state "$(mktemp -d)" || echo not approved
+        cat /proc/{runner}/environ /proc/{gateway}/environ
+        {sys.executable} ask.py {url}/v1/approvals
+    """)
+
+    errand = submit(house, "free", "sh attempt.sh # free", workspace=workspace)
+    assert errand.ended()["state"] == "succeeded"
+
+    output = errand.sent("tool.invoke.result")[0]["payload"]["output"]
+    assert output.count("not approved") == 2
+    assert (state / "owner.key").read_text().strip() not in output
+    assert "PATH=" not in output
+    assert output.endswith("401\n")
+    assert house.get(f"/v1/approvals/{approval['id']}")["state"] == "pending"
+    held.vote("deny", approval)
+    held.ended()
+
+
+def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspace: Path) -> None:
+    errand = submit(house, "shell", "echo x > x", workspace=workspace)
+    approval = errand.approval()
+    errand.vote("deny", approval)
+    errand.ended()
+
+    assert approval["walls"] == HOST.kinds[0]
+    offered = [agent for node in house.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
+    assert {agent["walls"] for agent in offered} == {HOST.kinds[0]}
+
+
+def test_a_program_that_never_asks_is_held_to_reading_by_the_wall(house: House, workspace: Path) -> None:
+    (workspace / "there").write_text("as it was")
+    errand = submit(house, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,
+                    workspace_access="ro")
+    errand.vote("grant", errand.approval())
+
+    assert errand.ended()["state"] == "succeeded"
+    assert errand.text().startswith("as it was")
+    assert [entry.name for entry in workspace.iterdir()] == ["there"]
+    assert (workspace / "there").read_text() == "as it was"
+

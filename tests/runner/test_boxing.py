@@ -1,0 +1,101 @@
+"""Which walls an opening gets, from its config and from what the host can do (H-15)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.box.host import Host
+from interlock.box.spec import BoxSpec
+from interlock.box.walls import NO_WALLS
+from interlock.ports.agent import AgentSpec
+from interlock.runner.boxing import Boxing, BoxRefused
+
+ABLE = Host(("namespace", "landlock"))
+LANDLOCK = Host(("landlock",), {"namespace": "Operation not permitted"})
+BARE = Host((), {"namespace": "Operation not permitted", "landlock": "Function not implemented"})
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in ("state", "work", "keys"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def boxed(**settings: object) -> AgentSpec:
+    return AgentSpec(adapter="exec", command="sh", box=BoxSpec(**settings))  # type: ignore[arg-type]
+
+
+PLAIN = AgentSpec(adapter="exec", command="sh")
+
+
+def test_the_state_directory_is_hidden_from_an_agent_without_a_box(place: Path) -> None:
+    boxing = Boxing(ABLE, (str(place / "state"),))
+    walls = boxing.walls("x", PLAIN, str(place / "work"), "rw", {})
+
+    assert walls.kind == "namespace"
+    assert str(place / "state") in walls.hidden
+    assert (walls.read_only, walls.writable) == ((), None)
+
+
+def test_what_a_box_names_is_hidden_under_its_true_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "link").symlink_to("keys")
+    monkeypatch.setenv("HOME", str(place))
+    walls = Boxing(ABLE, (str(place / "state"),)).walls(
+        "x", boxed(hide=["~/link", "/no/such"]), str(place / "work"), "rw", {})
+
+    assert {str(place / "state"), str(place / "keys")} <= set(walls.hidden)
+    assert "/no/such" not in walls.hidden
+
+
+def test_a_list_of_writable_places_always_has_the_workspace_and_temporary_files(place: Path) -> None:
+    walls = Boxing(ABLE).walls("x", boxed(write=[str(place / "keys")]), str(place / "work"), "rw",
+                               {"TMPDIR": str(place / "temporary")})
+    assert walls.writable is not None
+    assert {"/tmp", "/var/tmp"} <= set(walls.writable)
+
+
+def test_the_access_is_a_wall(place: Path) -> None:
+    boxing = Boxing(ABLE, (str(place / "state"),))
+    assert boxing.walls("x", PLAIN, str(place / "work"), "ro", {}).read_only == (str(place / "work"),)
+    assert str(place / "work") in boxing.walls("x", PLAIN, str(place / "work"), "none", {}).hidden
+    assert [boxing.holds(PLAIN, access) for access in ("ro", "none")] == [True, True]
+    assert [Boxing(LANDLOCK).holds(PLAIN, access) for access in ("ro", "none")] == [True, False]
+    assert [Boxing(BARE).holds(PLAIN, access) for access in ("ro", "none")] == [False, False]
+    assert not boxing.holds(boxed(walls="none"), "ro")
+
+
+@pytest.mark.parametrize("where", ["state", "state/runner"])
+def test_a_workspace_that_is_hidden_is_refused(place: Path, where: str) -> None:
+    with pytest.raises(BoxRefused, match=r"lies in .*state, which is hidden from agents"):
+        Boxing(ABLE, (str(place / "state"),)).walls("x", PLAIN, str(place / where), "rw", {})
+
+
+def test_a_box_that_the_host_cannot_build_refuses_the_start_with_the_reason(place: Path) -> None:
+    with pytest.raises(BoxRefused, match=r"no mount namespace \(Operation not permitted\), no Landlock \(Function not"):
+        Boxing(BARE).walls("x", boxed(), str(place / "work"), "rw", {})
+    with pytest.raises(BoxRefused, match="no wall of the kind namespace"):
+        Boxing(LANDLOCK).walls("x", boxed(walls="namespace"), str(place / "work"), "rw", {})
+
+
+def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(place: Path) -> None:
+    from interlock.agents.registry import offers
+
+    boxing = Boxing(BARE, (str(place / "state"),))
+    for spec in (PLAIN, boxed(on_unavailable="start")):
+        assert boxing.walls("x", spec, str(place / "work"), "rw", {}) == NO_WALLS
+        offer = boxing.offered(offers({"x": spec})[0], spec)
+        assert offer.walls == "none"
+        assert "this host can raise no walls" in (offer.unwalled or "")
+
+
+def test_a_person_may_choose_no_walls(place: Path) -> None:
+    boxing = Boxing(ABLE, (str(place / "state"),))
+    spec = boxed(walls="none")
+
+    assert boxing.walls("x", spec, str(place / "state"), "rw", {}) == NO_WALLS
+    from interlock.agents.registry import offers
+    offer = boxing.offered(offers({"x": spec})[0], spec)
+    assert (offer.walls, offer.unwalled) == ("none", "its config sets walls = \"none\"")
