@@ -39,12 +39,33 @@ class ServerMissing(Exception):
 class OwnServer:
     """A server that was started here; `url` is where it is. It is ended by its process id."""
 
-    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path, sockets: Path | None = None) -> None:
-        self.process = process
+    def __init__(self, spawn: Callable[[], subprocess.Popen[bytes]], is_ready: Callable[[], bool], url: str, log: Path,
+                 sockets: Path | None = None) -> None:
         self.url = url
         self.log = log
+        self._spawn = spawn
+        self._is_ready = is_ready
         self._sockets = sockets
+        self.process = self._started()
+
+    def start_again(self) -> None:
+        """Start a server that has ended, at the same address and on the same data. Raises ServerMissing."""
+        last_will.take_back(self.process.pid)
+        self.process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """Start it, and wait until it is ready."""
+        process = self._spawn()
         last_will.leave(process.pid, signal.SIGINT)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._is_ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                _end(process, signal.SIGKILL)
+                last_will.take_back(process.pid)
+                raise ServerMissing(f"A server did not start; see {self.log}: "
+                                    f"{self.log.read_text(errors='replace').strip()[-500:]}")
+            time.sleep(POLL_S)
+        return process
 
     @property
     def pid(self) -> int:
@@ -53,16 +74,20 @@ class OwnServer:
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it and wait; SIGINT is PostgreSQL's fast shutdown. May be called again."""
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            try:
-                self.process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        _end(self.process, how)
         last_will.take_back(self.process.pid)
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    if process.poll() is None:
+        process.send_signal(how)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 class _As(NamedTuple):
@@ -86,8 +111,6 @@ def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[s
         _make(data, run_as)
         _run([programs / "initdb", "-D", data, "-U", OWNER, "--auth=trust", "--encoding=UTF8", "--locale=C",
               *(() if durable else ("--no-sync",)), "--no-instructions"], run_as)
-    if _is_stale(data):
-        (data / "postmaster.pid").unlink(missing_ok=True)
     sockets = Path(tempfile.mkdtemp(prefix="ilk-pg-"))  # A socket's path has 107 bytes at the most.
     if run_as.user is not None:
         os.chown(sockets, run_as.user, run_as.group or -1)
@@ -97,15 +120,23 @@ def start_postgres(directory: Path, *, durable: bool = True, options: Sequence[s
         settings += ["fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0"]
     log = directory / "postgres.log"
     command = [programs / "postgres", "-D", data, *(part for one in settings for part in ("-c", one))]
-    with log.open("ab") as out:
-        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                   start_new_session=True, cwd=data.parent, user=run_as.user, group=run_as.group,
-                                   extra_groups=run_as.extra_groups)
+
+    def spawn() -> subprocess.Popen[bytes]:
+        if _is_stale(data):
+            (data / "postmaster.pid").unlink(missing_ok=True)
+        with log.open("ab") as out:
+            return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                    start_new_session=True, cwd=data.parent, user=run_as.user, group=run_as.group,
+                                    extra_groups=run_as.extra_groups)
+
     place = sockets / (SOCKET if port is None else f".s.PGSQL.{port}")
     url = f"postgresql://{OWNER}@/postgres?host={sockets}" + (f"&port={port}" if port else "")
-    server = OwnServer(process, url, log, sockets)
-    _await_ready(server, lambda: _takes_connections(programs, sockets, port) if place.exists() else False)
-    return server
+    try:
+        return OwnServer(spawn, lambda: place.exists() and _takes_connections(programs, sockets, port), url, log,
+                         sockets)
+    except ServerMissing:
+        shutil.rmtree(sockets, ignore_errors=True)
+        raise
 
 
 def start_nats(directory: Path, *, port: int | None = None, options: Sequence[str] = ()) -> OwnServer:
@@ -114,12 +145,13 @@ def start_nats(directory: Path, *, port: int | None = None, options: Sequence[st
     directory.mkdir(parents=True, exist_ok=True)
     port = port or free_port()
     log = directory / "nats.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen([str(program), "--addr", "127.0.0.1", "--port", str(port), *options],
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-    server = OwnServer(process, f"nats://127.0.0.1:{port}", log)
-    _await_ready(server, lambda: _listens(port))
-    return server
+
+    def spawn() -> subprocess.Popen[bytes]:
+        with log.open("ab") as out:
+            return subprocess.Popen([str(program), "--addr", "127.0.0.1", "--port", str(port), *options],
+                                    stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+
+    return OwnServer(spawn, lambda: _listens(port), f"nats://127.0.0.1:{port}", log)
 
 
 def free_port() -> int:
@@ -219,13 +251,3 @@ def _takes_connections(programs: Path, sockets: Path, port: int | None) -> bool:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _await_ready(server: OwnServer, ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not ready():
-        if server.process.poll() is not None or time.monotonic() > deadline:
-            server.stop(signal.SIGKILL)
-            raise ServerMissing(f"A server did not start; see {server.log}: "
-                                f"{server.log.read_text(errors='replace').strip()[-500:]}")
-        time.sleep(POLL_S)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from interlock.cli.terminal import say
 from interlock.cli.trouble import Trouble
@@ -28,6 +29,44 @@ LOG_MAX_BYTES = 16 * MIB
 TAIL_BYTES = 16 * KIB
 
 
+class Mended(Protocol):
+    """What is started again when it ends."""
+
+    name: str
+    log: Path
+
+    async def wait(self) -> int:
+        """Wait for its end; its exit status, negative for a signal."""
+        ...
+
+    async def start(self) -> None:
+        """Start it. Raises Trouble."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id."""
+        ...
+
+
+class Deaths:
+    """The ends of one process, counted within DEATHS_WINDOW_S."""
+
+    def __init__(self, name: str, log: Path) -> None:
+        self._name = name
+        self._log = log
+        self._at: deque[float] = deque(maxlen=DEATHS_MAX)
+
+    def pause(self, now: float) -> float:
+        """Count a death; return the pause before the next start, in seconds. Raises Trouble if it died too often."""
+        self._at.append(now)
+        recent = [at for at in self._at if now - at <= DEATHS_WINDOW_S]
+        if len(recent) >= DEATHS_MAX:
+            raise Trouble("InternalError", f"The {self._name} ended {len(recent)} times within "
+                          f"{DEATHS_WINDOW_S:.0f} s: {last_words(self._log)}", f"See {self._log}")
+        return min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2 ** (len(recent) - 1))
+
+
 class Child:
     """One process: how it is started, and its log."""
 
@@ -38,7 +77,6 @@ class Child:
         self._arguments = arguments
         self._stop_grace_s = stop_grace_s
         self._process: asyncio.subprocess.Process | None = None
-        self._deaths: deque[float] = deque(maxlen=DEATHS_MAX)
 
     @property
     def pid(self) -> int | None:
@@ -66,15 +104,6 @@ class Child:
         """Wait for its end; its exit status, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
-
-    def pause_after_death(self, now: float) -> float:
-        """Count a death; give the pause before the next start. Raises Trouble when it died too often."""
-        self._deaths.append(now)
-        recent = [at for at in self._deaths if now - at <= DEATHS_WINDOW_S]
-        if len(recent) >= DEATHS_MAX:
-            raise Trouble("InternalError", f"The {self.name} ended {len(recent)} times within "
-                          f"{DEATHS_WINDOW_S:.0f} s: {self.last_words()}", f"See {self.log}")
-        return min(MEND_PAUSE_MAX_S, MEND_PAUSE_S * 2 ** (len(recent) - 1))
 
     async def stop(self) -> None:
         """End it: SIGTERM, and after its grace SIGKILL. Waits until it is gone."""
@@ -104,16 +133,22 @@ class Child:
 
     def last_words(self) -> str:
         """The error that its log ends with, or its last line."""
-        lines = [line for line in tail(self.log).splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("error[")]
-        return (errors or lines or ["it said nothing"])[-1]
+        return last_words(self.log)
 
 
-async def keep_alive(child: Child, final: int | None = None) -> None:
+def last_words(log: Path) -> str:
+    """Return the error that a log ends with, or its last line."""
+    lines = [line for line in tail(log).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error[")]
+    return (errors or lines or ["it said nothing"])[-1]
+
+
+async def keep_alive(child: Mended, final: int | None = None) -> None:
     """Start a child again whenever it ends, and say so. Runs until it is cancelled, or the child has ended with the
     status that is `final`. Raises Trouble."""
+    deaths = Deaths(child.name, child.log)
     while (status := await child.wait()) != final:
-        pause = child.pause_after_death(time.monotonic())
+        pause = deaths.pause(time.monotonic())
         say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "yellow")
         await asyncio.sleep(pause)
         await child.start()

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.cli.agents import unwalled
-from interlock.cli.children import STOP_GRACE_S, Child, ending, keep_alive, keep_apart, prepare_log
+from interlock.cli.children import STOP_GRACE_S, Child, Mended, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
@@ -177,7 +177,7 @@ class Up:
         keeping: list[asyncio.Task[None]] = []
         try:
             if await self._unless_stopped(self._start()):
-                keeping = [asyncio.create_task(keep_alive(child)) for child in self._gateways]
+                keeping = [asyncio.create_task(keep_alive(one)) for one in self._mended()]
                 keeping.append(asyncio.create_task(self._keep_runner()))
                 keeping += [asyncio.create_task(keep_apart(child)) for child in self._aside]
                 await self._unless_stopped(first_failure(keeping))
@@ -224,6 +224,10 @@ class Up:
             doing.cancel()
             told.cancel()
             await asyncio.gather(doing, told, return_exceptions=True)
+
+    def _mended(self) -> Sequence[Mended]:
+        """What is started again when it ends, beside the runner."""
+        return self._gateways
 
     async def _keep_runner(self) -> None:
         """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""

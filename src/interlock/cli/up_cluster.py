@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from interlock.app.objects import OBJECTS_NAME
 from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
 from interlock.cli.balancing import Balancer
-from interlock.cli.children import Child
+from interlock.cli.children import Child, Mended
 from interlock.cli.place import (
     GATEWAY_FILE,
     LOGS,
@@ -37,8 +37,34 @@ MAX_GATEWAYS = 16
 CONNECTIONS = 200
 """What the database takes; a gateway opens about ten."""
 DIRECTORY = "cluster"
+SERVERS = ("database", "bus")
 SHARED_FILES = (FILE_NAME, OWNER_KEY_FILE, KEY_NAME, PUBLIC_NAME, RUNNER_TOKEN_FILE)
 SHARED_DIRECTORIES = (OBJECTS_NAME, CHECKPOINTS_NAME)
+
+
+class KeptServer:
+    """A server that the gateways share, as what is started again when it ends."""
+
+    def __init__(self, name: str, server: OwnServer) -> None:
+        self.name = name
+        self.log = server.log
+        self._server = server
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id."""
+        return self._server.pid
+
+    async def wait(self) -> int:
+        """Wait for its end; its exit status, negative for a signal."""
+        return await asyncio.to_thread(self._server.process.wait)
+
+    async def start(self) -> None:
+        """Start it at the same address, on the same data. Raises Trouble."""
+        try:
+            await asyncio.to_thread(self._server.start_again)
+        except ServerMissing as missing:
+            raise Trouble("StartFailed", str(missing)) from None
 
 
 class UpCluster(Up):
@@ -108,10 +134,14 @@ class UpCluster(Up):
             if (self._state / name).exists() and not link.exists():
                 link.symlink_to(self._state / name)
 
+    def _mended(self) -> Sequence[Mended]:
+        servers = [KeptServer(name, server) for name, server in zip(SERVERS, self._servers, strict=True)]
+        return [*self._gateways, *servers]
+
     def _say_gateways(self) -> None:
         processes = ", ".join(str(gateway.pid) for gateway in self._gateways)
         say(f"gateway  {self._url} → {len(self._gateways)} gateways (processes {processes})")
-        for name, server in zip(("database", "bus"), self._servers, strict=True):
+        for name, server in zip(SERVERS, self._servers, strict=True):
             say(f"{name:<8} {server.url} (process {server.pid})")
 
     async def _stop_gateways(self) -> None:

@@ -54,7 +54,7 @@ async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowled
     await asyncio.wait_for(enough.wait(), 60)
     os.kill(port_less.pid, signal.SIGKILL)
     await asyncio.to_thread(port_less.process.wait)
-    again = await asyncio.to_thread(start_at, directory, port_less)
+    await asyncio.to_thread(port_less.start_again)
     await asyncio.wait_for(asyncio.gather(*writers), 60)
     found = [event.body for event in await ledger.events("s/1", 0, 10_000)]
     assert sorted(found) == sorted(acknowledged), "none lost, none doubled"
@@ -63,18 +63,10 @@ async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowled
         mine = [int(body.split(b"-")[1]) for body in found if body.startswith(b"%d-" % name)]
         assert mine == list(range(100)), "each writer's in their order"
     await ledger.close()
-    await asyncio.to_thread(again.stop)
+    await asyncio.to_thread(port_less.stop)
 
 
 def start_here(directory: Path) -> OwnServer:
     """A kill leaves what the kernel has, so the disk need not be waited for."""
     return start_postgres(directory, durable=False)
 
-
-def start_at(directory: Path, before: OwnServer) -> OwnServer:
-    """Start the server again where the first one was."""
-    again = start_here(directory)
-    sockets = [Path(one.url.partition("host=")[2]) for one in (before, again)]
-    sockets[0].joinpath(".s.PGSQL.5432").unlink(missing_ok=True)
-    sockets[0].joinpath(".s.PGSQL.5432").symlink_to(sockets[1] / ".s.PGSQL.5432")
-    return again
