@@ -137,8 +137,12 @@ async def test_the_old_owner_key_ends_when_the_file_was_remade(tmp_path: Path) -
         await credentials.principal(old_key)
     assert (await credentials.principal("ilk_another")).key_id == fresh.key_id
     records = [msgspec.json.decode(record.body) for record in await ledger.audit("default", 0, 10)]
-    assert [(record["action"], record["meta"]) for record in records] == [
-        ("key_rotate", {"step": "owner_file", "key_id": fresh.key_id, "revoked": [old.key_id]})]
+    steps = [(one["action"], one["meta"]["step"], one["meta"].get("key_id"), one["meta"].get("revoked"))
+             for one in records]
+    assert steps == [
+        ("policy_change", "tenant_made", None, None), ("key_rotate", "owner_file", old.key_id, []),
+        ("key_rotate", "owner_file", fresh.key_id, [old.key_id]), ("revoke", "owner_file", old.key_id, None),
+    ]
     # The file put back is the old key still: it stays refused.
     (tmp_path / OWNER_FILE).write_text(old_key + "\n")
     assert (await ensure_owner_key(tmp_path, ledger, clock, entropy)).revoked

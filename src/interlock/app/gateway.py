@@ -187,7 +187,7 @@ class _Gateway:
         self._webhooks.nudge = self._notifier.nudge
         self._front = Front(desk=self._engine, clock=clock, facts=facts, checkpoint=self._checkpoint,
                             heartbeat_s=HEARTBEAT_INTERVAL_MS / 1000, pairings=self._pairings,
-                            access=make_access(ledger, clock, entropy, issuers, config.rates),
+                            access=make_access(ledger, clock, entropy, issuers, config.rates, self._engine.rows),
                             webhooks=self._webhooks, metrics=metrics, retention=self._retention,
                             hooks=self._hooks, crons=self._crons, signing=signer.signing,
                             signer=signer)
@@ -209,10 +209,12 @@ class _Gateway:
         stopping: asyncio.Event,
     ) -> None:
         """Serve until `stopping`, then end in order: links and streams, lanes, transcripts, the audit head."""
+        await self._engine.rows.adopt()
         await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes,
                                shared=self._cluster is not None)
         if local_runner_token is not None:
             await _pair_own(self._pairings, local_runner_token)
+        await self._engine.rows.check()
         self._reload_on_hangup(reload, stopping)
         if self._cluster is not None:
             await self._cluster.start()

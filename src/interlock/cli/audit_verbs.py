@@ -59,16 +59,22 @@ def verify(
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
     checkpoint: Annotated[Path | None, Parameter(
         help="A checkpoint of this log that was kept elsewhere, a witness's for one: it must continue it.")] = None,
+    database: Annotated[bool, Parameter(help="Check the state directory's database, as without a file.")] = False,
     json: Annotated[bool, Parameter(help="Print the report as one JSON document.")] = False,
     where: Here = NOWHERE,
 ) -> int:
     """Check an audit log offline; exit status 1 when it was changed.
+
+    Without a file, the rows of keys, rules, tenants, runners, live commands and approvals are compared with the log,
+    too: each that has no record, or is another than its record says, is named.
 
     Parameters
     ----------
     file
         An exported log; without it, the log of the state directory itself.
     """
+    if file is not None and database:
+        raise usage("--database checks the state directory, and a file was named.", "Name one of the two.")
     if file is None and checkpoint is not None:
         raise usage("--checkpoint belongs to a file.", "Name the exported log, too.")
     report = _verify_file(file, key, checkpoint, where) if file is not None else _verify_state(where, key)
@@ -80,6 +86,8 @@ def verify(
         place = f" at record {report.seq}" if report.seq is not None else ""
         kind = f" ({report.kind})" if report.kind is not None else ""
         result(f"not ok{place}{kind}: {report.message}")
+        for sentence in report.rows:
+            result(f"  {sentence}")
     return Exit.DONE if report.ok else Exit.FAILED
 
 

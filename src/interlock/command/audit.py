@@ -35,7 +35,7 @@ ACTIONS = frozenset({
     "vote", "withdraw", "void", "supersede", "cancel", "pause", "resume", "expire", "timeout", "dispatch",
     "lease_lost", "late_event", "tool_call", "tool_denied", "auth_denied", "policy_change", "key_rotate",
     "session_reset", "compact", "pair", "revoke", "audit_read", "audit_export", "redact", "drain", "undrain", "prune",
-    "transcript", "session_change", "cron_missed", "audit_resume", "ran_unasked", "tampered",
+    "transcript", "session_change", "cron_missed", "audit_resume", "ran_unasked", "tampered", "adopted", "control",
 })  # fmt: skip
 """Every action that a record may name (U-1); the first six are the seed's own."""
 

@@ -27,6 +27,8 @@ class Tampering(StrEnum):
     BAD_SIGNATURE = "bad signature"
     HEAD_MISSING = "checkpoint missing"
     UNSIGNED = "unsigned tail"
+    ROWS = "rows changed"
+    """The log is whole, and rows of the database are not what it says."""
 
 
 def unbroken(records: int, unsigned: int, erased: int, tenants: int | None = None) -> str:
@@ -62,3 +64,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kind: Tampering | None = None
     message: str = ""
     """One sentence for people."""
+    rows: list[str] = []
+    """A sentence for each row of the database that differs from the log (H-5)."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from interlock.command import remembering
 from interlock.command.approval import Ballot, count, withdraw
 from interlock.command.policy import Policy, Rule
+from interlock.command.register import row_of
 from interlock.engine.bridge import (
     asking_agents,
     canceling,
@@ -37,6 +39,7 @@ from interlock.engine.neighbours import Neighbours
 from interlock.engine.presence import Presence
 from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
+from interlock.engine.rows import Rows
 from interlock.engine.session_desk import Remember, SessionDesk
 from interlock.engine.signing import Signing
 from interlock.engine.spending import read_spending, shown
@@ -48,10 +51,11 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutIdempotency, SeeRunner
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
+from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal, RuleRecord, SigningKeyRecord
 from interlock.protocol.resources import Approval, Budget, Command, CommandBody, GrantBody, Heartbeat, Node
 
 T = TypeVar("T")
@@ -89,6 +93,8 @@ class Engine:
         self.viewers = viewers
         self.clock = wall or clock
         self.policy = policy
+        self.rows = Rows(ledger, self.clock)
+        """Compares keys, rules and what else decides with the audit log (H-5)."""
         self._remembered: list[Rule] = []
         self._remembered_counts: Counter[str] = Counter()
         self._up = False
@@ -147,14 +153,28 @@ class Engine:
     async def read_rules(self) -> None:
         """Take the remembered rules that are in force from the ledger (A-9). A denial that cannot be read is an error;
         a yes that is no longer safe is left out, and so asked for again."""
-        records = await self.ledger.rules()
-        remembered: list[Rule] = []
+        records = await self._genuine_rules()
+        remembered: list[Rule] = await self._without_denials(records)
         for record in records:
             with suppress(remembering.Unsafe):
                 remembered.append(remembering.read(record.rule))
         self._remembered = remembered
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
+
+    async def _genuine_rules(self) -> list[RuleRecord]:
+        """The remembered rules that are on record as they are (H-5)."""
+        found = [await self.rows.genuine(one.rule.tenant_id, one, partial(self.ledger.rule, one.rule.id))
+                 for one in await self.ledger.rules()]
+        return [one for one in found if one is not None and one.rule.revoked_at is None]
+
+    async def _without_denials(self, records: Sequence[RuleRecord]) -> list[Rule]:
+        """A rule that asks about each call of a tenant, for each denial of it that was changed or removed by hand: to
+        leave the denial out would let run what a person has denied (H-5)."""
+        there = {row_of(one).name for one in records}
+        tenants = {one.tenant_id for one in await self.ledger.tenants()} | {OWNER_TENANT}
+        return [Rule(name=f"{name.partition('/')[2]} differs from its audit record", effect="ask", tenant=tenant_id)
+                for tenant_id in sorted(tenants) for name in await self.rows.lost_denials(tenant_id, there)]
 
     def join(self, cluster: Cluster, on_replaced: Callable[[str], None]) -> Neighbours:
         """Work with others on the ledger; before `start`. `on_replaced` is told a runner that attached elsewhere."""
@@ -226,7 +246,7 @@ class Engine:
         shell, stored = await self._approval_shell(principal, approval_id)
         about = stored.approval.command_id
         command = await self.ledger.command(about) if about is not None else None
-        named = await self.ledger.signing_key(body.key_id, principal.tenant_id) if body.key_id else None
+        named = await self._signing_key(body.key_id, principal.tenant_id) if body.key_id else None
         booth = voting.Booth(self.policy, named.key if named is not None else None,
                              self._remembered_counts[principal.tenant_id])
 
@@ -248,6 +268,12 @@ class Engine:
         if voted.remembered is not None:
             await self.learn_rules()
         return voted
+
+    async def _signing_key(self, key_id: str, tenant_id: str) -> SigningKeyRecord | None:
+        record = await self.ledger.signing_key(key_id, tenant_id)
+        if record is None or (record.key.key_id, record.key.tenant_id) != (key_id, tenant_id):
+            return None
+        return await self.rows.genuine(tenant_id, record, lambda: self.ledger.signing_key(key_id, tenant_id))
 
     async def withdraw(self, principal: Principal, approval_id: str, remember: Remember) -> Approval:
         """Take a vote back while it has decided nothing (P-3)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from interlock.config import RatesSection
+from interlock.engine.rows import Rows
 from interlock.gateway.credentials import Credentials, Issuers
 from interlock.gateway.keys import Keys
 from interlock.gateway.openings import Openings
@@ -36,9 +37,9 @@ class Access(NamedTuple):
 
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
-                rates: RatesSection | None = None) -> Access:
-    """Join the parts over one ledger."""
-    credentials = Credentials(ledger, clock, issuers)
+                rates: RatesSection | None = None, rows: Rows | None = None) -> Access:
+    """Join the parts over one ledger; `rows` is the engine's own comparison of rows with the log."""
+    credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
     return Access(
         credentials, Keys(ledger, clock, entropy, credentials), Tenants(ledger, clock, credentials),

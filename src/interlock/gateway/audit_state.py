@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
@@ -18,23 +17,19 @@ from interlock.command.audit import record_line
 from interlock.command.audit_check import verify_records
 from interlock.command.audit_lines import parse_checkpoint_line
 from interlock.command.audit_quick import is_whole
-from interlock.command.audit_report import Report, Tampering, unbroken
+from interlock.command.audit_report import Report, Tampering, plural, unbroken
 from interlock.command.audit_tail import noted_line
 from interlock.command.note import Checkpoint, is_genuine
 from interlock.gateway.checkpoints import begun_empty, newest
+from interlock.gateway.row_state import StoredRows, compare_rows
 from interlock.gateway.signing import PUBLIC_NAME, load_public_key
-from interlock.protocol.records import AuditRecord
 
 CHECKPOINTS_NAME = "audit"
 """The folder of a state directory that has the checkpoints."""
 
 
-class Rows(Protocol):
-    """The audit tables of a ledger, of one instant."""
-
-    def tenants(self) -> list[str]: ...
-
-    def records(self, tenant_id: str) -> Iterator[AuditRecord]: ...
+class Rows(StoredRows, Protocol):
+    """The tables of a ledger, of one instant."""
 
     def head(self, tenant_id: str) -> tuple[int, str]: ...
 
@@ -52,6 +47,13 @@ def verify_ledger_file(state: Path, store: str | None = None) -> Report:
     bad = next((report for report in reports if not report.ok), None)
     if bad is not None:
         return bad
+    with _rows(state, store) as rows:
+        differing = compare_rows(rows)
+    if differing:
+        differ = f"{plural(len(differing), 'row')} of the database {'differs' if len(differing) == 1 else 'differ'}"
+        return Report(ok=False, tenant_id=None, records=sum(report.records for report in reports), kind=Tampering.ROWS,
+                      signature_checked=True, rows=differing,
+                      message=f"the log is whole, and {differ} from it.")
     records = sum(report.records for report in reports)
     unsigned = sum(report.not_yet_signed for report in reports)
     erased = sum(report.erased for report in reports)

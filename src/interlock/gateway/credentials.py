@@ -14,8 +14,11 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from interlock.command.register import bound
+from interlock.engine.rows import Rows
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError, PutKey, PutTenant, UseKey, Write
+from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Problem
@@ -30,7 +33,6 @@ KEY_CHARS = 256
 JWT_CHARS = 16_384
 """A longer token of an issuer is refused unread."""
 OWNER_FILE = "owner.key"
-OWNER_TENANT = "default"
 CACHE_KEYS = 256
 USED_INTERVAL_MS = 60_000
 """When a key was last used is written this often at most: the rest of its uses cost no write."""
@@ -74,13 +76,17 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
     known = await ledger.key(digest(key))
     writes: list[Write] = []
     if await ledger.tenant(OWNER_TENANT) is None:
-        writes.append(PutTenant(TenantRecord(tenant_id=OWNER_TENANT, name="", created_ms=now)))
+        tenant = TenantRecord(tenant_id=OWNER_TENANT, name="", created_ms=now)
+        draft = AuditDraft(tenant_id=OWNER_TENANT, at=iso(now), who={"id": "gateway", "role": "system"},
+                           action="policy_change",
+                           meta={"step": "tenant_made", "tenant_id": OWNER_TENANT, **bound(tenant)})
+        writes += [PutTenant(tenant), Audit(draft)]
     if known is None:
         known = KeyRecord(
             key_sha256=digest(key), key_id="key_" + ulid(now, entropy(10)), tenant_id=OWNER_TENANT, label=OWNER_FILE,
             principal=Actor(type="user", id="owner"), role="owner", created_ms=now, origin="file",
         )
-        writes += [PutKey(known), *([] if shared else await _revoke_earlier(ledger, known, now))]
+        writes += [PutKey(known), *await _replacing(ledger, known, now, shared=shared)]
     elif known.revoked:
         log.warning("owner_key_is_revoked", remedy=f"remove {state_dir / OWNER_FILE} and start anew for another one")
     if writes:
@@ -88,15 +94,20 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
     return known
 
 
-async def _revoke_earlier(ledger: Ledger, fresh: KeyRecord, now_ms: int) -> list[Write]:
-    earlier = [one for one in await ledger.keys(OWNER_TENANT) if one.origin == "file" and not one.revoked]
-    if not earlier:
-        return []
-    draft = AuditDraft(
-        tenant_id=OWNER_TENANT, at=iso(now_ms), who={"id": "gateway", "role": "system"}, action="key_rotate",
-        meta={"step": "owner_file", "key_id": fresh.key_id, "revoked": [one.key_id for one in earlier]},
+async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: bool) -> list[Write]:
+    """Record the file's key, and revoke those before it unless other gateways have files of their own."""
+    keys = [] if shared else await ledger.keys(OWNER_TENANT)
+    earlier = [msgspec.structs.replace(one, revoked=True) for one in keys if one.origin == "file" and not one.revoked]
+    who, at = {"id": "gateway", "role": "system"}, iso(now_ms)
+    made = AuditDraft(
+        tenant_id=OWNER_TENANT, at=at, who=who, action="key_rotate",
+        meta={"step": "owner_file", "key_id": fresh.key_id, "revoked": [one.key_id for one in earlier], **bound(fresh)},
     )
-    return [*(PutKey(msgspec.structs.replace(one, revoked=True)) for one in earlier), Audit(draft)]
+    writes: list[Write] = [Audit(made)]
+    for one in earlier:
+        meta = {"step": "owner_file", "key_id": one.key_id, **bound(one)}
+        writes += [PutKey(one), Audit(AuditDraft(tenant_id=OWNER_TENANT, at=at, who=who, action="revoke", meta=meta))]
+    return writes
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -133,8 +144,10 @@ class Issuers(Protocol):
 class Credentials:
     """Tells who a bearer token stands for. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of them."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, issuers: Issuers | None = None, rows: Rows | None = None) -> None:
         self._ledger = ledger
+        self.rows = rows or Rows(ledger, clock)
+        """Compares what is stored of a credential with the audit log (H-5)."""
         self._clock = clock
         self._issuers = issuers
         self._known: OrderedDict[str, tuple[int, Principal]] = OrderedDict()
@@ -213,8 +226,12 @@ class Credentials:
 
     async def _key(self, hashed: str) -> Principal:
         record = await self._ledger.key(hashed)
+        if record is not None:
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(hashed))
         now = self._clock.now_ms()
-        if record is None or record.revoked or (record.expires_ms is not None and record.expires_ms <= now):
+        # The digest in the row itself counts, and not the one in the column that it is found by.
+        if record is None or record.key_sha256 != hashed or record.revoked or (
+                record.expires_ms is not None and record.expires_ms <= now):
             raise _unknown()
         if record.last_used_ms is None or now - record.last_used_ms >= USED_INTERVAL_MS:
             # A store that cannot take it (a full disk) must not shut out who would mend it.
@@ -225,14 +242,19 @@ class Credentials:
 
     async def _runner(self, hashed: str) -> Principal:
         record = await self._ledger.runner_by_token(hashed)
-        if record is None or record.revoked:
+        if record is not None:
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.runner_by_token(hashed))
+        if record is None or record.token_sha256 != hashed or record.revoked:
             raise _unknown()
         return Principal(tenant_id=record.tenant_id, actor=Actor(type="agent", id=record.runner_id), role="runner",
                          key_id=record.runner_id)
 
     async def _check_tenant(self, tenant_id: str) -> None:
         tenant = await self._ledger.tenant(tenant_id)
-        if tenant is not None and tenant.suspended:
+        if tenant is None:
+            return
+        genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id))
+        if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:
             raise _unknown()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.approval import named
+from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutKey
@@ -69,7 +70,7 @@ class Keys:
     async def rotate(self, principal: Principal, key_id: str, remember: Remember) -> MadeKey:
         """Give a key another secret; the old one is refused at once. Raises Problem."""
         async with self._changing:
-            record = await self._find(principal, key_id)
+            record = await self._genuine(await self._find(principal, key_id))
             if record.revoked:
                 raise Problem("Conflict", f"The key {key_id} is revoked.",
                               hint="Make another: `interlock keys create`.")
@@ -79,7 +80,7 @@ class Keys:
             secret = new_key(self._entropy)
             changed = msgspec.structs.replace(record, key_sha256=digest(secret))
             made = _shown_once(changed, secret)
-            await self._commit(changed, self._draft(record, principal, "key_rotate", "rotated"), remember(made))
+            await self._commit(changed, self._draft(changed, principal, "key_rotate", "rotated"), remember(made))
         self._credentials.forget()
         return made
 
@@ -91,7 +92,7 @@ class Keys:
             if record.revoked:
                 await self._ledger.commit(Batch([PutIdempotency(remember(revoked))]))
             else:
-                await self._commit(revoked, self._draft(record, principal, "revoke", "key"), remember(revoked))
+                await self._commit(revoked, self._draft(revoked, principal, "revoke", "key"), remember(revoked))
         self._credentials.forget()
         return revoked
 
@@ -108,6 +109,15 @@ class Keys:
         if "owner" in named_roles(record.role) and not owns_all(principal):
             raise Problem("Forbidden", "An owner's key is changed by an owner alone.")
         return record
+
+    async def _genuine(self, record: KeyRecord) -> KeyRecord:
+        """A row that somebody edited gets no new secret: its record would then vouch for the edit. Raises Problem."""
+        found = await self._credentials.rows.genuine(
+            record.tenant_id, record, lambda: self._ledger.key_by_id(record.key_id, record.tenant_id))
+        if found is None:
+            raise Problem("Conflict", f"The stored row of the key {record.key_id} is not the one in the audit record "
+                          "of its last change, so the key is refused.", hint="Revoke it, and make another.")
+        return found
 
     def _tenant(self, principal: Principal, named: str | None) -> str:
         if named is None or named == principal.tenant_id:
@@ -133,7 +143,7 @@ class Keys:
         # No label: it is free text, and the log cannot forget (U-4).
         meta = {"step": step, "key_id": record.key_id, "role": record.role,
                 "principal": named(record.principal),
-                **({"driver": named(record.driver)} if record.driver is not None else {})}
+                **({"driver": named(record.driver)} if record.driver is not None else {}), **bound(record)}
         return AuditDraft(tenant_id=record.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
                           meta=meta)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from interlock.command.register import bound
+from interlock.engine.rows import Rows
 from interlock.gateway.credentials import digest
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import (
@@ -86,6 +88,7 @@ class Pairings:
         self.on_shut_out: Drop = lambda _runner_id, _sentence: None
         """Has other gateways close the runner's link; set where there are any."""
         self._own_runner = own_runner
+        self._rows = Rows(ledger, clock)
         self._tries = Tries()
         self._changing = asyncio.Lock()
         """Rotating and revoking read a runner and write it back: one after the other, or one would undo the other."""
@@ -102,7 +105,7 @@ class Pairings:
                                expires_ms=now + CODE_LIFE_MS, device_name=device_name)
         shown = PairingCode(code=f"{code[:5]}-{code[5:]}", expires_at=iso(record.expires_ms),
                             device_name=device_name or None)
-        audit = self._draft(tenant, _who(principal), "pair", {"step": "code"}, device_name)
+        audit = self._draft(tenant, _who(principal), "pair", {"step": "code", **bound(record)}, device_name)
         await self._ledger.commit(Batch([DropPairings(now), PutPairing(record), Audit(audit),
                                          PutIdempotency(remember(shown))]))
         return shown
@@ -117,7 +120,9 @@ class Pairings:
         hashed = _hash(read_crockford(code))
         record = await self._ledger.pairing(hashed)
         now = self._clock.now_ms()
-        if record is None or record.expires_ms <= now:
+        if record is not None:
+            record = await self._rows.genuine(record.tenant_id, record, lambda: self._ledger.pairing(hashed))
+        if record is None or record.code_sha256 != hashed or record.expires_ms <= now:
             raise self._wrong(source)
         token = self._token()
         runner = RunnerRecord(
@@ -125,7 +130,7 @@ class Pairings:
             device_name=device_name or record.device_name, created_ms=now, last_seen_ms=now,
         )
         audit = self._draft(record.tenant_id, record.by, "pair",
-                            {"step": "paired", "runner_id": runner.runner_id}, runner.device_name)
+                            {"step": "paired", "runner_id": runner.runner_id, **bound(runner)}, runner.device_name)
         try:
             await self._ledger.commit(Batch([SpendPairing(hashed, now), PutRunner(runner), Audit(audit)]))
         except Spent:
@@ -147,8 +152,12 @@ class Pairings:
                               hint="End `interlock up`, remove runner/token there, and start it again.")
             token = self._token()
             told = RunnerToken(runner_id=runner_id, token=token)
-            audit = self._draft(record.tenant_id, _who(principal), "pair", {"step": "rotated", "runner_id": runner_id})
+            if await self._rows.genuine(record.tenant_id, record, lambda: self._ledger.runner(runner_id)) is None:
+                raise Problem("Conflict", f"The stored row of the runner {runner_id} is not the one in the audit "
+                              "record of its last change, so the runner is refused.", hint="Revoke it, and pair again.")
             changed = msgspec.structs.replace(record, token_sha256=digest(token))
+            audit = self._draft(record.tenant_id, _who(principal), "pair",
+                                {"step": "rotated", "runner_id": runner_id, **bound(changed)})
             await self._ledger.commit(Batch([PutRunner(changed), Audit(audit), PutIdempotency(remember(told))]))
         self._shut_out(runner_id, "the runner's token was changed")
         return told
@@ -159,7 +168,8 @@ class Pairings:
         async with self._changing:
             record = await self._runner(principal, runner_id)
             revoked = msgspec.structs.replace(record, revoked=True)
-            audit = self._draft(record.tenant_id, _who(principal), "revoke", {"runner_id": runner_id})
+            audit = self._draft(record.tenant_id, _who(principal), "revoke",
+                                {"runner_id": runner_id, **bound(revoked)})
             changes = [] if record.revoked else [PutRunner(revoked), Audit(audit)]
             await self._ledger.commit(Batch([*changes, PutIdempotency(remember(revoked))]))
         self._shut_out(runner_id, "the runner was revoked")
@@ -176,7 +186,7 @@ class Pairings:
                                   device_name=device_name, created_ms=known.created_ms if known else now,
                                   last_seen_ms=known.last_seen_ms if known else now)
             audit = self._draft(tenant_id, {"id": "gateway", "role": "system"}, "pair",
-                                {"step": "paired", "runner_id": runner_id}, device_name)
+                                {"step": "paired", "runner_id": runner_id, **bound(record)}, device_name)
             await self._ledger.commit(Batch([PutRunner(record), Audit(audit)]))
         return True
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, owns_all
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutTenant
@@ -70,7 +71,7 @@ class Tenants:
     async def _commit(self, record: TenantRecord, principal: Principal, step: str, answer: IdempotencyRecord) -> None:
         """The owner did it, so his log has it; the tenant's own log begins with what it does itself."""
         draft = AuditDraft(tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=principal.who,
-                           action="policy_change", meta={"step": step, "tenant_id": record.tenant_id})
+                           action="policy_change", meta={"step": step, "tenant_id": record.tenant_id, **bound(record)})
         await self._ledger.commit(Batch([PutTenant(record), Audit(draft), PutIdempotency(answer)]))
 
 

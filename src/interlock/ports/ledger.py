@@ -338,6 +338,10 @@ class Ledger(Upkeep, Protocol):
         """Records that name a command, or an approval without a command, in order; without their personal values."""
         ...
 
+    async def audit_rows(self, tenant_id: str, after: int) -> list[AuditRecord]:
+        """Records that bind rows (`command.register`), those after a seq, in order; without their personal values."""
+        ...
+
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         """(count, last hash) of a tenant's log; (0, 64 zeros) when empty."""
         ...

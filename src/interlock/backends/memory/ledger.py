@@ -13,6 +13,7 @@ from interlock.backends.memory.upkeep import MemoryUpkeep
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import Span
 from interlock.command.machine import TERMINAL
+from interlock.command.register import MARK
 from interlock.ports.ledger import (
     CommandQuery,
     Due,
@@ -245,6 +246,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         found = [record for record in self._audit.records(tenant_id)
                  if subject_id.encode() in record.body and msgspec.json.decode(record.body).get(name) == subject_id]
         return [msgspec.structs.replace(record, personal={}) for record in found]
+
+    async def audit_rows(self, tenant_id: str, after: int) -> list[AuditRecord]:
+        return [msgspec.structs.replace(record, personal={}) for record in self._audit.records(tenant_id)[after:]
+                if MARK in record.body]
 
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         log = self._audit.records(tenant_id)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import Connection, Row, Settings, close_quietly, first_connection
 from interlock.backends.postgres.faults import NotALedger, translate
 from interlock.backends.postgres.texts import given, held
+from interlock.backends.rows import Row as Columns
+from interlock.backends.rows import approval_of, command_of, key_of, rule_of, runner_of, signing_key_of, tenant_of
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
-from interlock.protocol.records import AuditRecord
+from interlock.command.register import BoundRecord
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 PAGE = 1_000
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -59,6 +65,29 @@ class PostgresAuditRows:
         """Give the database's copy of the last checkpoint, as its fact has it."""
         found = self._run(self._connection.fetchval(queries.STORE_VALUE, held(CHECKPOINT_FACT + tenant_id)))
         return given(str(found)) if found is not None else None
+
+    def bound(self) -> list[BoundRecord]:
+        """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
+        return [*self._read("SELECT body, last_used_ms FROM api_key", key_of),
+                *self._read("SELECT body FROM remembered_rule", rule_of),
+                *self._read("SELECT body FROM signing_key", signing_key_of),
+                *self._read("SELECT body FROM tenant", tenant_of),
+                *self._read("SELECT body, last_seen_ms FROM runner", runner_of)]
+
+    def live_commands(self) -> list[CommandRecord]:
+        """Read every command that has not ended."""
+        return self._read("SELECT body FROM command WHERE ended_ms IS NULL", command_of)
+
+    def live_approvals(self) -> list[ApprovalRecord]:
+        """Read every approval that is pending or granted."""
+        return self._read("SELECT body FROM approval WHERE state IN ('pending', 'granted')", approval_of)
+
+    def _read(self, statement: str, read: Callable[[Columns], R]) -> list[R]:
+        found: list[R] = []
+        for row in self._run(self._connection.fetch(statement)):
+            with suppress(msgspec.MsgspecError, TypeError):
+                found.append(read(tuple(row)))
+        return found
 
 
 def record_of(tenant_id: str, row: Row) -> AuditRecord:

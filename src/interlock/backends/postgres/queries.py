@@ -134,6 +134,11 @@ AUDIT_OF_APPROVAL = f"""
 SELECT seq, hash, body FROM audit WHERE {_APPROVAL} = $2 AND {_COMMAND} IS NULL AND tenant_id = $1 ORDER BY seq
 """
 """By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
+AUDIT_OF_ROWS = """
+SELECT seq, hash, body FROM audit WHERE tenant_id = $1 AND seq > $2 AND position('"row_sha256":"'::bytea IN body) > 0
+ORDER BY seq
+"""
+"""By the index `audit_of_rows`, whose condition this is."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 AUDIT_NODES = """

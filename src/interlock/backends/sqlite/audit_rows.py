@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 import msgspec
 
-from interlock.backends.rows import personal_of
+from interlock.backends.rows import (
+    Row,
+    approval_of,
+    command_of,
+    key_of,
+    personal_of,
+    rule_of,
+    runner_of,
+    signing_key_of,
+    tenant_of,
+)
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.faults import translate
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
+from interlock.command.register import BoundRecord
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.records import AuditRecord
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+
+R = TypeVar("R")
 
 _TENANTS = "SELECT tenant_id FROM audit_head UNION SELECT tenant_id FROM audit ORDER BY 1"
 _ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 1 OR typeof(seq) <> 'integer')"
 _WITHOUT_PERSONAL = "SELECT seq, hash, body, NULL FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 _HAS_PERSONAL = "SELECT count(*) FROM sqlite_schema WHERE name = 'audit_personal'"
 _PAGE = 1_000
+_KEYS = "SELECT body, last_used_ms FROM api_key"
+_RUNNERS = "SELECT body, last_seen_ms FROM runner"
+_LIVE_COMMANDS = "SELECT body FROM command WHERE ended_ms IS NULL"
+_LIVE_APPROVALS = "SELECT body FROM approval WHERE state IN ('pending', 'granted')"
 _HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 
 
@@ -60,6 +78,27 @@ class AuditRows:
         """Give the database's copy of the last checkpoint, as its fact has it."""
         found = self._database.execute(queries.STORE_VALUE, (CHECKPOINT_FACT + tenant_id,)).fetchone()
         return str(found[0]) if found else None
+
+    def bound(self) -> list[BoundRecord]:
+        """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
+        return [*self._read(_KEYS, key_of), *self._read("SELECT body FROM remembered_rule", rule_of),
+                *self._read("SELECT body FROM signing_key", signing_key_of),
+                *self._read("SELECT body FROM tenant", tenant_of), *self._read(_RUNNERS, runner_of)]
+
+    def live_commands(self) -> list[CommandRecord]:
+        """Read every command that has not ended."""
+        return self._read(_LIVE_COMMANDS, command_of)
+
+    def live_approvals(self) -> list[ApprovalRecord]:
+        """Read every approval that is pending or granted."""
+        return self._read(_LIVE_APPROVALS, approval_of)
+
+    def _read(self, statement: str, read: Callable[[Row], R]) -> list[R]:
+        found: list[R] = []
+        for row in self._database.execute(statement).fetchall():
+            with suppress(msgspec.MsgspecError, TypeError):
+                found.append(read(row))
+        return found
 
 
 @contextmanager

@@ -281,6 +281,11 @@ SELECT seq, hash, body FROM audit WHERE substr({_FRONT}, instr({_FRONT}, '"appro
   AND tenant_id = ?1 ORDER BY seq
 """
 """By the indexes `audit_by_command` and `audit_by_approval`, whose expressions these are."""
+AUDIT_OF_ROWS = """
+SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? AND instr(body, CAST('"row_sha256":"' AS BLOB)) > 0
+ORDER BY seq
+"""
+"""By the index `audit_of_rows`, whose condition this is."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
 AUDIT_NODES = """

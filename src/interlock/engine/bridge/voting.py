@@ -9,6 +9,7 @@ import msgspec
 from interlock.command.approval import Ballot, check, count, named, withdraw
 from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Policy, Verdict
+from interlock.command.register import bound
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
 from interlock.engine.bridge import raising
@@ -212,7 +213,8 @@ def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantB
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
     lane.out.writes.append(PutRule(RuleRecord(rule=remembered)))
-    lane.audit("policy_change", _who(principal), {"rule": remembered.id, "change": "remembered", "effect": rule.effect},
+    lane.audit("policy_change", _who(principal), {"rule": remembered.id, "change": "remembered", "effect": rule.effect,
+                                                  **bound(RuleRecord(rule=remembered))},
                command_id=approval.command_id, approval_id=approval.id)
     return msgspec.structs.replace(approval, remembered=remembered.id)
 

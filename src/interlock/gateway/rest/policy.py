@@ -8,6 +8,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, Policy, Subject
+from interlock.command.register import bound
 from interlock.command.remembering import plain
 from interlock.engine.bridge.judging import tool_subject
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
@@ -58,7 +59,7 @@ async def revoke(call: Call) -> ASGIApp:
         rule = msgspec.structs.replace(rule, revoked_at=at, revoked_by=who["id"])
         changes = [PutRule(RuleRecord(rule=rule)),
                    Audit(AuditDraft(tenant_id=principal.tenant_id, at=at, who=who, action="policy_change",
-                                    meta={"rule": rule.id, "change": "revoked"}))]
+                                    meta={"rule": rule.id, "change": "revoked", **bound(RuleRecord(rule=rule))}))]
     answer = memory.keep(200, encode(rule), {})
     await desk.ledger.commit(Batch([*changes, PutIdempotency(answer)]))
     await desk.learn_rules()

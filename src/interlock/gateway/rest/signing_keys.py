@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp
 
+from interlock.command.register import bound
 from interlock.command.signature import key_id_of, read_public_key
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, APPROVERS, READERS
@@ -73,7 +74,8 @@ async def _keep(call: Call, key: SigningKey, status: int, change: str | None) ->
     writes: list[Any] = [PutIdempotency(answer)]
     if change is not None:
         who = {"id": f"{principal.actor.type}:{principal.actor.id}", "role": principal.role}
-        meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key}
+        meta = {"signing_key": key.key_id, "change": change, "public_key": key.public_key,
+                **bound(SigningKeyRecord(key=key))}
         writes += [PutSigningKey(SigningKeyRecord(key=key)),
                    Audit(AuditDraft(tenant_id=principal.tenant_id, at=iso(call.front.clock.now_ms()), who=who,
                                     action="key_rotate", meta=meta))]

@@ -1,0 +1,127 @@
+"""Rows that decide who may do what, compared with the audit log before they are used (H-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from interlock.command.register import BoundRecord, Register, Row, adopted, differs, log_of, missing, row_of, sentence
+from interlock.ports.clock import Clock
+from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
+from interlock.protocol.access import OWNER_TENANT
+from interlock.protocol.clock import iso
+from interlock.protocol.records import AuditDraft
+
+R = TypeVar("R", bound=BoundRecord)
+LOOKS = 3
+"""A row that differs is read so often: it may be changed, with its record, between the look at it and at the log."""
+REPORTED = 1_024
+"""Rows that were reported; beyond it, they are reported again."""
+WHO = {"id": "gateway", "role": "system"}
+log = structlog.get_logger("interlock.gateway")
+
+
+class Rows:
+    """Compares rows with the log. Each look reads the records that came since the last one, by an index."""
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        """`clock` is the machine's own: it dates records."""
+        self._ledger = ledger
+        self._clock = clock
+        self._registers: dict[str, Register] = {}
+        self._reported: set[Row] = set()
+
+    async def register(self, tenant_id: str) -> Register:
+        """Return what a tenant's log says of rows, up to now."""
+        register = self._registers.setdefault(tenant_id, Register())
+        register.read(await self._ledger.audit_rows(tenant_id, register.seq))
+        return register
+
+    async def genuine(self, tenant_id: str, record: R, again: Callable[[], Awaitable[R | None]]) -> R | None:
+        """Return a row if it is the one on record, read again if it changed meanwhile; None, reported and audited, if
+        it is not. `again` reads the row."""
+        found: R | None = record
+        how: str | None = None
+        for _ in range(LOOKS):
+            if found is None:
+                return None
+            record = found
+            how = await self.how(tenant_id, row_of(record))
+            if how is None:
+                return record
+            found = await again()
+        await self._report(row_of(record), how or "")
+        return None
+
+    async def how(self, tenant_id: str, row: Row) -> str | None:
+        """Say how a row differs from the log; None if it does not."""
+        own = await self.register(tenant_id)
+        return differs(row, own, own if tenant_id == OWNER_TENANT else await self.register(OWNER_TENANT))
+
+    async def lost_denials(self, tenant_id: str, there: set[str]) -> list[str]:
+        """Name the remembered rules that do not allow, are in force by the log, and are not among `there`: rows that
+        were removed or changed. Each is reported and audited."""
+        own = await self.register(tenant_id)
+        owners = await self.register(OWNER_TENANT)
+        denials = set(own.denials)
+        if tenant_id != OWNER_TENANT:
+            denials |= {name for name in owners.denials if name not in own.rows}
+        lost = sorted(denials - there)
+        for name in lost:
+            await self._report(Row(name, ""), "is missing, or not the one in its audit record")
+        return lost
+
+    async def adopt(self) -> bool:
+        """Bind the rows that are there, once in the life of a ledger: from then on each change has a record. Returns
+        whether it did. Raises LedgerError."""
+        if (await self.register(OWNER_TENANT)).begun:
+            return False
+        at = iso(self._clock.now_ms())
+        drafts = [AuditDraft(tenant_id=OWNER_TENANT, at=at, who=WHO, action="adopted", meta=meta)
+                  for meta in adopted(await self._all())]
+        await self._ledger.commit(Batch([Audit(draft) for draft in drafts]))
+        return True
+
+    async def check(self) -> list[str]:
+        """Compare all rows with the log; one sentence for each that differs, each of which is reported and audited."""
+        records = await self._all()
+        sentences: list[str] = []
+        for record in records:
+            how = await self.how(log_of(record), row_of(record))
+            if how is not None:
+                sentences.append(sentence(row_of(record).name, how))
+                await self._report(row_of(record), how)
+        tenants = {OWNER_TENANT, *await self._ledger.audit_tenants()}
+        registers = [await self.register(tenant_id) for tenant_id in sorted(tenants)]
+        for name in missing(map(row_of, records), registers):
+            sentences.append(sentence(name, "was removed"))
+            await self._report(Row(name, ""), "was removed")
+        return sentences
+
+    async def _all(self) -> list[BoundRecord]:
+        tenants = await self._ledger.tenants()
+        names = {OWNER_TENANT, *(one.tenant_id for one in tenants), *await self._ledger.audit_tenants()}
+        records: list[BoundRecord] = [*tenants]
+        for name in sorted(names):
+            records += await self._ledger.keys(name)
+            records += await self._ledger.rules(name, revoked=True)
+            records += await self._ledger.signing_keys(name)
+            records += await self._ledger.runners(name)
+        return records
+
+    async def _report(self, row: Row, how: str) -> None:
+        if row in self._reported:
+            return
+        if len(self._reported) >= REPORTED:
+            self._reported.clear()
+        self._reported.add(row)
+        log.error("row_differs", sentence=sentence(row.name, how),
+                  remedy="somebody edited the database: see `interlock audit verify`, and make the row again")
+        draft = AuditDraft(tenant_id=OWNER_TENANT, at=iso(self._clock.now_ms()), who=WHO, action="tampered",
+                           meta={"about": row.name, "how": how})
+        try:
+            await self._ledger.commit(Batch([Audit(draft)]))
+        except LedgerError as error:
+            log.warning("not_audited", about=row.name, error=str(error))

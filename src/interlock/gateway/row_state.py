@@ -1,0 +1,99 @@
+"""Checking the rows of a database against its audit logs, with the gateway up or down (H-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from interlock.command.binding import BrokenRecord, Recorded, changed_approval, changed_command, read
+from interlock.command.machine import STATES, TERMINAL
+from interlock.command.register import BoundRecord, Register, differs, log_of, missing, row_of, sentence
+from interlock.protocol.access import OWNER_TENANT
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+
+MAX_SENTENCES = 1_000
+"""Rows that are named one by one."""
+
+
+class StoredRows(Protocol):
+    """The tables of a ledger, of one instant."""
+
+    def tenants(self) -> list[str]: ...
+
+    def records(self, tenant_id: str) -> Iterator[AuditRecord]: ...
+
+    def bound(self) -> list[BoundRecord]: ...
+
+    def live_commands(self) -> list[CommandRecord]: ...
+
+    def live_approvals(self) -> list[ApprovalRecord]: ...
+
+
+def compare_rows(rows: StoredRows) -> list[str]:
+    """Compare keys, rules, signing keys, tenants, runners, live commands and live approvals with the logs; one sentence
+    for each that differs. Nothing is compared before the first start of a gateway that binds rows."""
+    logs = {tenant_id: _Log(rows, tenant_id) for tenant_id in sorted({OWNER_TENANT, *rows.tenants()})}
+    owners = logs[OWNER_TENANT].register
+    sentences: list[str] = []
+    if owners.begun:
+        bound = rows.bound()
+        for record in bound:
+            log = logs.get(log_of(record))
+            how = differs(row_of(record), Register() if log is None else log.register, owners)
+            if how is not None:
+                sentences.append(sentence(row_of(record).name, how))
+        sentences += [sentence(name, "was removed, or cannot be read")
+                      for name in missing(map(row_of, bound), (log.register for log in logs.values()))]
+    for log in logs.values():
+        sentences += log.compare()
+    shown = sentences[:MAX_SENTENCES]
+    return shown if shown == sentences else [*shown, f"{len(sentences) - len(shown)} more rows differ"]
+
+
+class _Log:
+    """One tenant's log, as far as rows are compared with it."""
+
+    def __init__(self, rows: StoredRows, tenant_id: str) -> None:
+        self.register = Register()
+        self._commands = [one for one in rows.live_commands() if one.command.tenant_id == tenant_id]
+        self._approvals = [one for one in rows.live_approvals() if one.approval.tenant_id == tenant_id]
+        self._about: dict[str, list[Recorded]] = {
+            **{one.command.id: [] for one in self._commands},
+            **{one.approval.command_id or one.approval.id: [] for one in self._approvals}}
+        self._states: dict[str, str] = {}
+        for record in rows.records(tenant_id):
+            self.register.read((record,))
+            self._take(record)
+
+    def _take(self, record: AuditRecord) -> None:
+        try:
+            (recorded,) = read((record,))
+        except BrokenRecord:
+            return  # The check of the log itself names it.
+        about = recorded.command_id or recorded.approval_id or ""
+        if about in self._about:
+            self._about[about].append(recorded)
+        to = recorded.meta.get("to")
+        if recorded.command_id is not None and recorded.approval_id is None and to in STATES:
+            if to in TERMINAL:
+                self._states.pop(recorded.command_id, None)
+            else:
+                self._states[recorded.command_id] = to
+
+    def compare(self) -> Iterator[str]:
+        """Compare the live commands and approvals."""
+        for approval in self._approvals:
+            name = approval.approval.id
+            how = changed_approval(approval, self._about[approval.approval.command_id or name])
+            if how is not None:
+                yield f"the stored row of the approval {name} differs from its audit record: {how}"
+        for command in self._commands:
+            name = command.command.id
+            how = (changed_command(command, self._approvals, self._about[name])
+                   if command.command.type == "execute" else None)
+            if how is not None:
+                yield f"the stored row of the command {name} differs from its audit record: {how}"
+        there = {one.command.id for one in self._commands}
+        for name in sorted(self._states.keys() - there):
+            yield (f"the stored row of the command {name} is not there or says that it has ended, and by the audit "
+                   f"log it is {self._states[name]}")
