@@ -10,6 +10,7 @@ import apsw
 import msgspec
 import pytest
 
+from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.policy import Policy, Subject
 from interlock.command.register import bound
@@ -19,6 +20,7 @@ from interlock.engine.rows import Rows
 from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import CACHE_MS, Credentials, digest, ensure_owner_key
 from interlock.gateway.keys import Keys
+from interlock.gateway.row_state import compare_rows
 from interlock.gateway.tenants import Tenants
 from interlock.ports.ledger import Audit, Batch, Ledger, PutKey, PutRule, PutTenant
 from interlock.protocol.access import KeyBody, TenantBody
@@ -260,3 +262,20 @@ async def test_a_denial_that_was_removed_by_sql_leaves_nothing_allowed(place: Pl
     place.sql(statement, "rul_1")
     assert await decided(place) == "ask"
     assert set(await place.tampered()) == {"rule/rul_1"}
+
+
+@pytest.mark.req("H-5", "U-5")
+async def test_verifying_the_database_names_each_row_that_differs(place: Place) -> None:
+    _, changed = await place.key()
+    _, gone = await place.key("bob")
+    with audit_rows(place.file) as stored:
+        assert compare_rows(stored) == []
+    place.edit("api_key", f"key_id = '{changed}'", lambda body: body.update(role="owner"))
+    place.sql("DELETE FROM api_key WHERE key_id = ?", gone)
+    place.sql("INSERT INTO tenant VALUES ('t9', ?)", b'{"tenant_id":"t9","name":"","created_ms":0}')
+    with audit_rows(place.file) as stored:
+        assert compare_rows(stored) == [
+            f"the stored row of the API key {changed} is not the one in the audit record of its last change",
+            "the stored row of the tenant t9 has no audit record: it was not written by a gateway",
+            f"the stored row of the API key {gone} was removed, or cannot be read",
+        ]

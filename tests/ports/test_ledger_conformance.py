@@ -688,6 +688,16 @@ async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) ->
     assert await ledger.audit_about("t1", f"cmd_{'9' * 26}") == []
 
 
+@pytest.mark.req("H-5")
+async def test_audit_records_that_bind_rows_are_found_by_tenant_and_number(ledger: Ledger) -> None:
+    binding = {"row": "key/k1", "row_sha256": "0" * 64}
+    await put(ledger, Audit(draft(meta=binding)), Audit(draft(meta={"text": '"row_sha256":"'})),
+              Audit(draft(meta={"n": 1})), Audit(draft(tenant_id="t2", meta=binding)), Audit(draft(meta=binding)))
+    assert [one.seq for one in await ledger.audit_rows("t1", 0)] == [1, 4]
+    assert [one.seq for one in await ledger.audit_rows("t1", 1)] == [4]
+    assert await ledger.audit_rows("t3", 0) == []
+
+
 @pytest.mark.req("S-1", "C-4")
 async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> None:
     dice = random.Random(7)
