@@ -410,7 +410,10 @@ MEANING = {
     "agent.evidence": "`declared`: an `acp` agent is believed to ask until `interlock agents check` has seen "
                       "otherwise; `required`: its whole command is held until a check has seen it ask",
     "agent.mode": "the mode that an `acp` agent is put into when it opens, in place of its own",
-    "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool",
+    "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool; in one of them "
+                   "a command waits for an approval as a whole",
+    "agent.asking_modes": "ids of modes in which the agent asks before each tool, beside those that Interlock knows of "
+                          "it; `interlock agents check` adds the one that it saw asking",
     "agent.model": "`provider/model` that a `builtin` agent asks; else one of the first provider whose key is there",
     "agent.base_url": "where that provider's API is: any OpenAI-compatible server, under a name of your own",
     "agent.api_key_env": "the variable of the runner's environment, or of `env`, that holds the API key",

@@ -155,11 +155,12 @@ HELLO = {"result": {"protocolVersion": 1, "agentInfo": {"name": "x", "version": 
 
 
 class Opened(NamedTuple):
-    """An agent whose session is open, its process, and what it said that it offers."""
+    """An agent whose session is open, its process, what it offers, and what it reported beside its turns."""
 
     agent: AcpAgent
     process: Scripted
     started: Started
+    relayed: list[Any]
 
 
 @asynccontextmanager
@@ -170,9 +171,15 @@ async def opened(script: dict[str, list[Any]], *, offers: dict[str, Any] | None 
         "initialize": [hello], "session/new": [{"result": {"sessionId": SESSION, **(offers or {})}}], **script,
     })
     agent = AcpAgent(process)
-    started = await agent.open(Opening("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", {}))
+    relayed: list[Any] = []
+
+    async def relay(kind: str, payload: Any, metadata: dict[str, Any]) -> None:
+        relayed.append((kind, payload))
+
+    opening = Opening("s", "x", AgentSpec(adapter="acp", command="x", **spec), "/", spec.get("env", {}), relay)
+    started = await agent.open(opening)
     try:
-        yield Opened(agent, process, started)
+        yield Opened(agent, process, started, relayed)
     finally:
         await agent.close()
 
@@ -187,6 +194,6 @@ async def play(steps: list[dict[str, Any] | None], *, allow: bool = True, foreve
     """One turn in which the agent says `steps`."""
     recorder = Recorder(allow=allow)
     recorder.forever, recorder.words, recorder.why = forever, words or [], why
-    async with opened({"session/prompt": steps}) as (agent, process, _):
-        outcome = await prompted(agent, recorder)
-    return recorder, process, outcome
+    async with opened({"session/prompt": steps}) as told:
+        outcome = await prompted(told.agent, recorder)
+    return recorder, told.process, outcome

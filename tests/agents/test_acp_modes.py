@@ -1,4 +1,4 @@
-"""The modes of ACP agents: which a prompt may choose, and what the agent reports of it."""
+"""The modes of ACP agents: in which an agent asks, which a prompt may choose, and what the agent reports of them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,39 @@ from typing import Any
 
 import pytest
 
-from agents.scripted_acp import Opened, Recorder, opened, prompted, update
-from interlock.ports.agent import AgentStartFailed, SettingRefused, Settings
+from agents.scripted_acp import SESSION, Opened, Recorder, opened, prompted, update
+from interlock.ports.agent import AgentStartFailed, NotAsking, SettingRefused, Settings
+from interlock.protocol.payloads import AskingChanged
 
 pytestmark = pytest.mark.anyio
 END = {"result": {"stopReason": "end_turn"}}
+DONE = {"session/set_mode": [{"result": {}}]}
+COPILOT = "https://agentclientprotocol.com/protocol/session-modes#"
 MODES: dict[str, tuple[str, list[str]]] = {
-    "codex-acp": ("agent", ["read-only", "workspace-write", "agent", "agent-full-access"]),
-    "vibe": ("accept-edits", ["ask", "accept-edits", "auto-approve"]),
-    "hermes": ("default", ["default", "accept_edits", "dont_ask"]),
+    "@agentclientprotocol/codex-acp": ("agent", ["read-only", "workspace-write", "agent", "agent-full-access"]),
+    "@mistralai/mistral-vibe": ("accept-edits", ["ask", "accept-edits", "auto-approve"]),
+    "hermes-agent": ("default", ["default", "accept_edits", "dont_ask"]),
     "goose": ("auto", ["auto", "approve", "smart_approve", "chat"]),
-    "claude-acp": ("auto", ["default", "acceptEdits", "plan", "auto", "bypassPermissions"]),
-    "qwen": ("auto", ["plan", "default", "auto-edit", "auto", "yolo"]),
-    "kilo": ("code", ["code", "ask", "debug", "orchestrator", "plan"]),
+    "@agentclientprotocol/claude-agent-acp": ("auto", ["default", "acceptEdits", "plan", "auto", "bypassPermissions"]),
+    "qwen-code": ("auto", ["plan", "default", "auto-edit", "auto", "yolo"]),
+    "Kilo": ("code", ["code", "ask", "debug", "orchestrator", "plan"]),
+    "Copilot": (f"{COPILOT}agent", [f"{COPILOT}agent", f"{COPILOT}plan", f"{COPILOT}autopilot"]),
+    "a stranger": ("default", ["default", "supervised", "auto"]),
 }
-"""What each agent opens in, and what it lists: as the real ones answer `session/new`."""
+"""What each agent opens in, and what it lists: as the real ones answer `session/new`; the last is not known."""
+OPENS = {"@agentclientprotocol/codex-acp": "read-only", "@mistralai/mistral-vibe": "ask", "goose": "approve",
+         "@agentclientprotocol/claude-agent-acp": "default", "qwen-code": "default"}
+KILO_ASKS = {"KILO_PERMISSION": '{"*":"ask"}', "KILO_DISABLE_PROJECT_CONFIG": "1"}
 
 
-def listed(agent: str) -> dict[str, Any]:
-    current, ids = MODES[agent]
-    return {"modes": {"currentModeId": current, "availableModes": [{"id": one, "name": one.title()} for one in ids]}}
+def listed(agent: str, current: str | None = None) -> dict[str, Any]:
+    opens, ids = MODES[agent]
+    named = [{"id": one, "name": one.title()} for one in ids]
+    return {"offers": {"modes": {"currentModeId": current or opens, "availableModes": named}}, "hello": hello(agent)}
+
+
+def hello(agent: str) -> dict[str, Any]:
+    return {"result": {"protocolVersion": 1, "agentInfo": {"name": agent, "version": "1"}}}
 
 
 def option(current: str, ids: list[str]) -> list[dict[str, Any]]:
@@ -34,51 +47,115 @@ def option(current: str, ids: list[str]) -> list[dict[str, Any]]:
     return [{"id": "mode", "category": "mode", "type": "select", "currentValue": current, "options": values}]
 
 
+def allow_all(current: str) -> list[dict[str, Any]]:
+    """Copilot's own switch."""
+    return [{"id": "allow_all", "category": "permissions", "type": "select", "currentValue": current,
+             "options": [{"value": "on", "name": "On"}, {"value": "off", "name": "Off"}]}]
+
+
 def sent(told: Opened, method: str) -> list[dict[str, Any]]:
     return [message["params"] for message in told.process.got if message.get("method") == method]
 
 
-@pytest.mark.req("A-6")
+def modes_set(told: Opened) -> list[str]:
+    return [call["modeId"] for call in sent(told, "session/set_mode")]
+
+
+@pytest.mark.req("A-6", "A-10", "H-11")
+@pytest.mark.parametrize(("agent", "mode"), OPENS.items())
+async def test_an_agent_that_opens_in_an_unasking_mode_is_put_into_its_asking_one(agent: str, mode: str) -> None:
+    async with opened(DONE, **listed(agent)) as told:
+        assert modes_set(told) == [mode]
+        assert told.started.mode == mode
+        assert told.started.features.permission == "asks"
+        assert told.started.features.read_only
+        await told.agent.settle(Settings(only_if_asks=True))
+        assert modes_set(told) == [mode], "it is what the agent goes back to"
+
+
+@pytest.mark.req("A-10", "H-11")
+@pytest.mark.parametrize("agent", OPENS)
+async def test_an_agent_that_does_not_leave_its_unasking_mode_is_held_at_its_command(agent: str) -> None:
+    refusal = {"error": {"code": -32603, "message": "not now"}}
+    async with opened({"session/set_mode": [refusal]}, **listed(agent)) as told:
+        assert told.started.features.permission == "never"
+        assert told.started.mode == MODES[agent][0]
+        await told.agent.settle(Settings())
+
+
+@pytest.mark.req("A-10", "H-11")
+async def test_a_mode_counts_as_asking_only_if_it_is_known_to() -> None:
+    for agent in ("hermes-agent", "Kilo", "a stranger"):
+        async with opened({}, **listed(agent)) as told:
+            assert told.started.features.permission == "never", agent
+            assert modes_set(told) == []
+    async with opened({}, **listed("a stranger"), asking_modes=["Default"]) as told:
+        assert told.started.features.permission == "asks", "a check saw it ask, or its config says so"
+    async with opened({}, **listed("Kilo"), env=KILO_ASKS) as told:
+        assert told.started.features.permission == "asks"
+    async with opened({}, **listed("Kilo"), env={**KILO_ASKS, "KILO_PERMISSION": '{"*":"allow"}'}) as told:
+        assert told.started.features.permission == "never"
+
+
+@pytest.mark.req("A-10")
+async def test_an_agent_whose_config_says_that_it_does_not_ask_keeps_its_mode() -> None:
+    async with opened({}, **listed("goose"), asks=False) as told:
+        assert (modes_set(told), told.started.mode) == ([], "auto")
+        with pytest.raises(NotAsking):
+            await told.agent.settle(Settings(only_if_asks=True))
+
+
+@pytest.mark.req("A-6", "H-11")
 @pytest.mark.parametrize(("agent", "mode"), [
-    ("codex-acp", "read-only"), ("vibe", "ask"), ("hermes", "default"), ("goose", "approve"), ("goose", "chat"),
-    ("claude-acp", "default"), ("claude-acp", "plan"), ("qwen", "default"), ("kilo", "ask"),
+    ("@agentclientprotocol/codex-acp", "Read-Only"), ("@mistralai/mistral-vibe", "ask"), ("goose", "chat"),
+    ("@agentclientprotocol/claude-agent-acp", "plan"), ("qwen-code", "plan"), ("Kilo", "ask"), ("a stranger", "auto"),
 ])  # fmt: skip
-async def test_an_agent_is_put_into_its_asking_mode(agent: str, mode: str) -> None:
-    async with opened({"session/set_mode": [{"result": {}}]}, offers=listed(agent)) as told:
+async def test_a_prompt_chooses_a_mode_of_every_agent_that_has_modes(agent: str, mode: str) -> None:
+    async with opened(DONE, **listed(agent), env=KILO_ASKS) as told:
         assert told.started.features.modes == MODES[agent][1]
         await told.agent.settle(Settings(mode=mode))
-        already = mode == MODES[agent][0]
-        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ([] if already else [mode])
+        assert modes_set(told)[-1].lower() == mode.lower()
 
 
-@pytest.mark.req("A-6", "A-9")
+@pytest.mark.req("A-6", "A-9", "H-11")
 @pytest.mark.parametrize(("agent", "mode", "choosable"), [
-    ("codex-acp", "agent-full-access", "read-only, agent."), ("codex-acp", "workspace-write", "read-only, agent."),
-    ("vibe", "auto-approve", "ask, accept-edits."), ("hermes", "dont_ask", "default."),
-    ("goose", "smart_approve", "auto, approve, chat."), ("kilo", "debug", "code, ask, plan."),
+    ("@agentclientprotocol/codex-acp", "agent-full-access", "read-only."),
+    ("@agentclientprotocol/codex-acp", "workspace-write", "read-only."),
+    ("@mistralai/mistral-vibe", "auto-approve", "ask."), ("goose", "smart_approve", "approve, chat."),
+    ("Copilot", "Https://Agentclientprotocol.Com/Protocol/Session-Modes#Autopilot",
+     f"{COPILOT}agent, {COPILOT}plan."),
+    ("Kilo", "debug", "code, ask, plan."),
 ])  # fmt: skip
 async def test_a_mode_that_could_let_tools_run_is_refused_with_those_that_can_be_chosen(
     agent: str, mode: str, choosable: str
 ) -> None:
-    async with opened({}, offers=listed(agent)) as told:
+    async with opened(DONE, **listed(agent), env=KILO_ASKS) as told:
+        before = modes_set(told)
         with pytest.raises(SettingRefused, match="could let tools run unasked") as refused:
             await told.agent.settle(Settings(mode=mode))
         assert f"these can be: {choosable}" in str(refused.value)
-        assert sent(told, "session/set_mode") == []
+        assert modes_set(told) == before
 
 
-@pytest.mark.req("A-6")
-async def test_the_config_can_allow_another_mode() -> None:
-    async with opened({"session/set_mode": [{"result": {}}]}, offers=listed("kilo"), modes=["debug"]) as told:
+@pytest.mark.req("A-6", "H-11")
+async def test_the_config_can_allow_another_mode_and_then_the_command_needs_a_yes() -> None:
+    async with opened(DONE, **listed("Kilo"), modes=["debug"], env=KILO_ASKS) as told:
+        with pytest.raises(NotAsking) as refused:
+            await told.agent.settle(Settings(mode="Debug", only_if_asks=True))
+        assert str(refused.value) == "The agent is not known to ask before its tools in its mode 'debug'."
+        assert modes_set(told) == [], "nothing is sent before the command is approved"
         await told.agent.settle(Settings(mode="Debug"))
-        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["debug"]
+        assert (modes_set(told), told.agent.asks) == (["debug"], False)
+        await told.agent.settle(Settings(only_if_asks=True))
+        assert (modes_set(told), told.agent.asks) == (["debug", "code"], True)
+        assert told.relayed == [], "the agent was set so by us, after a yes"
         with pytest.raises(SettingRefused):
             await told.agent.settle(Settings(mode="orchestrator"))
 
 
 @pytest.mark.req("A-6")
 async def test_a_mode_that_the_agent_does_not_have_is_refused_with_those_that_it_has() -> None:
-    async with opened({}, offers=listed("goose")) as told:
+    async with opened(DONE, **listed("goose")) as told:
         with pytest.raises(SettingRefused) as refused:
             await told.agent.settle(Settings(mode="careful"))
         assert str(refused.value) == ("The agent has no mode 'careful'; its modes are: "
@@ -87,19 +164,21 @@ async def test_a_mode_that_the_agent_does_not_have_is_refused_with_those_that_it
             await told.agent.switch_mode("plan")
 
 
-@pytest.mark.req("A-6")
+@pytest.mark.req("A-6", "H-11")
 async def test_an_agent_that_stays_in_its_mode_is_found_out() -> None:
     stays = [update(sessionUpdate="current_mode_update", currentModeId="auto"), {"result": {}}]
-    async with opened({"session/set_mode": stays}, offers=listed("goose")) as told:
+    async with opened({"session/set_mode": stays}, **listed("goose")) as told:
+        assert told.started.features.permission == "never", "the mode set at open was read back"
         with pytest.raises(SettingRefused, match="accepted the mode 'approve', but reports that it is in 'auto'"):
             await told.agent.switch_mode("approve")
 
 
 @pytest.mark.req("A-6")
 async def test_the_answer_to_a_config_option_is_read_back() -> None:
-    ids = MODES["kilo"][1]
+    ids = MODES["Kilo"][1]
     answer = [{"result": {"configOptions": option("code", ids)}}]
-    async with opened({"session/set_config_option": answer}, offers={"configOptions": option("code", ids)}) as told:
+    async with opened({"session/set_config_option": answer}, offers={"configOptions": option("code", ids)},
+                      hello=hello("Kilo"), env=KILO_ASKS) as told:
         with pytest.raises(SettingRefused, match="reports that it is in 'code'"):
             await told.agent.switch_mode("ask")
         told.process.script["session/set_config_option"] = [{"result": {"configOptions": option("ask", ids)}}]
@@ -109,55 +188,78 @@ async def test_the_answer_to_a_config_option_is_read_back() -> None:
 
 @pytest.mark.req("A-6")
 async def test_a_refused_mode_leaves_the_one_before() -> None:
-    refusal = {"error": {"code": -32603, "message": "not now"}}
-    async with opened({"session/set_mode": [refusal]}, offers=listed("goose")) as told:
-        with pytest.raises(SettingRefused, match="The agent refused the mode 'approve': not now"):
-            await told.agent.switch_mode("approve")
+    async with opened(DONE, **listed("goose", "approve")) as told:
+        told.process.script["session/set_mode"] = [{"error": {"code": -32603, "message": "not now"}}]
+        with pytest.raises(SettingRefused, match="The agent refused the mode 'chat': not now"):
+            await told.agent.switch_mode("chat")
         told.process.script["session/set_mode"] = [{"result": {}}]
-        await told.agent.switch_mode("approve")
-        assert len(sent(told, "session/set_mode")) == 2
+        await told.agent.switch_mode("chat")
+        assert modes_set(told) == ["chat", "chat"]
 
 
-@pytest.mark.req("A-6", "A-10")
+@pytest.mark.req("A-10", "H-11")
 @pytest.mark.parametrize("switched", [
     update(sessionUpdate="current_mode_update", currentModeId="auto"),
     update(sessionUpdate="config_option_update", configOptions=option("auto", MODES["goose"][1])),
 ])  # fmt: skip
-async def test_an_agent_that_switches_to_an_unasking_mode_is_reported_however_it_says_so(
+async def test_an_agent_that_stops_asking_is_reported_however_it_says_so_and_is_put_back(
     switched: dict[str, Any]
 ) -> None:
-    current, ids = "approve", MODES["goose"][1]
-    offers = {"modes": {"currentModeId": current, "availableModes": [{"id": one} for one in ids]}}
-    async with opened({"session/prompt": [switched, END], "session/set_mode": [{"result": {}}]},
-                      offers=offers) as told:
-        recorder = Recorder(allow=True)
-        await prompted(told.agent, recorder)
-        assert recorder.said == [("warn", "UNSUPPORTED_CAPABILITY")]
+    async with opened({"session/prompt": [switched, END], **DONE}, **listed("goose", "approve")) as told:
+        await prompted(told.agent, Recorder(allow=True))
+        stopped = ("The agent was switched to its mode 'auto', in which it is not known to ask before its tools.")
+        assert told.relayed == [("x-interlock.asking.changed", AskingChanged(asks=False, message=stopped))]
+        assert not told.agent.asks
+        await told.agent.settle(Settings(only_if_asks=True))
+        assert modes_set(told) == ["approve"]
+        assert told.relayed[1:] == [("x-interlock.asking.changed", AskingChanged(
+            asks=True, message="The agent asks before its tools again."))]
+
+
+@pytest.mark.req("A-10", "H-11")
+async def test_copilots_yolo_is_a_mode_change_and_is_taken_back() -> None:
+    script = {"session/prompt": [update(sessionUpdate="config_option_update", configOptions=allow_all("on")), END],
+              "session/set_config_option": [{"result": {"configOptions": allow_all("off")}}]}
+    offers = {**listed("Copilot")["offers"], "configOptions": allow_all("off")}
+    async with opened(script, offers=offers, hello=hello("Copilot")) as told:
+        assert told.started.features.permission == "asks"
+        await prompted(told.agent, Recorder(allow=True))
+        [(_, changed)] = told.relayed
+        assert (changed.asks, "its option allow_all = 'on'" in changed.message) == (False, True)
         await told.agent.settle(Settings())
-        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["approve"], "it is put back"
+        assert sent(told, "session/set_config_option") == [
+            {"sessionId": SESSION, "configId": "allow_all", "value": "off"}]
+        assert told.agent.asks
+
+
+@pytest.mark.req("H-11")
+async def test_an_option_of_an_unknown_agent_that_changes_by_itself_ends_its_asking() -> None:
+    def provider(current: str) -> list[dict[str, Any]]:
+        return [{**allow_all(current)[0], "id": "sandbox", "category": "safety"}]
+
+    script = {"session/prompt": [update(sessionUpdate="config_option_update", configOptions=provider("off")), END]}
+    async with opened(script, offers={"configOptions": provider("on")}) as told:
+        assert told.started.features.permission == "asks"
+        await prompted(told.agent, Recorder(allow=True))
+        assert not told.agent.asks
 
 
 @pytest.mark.req("A-6", "A-10")
 async def test_an_agent_opens_in_the_mode_of_its_config() -> None:
-    async with opened({"session/set_mode": [{"result": {}}]}, offers=listed("claude-acp"), mode="Default") as told:
-        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["default"]
+    async with opened(DONE, **listed("@agentclientprotocol/claude-agent-acp"), mode="Plan") as told:
+        assert modes_set(told) == ["plan"]
         assert told.started.features.permission == "asks"
-        await told.agent.settle(Settings(mode="plan"))
+        await told.agent.settle(Settings(mode="default"))
         await told.agent.settle(Settings())
-        assert [call["modeId"] for call in sent(told, "session/set_mode")] == ["default", "plan", "default"]
-
-
-@pytest.mark.req("A-6", "A-10")
-async def test_an_agent_that_opens_in_an_unasking_mode_is_known_as_such() -> None:
-    for agent in ("claude-acp", "codex-acp", "vibe", "goose", "qwen"):
-        async with opened({}, offers=listed(agent)) as told:
-            assert told.started.features.permission == "never", agent
+        assert modes_set(told) == ["plan"], "`default` is the mode that it opened in"
+    async with opened(DONE, **listed("goose", "approve"), mode="auto") as told:
+        assert (modes_set(told), told.started.features.permission) == (["auto"], "never")
 
 
 @pytest.mark.req("A-6")
 async def test_a_mode_of_the_config_that_the_agent_does_not_have_fails_its_start() -> None:
     with pytest.raises(AgentStartFailed) as failed:
-        async with opened({}, offers=listed("vibe"), mode="approve"):
+        async with opened({}, **listed("@mistralai/mistral-vibe"), mode="approve"):
             pass
     assert str(failed.value) == ("The agent has no mode 'approve'; its modes are: ask, accept-edits, auto-approve. "
                                  "(`mode` in [agents.x])")

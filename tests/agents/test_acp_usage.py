@@ -44,7 +44,7 @@ async def test_the_usage_of_a_result_counts_before_its_quota() -> None:
 @pytest.mark.req("T-2", "P-7")
 async def test_qwen_reports_each_request_to_the_model_in_mid_turn() -> None:
     recorder = Recorder(allow=True)
-    async with opened({"session/prompt": [took(100, 20), took(150, 5), result()]}) as (agent, _, _):
+    async with opened({"session/prompt": [took(100, 20), took(150, 5), result()]}) as (agent, *_):
         outcome = await prompted(agent, recorder)
         assert (recorder.told.input_tokens, recorder.told.output_tokens) == (250, 25)
         assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (250, 25)
@@ -58,7 +58,7 @@ async def test_qwen_reports_each_request_to_the_model_in_mid_turn() -> None:
 ])  # fmt: skip
 async def test_totals_of_the_session_are_not_the_turns(name: str, second: int) -> None:
     async with opened({"session/prompt": [result(usage={"inputTokens": 100, "outputTokens": 20})]},
-                      hello=hello(name)) as (agent, process, _):
+                      hello=hello(name)) as (agent, process, *_):
         assert (await prompted(agent, Recorder(allow=True))).usage.input_tokens == 100
         process.script["session/prompt"] = [result(usage={"inputTokens": 250, "outputTokens": 20})]
         assert (await prompted(agent, Recorder(allow=True))).usage.input_tokens == second

@@ -18,7 +18,7 @@ Verdict = Literal["asks", "command"]
 
 def checked(verdict: Verdict, digest: str) -> Evidence:
     return Evidence(agent_id="m", verdict=verdict, because="", checked="2026-11-22T12:30:00Z", digest=digest,
-                    version="7.1")
+                    version="7.1", mode="approve")
 
 
 @pytest.mark.parametrize(("evidence", "verdict", "digest", "line"), [
@@ -37,6 +37,8 @@ def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
 
     assert phrase(holding) == line
     assert as_held(spec, holding).asks is line.startswith("asks")
+    seen = ["approve"] if line.startswith("asks (checked") else []
+    assert as_held(spec, holding, checked(verdict, digest)).asking_modes == seen, "a mode counts if a check saw it ask"
 
 
 @pytest.mark.parametrize(("evidence", "line"), [

@@ -35,6 +35,8 @@ BEYOND = {
     ("paused", "succeeded"): "what the agent wrote before it was stopped may hold its real result",
     ("resuming", "succeeded"): "a real result may come before the word that it was resumed",
     ("resuming", "failed"): "the agent may die while it is resumed (C-8)",
+    ("queued", "pending_approval"): "its agent stopped asking while it waited (H-11)",
+    ("dispatched", "pending_approval"): "its runner refused it before it started: the agent does not ask (H-11)",
 }
 """Moves that the diagram leaves out and the prose around it asks for."""
 

@@ -33,6 +33,11 @@ def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
     return Holding(held=found.verdict, version=found.version, checked=found.checked)
 
 
-def as_held(spec: AgentSpec, holding: Holding) -> AgentSpec:
-    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held."""
-    return spec if holding.held == "asks" or not spec.asks else msgspec.structs.replace(spec, asks=False)
+def as_held(spec: AgentSpec, holding: Holding, found: Evidence | None = None) -> AgentSpec:
+    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held, and the mode in which
+    its check saw it ask counts as asking (H-11). `found` is that check."""
+    if holding.held != "asks":
+        return msgspec.structs.replace(spec, asks=False) if spec.asks else spec
+    if holding.checked is None or found is None or not found.mode:
+        return spec
+    return msgspec.structs.replace(spec, asking_modes=[*spec.asking_modes, found.mode])

@@ -61,8 +61,9 @@ async def run_runner(
     each with one sentence.
     """
     def offering_of(config: Config) -> Offering:
-        holdings = holdings_of(config.agents, evidence.read(state))
-        agents = {name: as_held(spec, holdings[name]) for name, spec in config.agents.items()}
+        records = evidence.read(state)
+        holdings = holdings_of(config.agents, records)
+        agents = {name: as_held(spec, holdings[name], records.get(name)) for name, spec in config.agents.items()}
         return Offering(agents, roots or config.runner.roots or [str(Path.cwd())], holdings)
 
     def read_offering() -> Offering:

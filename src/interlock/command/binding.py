@@ -144,7 +144,10 @@ def changed_command(record: CommandRecord, approvals: Iterable[ApprovalRecord], 
             if one.approval.command_id == command.id and one.approval.door == "command" and one.approval.budget is None]
     if command.state == "pending_approval" and not any(one.state == "pending" for one in held):
         return "the approval that it waits for is missing"
-    if command.state == "queued" and first.meta["to"] == "pending_approval":
+    waited = any(one.meta["to"] == "pending_approval" for one in moves)
+    if record.needs_asking != (first.meta.get("needs_asking") is True and not waited):
+        return "whether it needs an agent that asks is not the recorded one"
+    if command.state == "queued" and waited:
         granted = any(one.action == "approve" and one.meta.get("digest") == command.payload_sha256
                       for one in records if one.command_id == command.id and one.approval_id is not None)
         if not granted:

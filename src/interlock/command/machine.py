@@ -10,8 +10,8 @@ MOVES: dict[CommandState, frozenset[CommandState]] = cast(
     "dict[CommandState, frozenset[CommandState]]",
     {
         "pending_approval": frozenset({"queued", "rejected", "expired", "canceled"}),
-        "queued": frozenset({"dispatched", "canceled", "expired"}),
-        "dispatched": frozenset({"running", "queued", "failed", "canceling"}),
+        "queued": frozenset({"dispatched", "pending_approval", "canceled", "expired"}),
+        "dispatched": frozenset({"running", "queued", "pending_approval", "failed", "canceling"}),
         "running": frozenset({"succeeded", "failed", "timed_out", "pausing", "canceling"}),
         "pausing": frozenset(
             {"paused", "running", "succeeded", "failed", "timed_out", "canceling"}

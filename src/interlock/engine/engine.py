@@ -232,7 +232,8 @@ class Engine:
                           headers={"Retry-After": str(UNSIGNED_RETRY_S)})
         offer = self._offer(lane.state)
         if offer is not None and lane.state.opening == "closed":
-            lane.state.permission, lane.state.trusted_kinds = offer.permission, offer.trusted_kinds
+            lane.state.permission = "never" if lane.state.fell else offer.permission
+            lane.state.trusted_kinds = offer.trusted_kinds
             lane.state.holding, lane.state.walls = offer.holding, offer.walls
             lane.state.context.owner = offer.context_owner
         return submitting.submit_execute(lane, principal, body, self.policy, origin)

@@ -50,6 +50,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The mode that an `acp` agent is put into when it opens, in place of its own."""
     modes: list[str] = []
     """Modes that a prompt may name although they are not known to ask before each tool (A-6)."""
+    asking_modes: list[str] = []
+    """Ids of modes in which an `acp` agent asks before each tool, beside those that Interlock knows of it (H-11)."""
     model: str = ""
     """`provider/model`, for an agent of ours that asks a model itself (B-1)."""
     base_url: str = ""
@@ -64,8 +66,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         check_roots(self.roots)
-        if (self.mode or self.modes) and self.adapter != "acp":
-            raise ValueError("mode: only agents of the adapter acp take `mode` and `modes`")
+        if (self.mode or self.modes or self.asking_modes) and self.adapter != "acp":
+            raise ValueError("mode: only agents of the adapter acp take `mode`, `modes` and `asking_modes`")
         if self.context_window < 0:
             raise ValueError("context_window: tokens, so not below 0")
 
@@ -299,6 +301,8 @@ class Settings(NamedTuple):
     system_append: str | None = None
     silent: bool = False
     context: dict[str, Any] | None = None
+    only_if_asks: bool = False
+    """Be set only if the agent then asks before its tools: NotAsking otherwise (H-11)."""
 
 
 class Prompt(NamedTuple):
@@ -367,6 +371,20 @@ class SettingRefused(Exception):
 
 class ContextMissing(SettingRefused):
     """The prompt's context goes on from what the agent does not have: it is to be sent whole. Nothing has changed."""
+
+
+class NotAsking(SettingRefused):
+    """The prompt is only for an agent that asks before its tools, and set so it would not. Nothing has changed."""
+
+
+@runtime_checkable
+class MayStopAsking(Protocol):
+    """An agent that asks before its tools or not by what it is set to; `features.permission` is how it opened."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks, as it is set now."""
+        ...
 
 
 @runtime_checkable

@@ -37,6 +37,8 @@ class Code(StrEnum):
     UPSTREAM_ERROR = "UPSTREAM_ERROR"
     RAN_UNASKED = "RAN_UNASKED"
     RAN_OTHER_THAN_ALLOWED = "RAN_OTHER_THAN_ALLOWED"
+    NOT_ASKING = "NOT_ASKING"
+    STOPPED_ASKING = "STOPPED_ASKING"
     INTERNAL = "INTERNAL"
 
 
@@ -106,6 +108,14 @@ MEANINGS: dict[Code, Meaning] = {
     Code.RAN_OTHER_THAN_ALLOWED: Meaning(
         "The agent ran something else than what was allowed.", Fault.AGENT,
         "Look at what it did; do not use this agent until you know why."
+    ),
+    Code.NOT_ASKING: Meaning(
+        "The agent does not ask before its tools, and the command was only for one that does.", Fault.AGENT,
+        "Approve the whole command, or open the agent in a mode in which it asks: `interlock agents`."
+    ),
+    Code.STOPPED_ASKING: Meaning(
+        "The agent was switched so that it no longer asks before its tools.", Fault.AGENT,
+        "Look at what it did; its next command waits for an approval, or goes back to the asking mode."
     ),
     Code.INTERNAL: Meaning("Interlock failed.", Fault.GATEWAY, "Report it with the gateway's log."),
 }

@@ -80,6 +80,8 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     """The person who drives the agent that gave it (P-3)."""
     close_after: bool = False
     """The session's agent ends with this command, where nothing else waits for it."""
+    needs_asking: bool = False
+    """Policy let it through because its agent asks before its tools: it starts only while that is so (H-11)."""
 
 
 class ApprovalRecord(Record, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import Agent, ContextMissing, SettingRefused, Settings
+from interlock.ports.agent import Agent, ContextMissing, NotAsking, SettingRefused, Settings
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.runner.settling import settings_of, settle
@@ -22,16 +22,21 @@ class PromptRefused(Exception):
         self.code = code
 
 
-async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest
-                      ) -> tuple[list[dict[str, Any]], Settings]:
-    """The content with every file in its place, and the settings that the agent took. Raises PromptRefused."""
+async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest, *,
+                      reads_only: bool = False) -> tuple[list[dict[str, Any]], Settings]:
+    """The content with every file in its place, and the settings that the agent took. An agent that may only read its
+    workspace is held to that by its asking. Raises PromptRefused."""
     try:
         content = await uploads.whole(content_of(payload), features)
-        settings = settings_of(payload)._replace(context=await _context(uploads, payload.context))
+        settings = settings_of(payload)._replace(context=await _context(uploads, payload.context),
+                                                 only_if_asks=payload.only_if_asks or reads_only)
         await settle(agent, features, settings)
     except ContextMissing as refused:
         # As where the session is not open: the gateway opens it anew in its mind, and sends all that was said (B-1).
         raise PromptRefused(Code.SESSION_NOT_FOUND, str(refused)) from None
+    except NotAsking as refused:
+        code = Code.NOT_ASKING if payload.only_if_asks else Code.WORKSPACE_REFUSED
+        raise PromptRefused(code, str(refused)) from None
     except SettingRefused as refused:
         raise PromptRefused(Code.UNSUPPORTED_CAPABILITY, str(refused)) from None
     except ContentRefused as refused:

@@ -26,7 +26,7 @@ from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
 from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_prompt
-from interlock.runner.settling import switches
+from interlock.runner.settling import asks, switches
 from interlock.runner.starting import (
     OpenRefused,
     as_configured,
@@ -222,7 +222,8 @@ class RunnerSession:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
         try:
-            content, settings = await take_prompt(self._uploads, agent, started.features, payload)
+            content, settings = await take_prompt(self._uploads, agent, started.features, payload,
+                                                  reads_only=self.state.access == "ro")
         except PromptRefused as refused:
             await self._refuse(frame, refused.code, str(refused))
             return
@@ -245,7 +246,7 @@ class RunnerSession:
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
                                  single_process=self._features.single_turn_process,
-                                 asks=self._features.permission == "asks")
+                                 asks=asks(agent, self._features))
         return turn, [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from interlock.ports.agent import Agent, SettingRefused, Settings, TakesSettings
+from interlock.ports.agent import Agent, MayStopAsking, NotAsking, SettingRefused, Settings, TakesSettings
 from interlock.protocol import payloads as p
 
 
 def settings_of(payload: p.PromptRequest) -> Settings:
     """A prompt's own settings."""
     return Settings(payload.mode, payload.model, payload.options or {}, payload.system_append, payload.silent,
-                    payload.context)
+                    payload.context, payload.only_if_asks)
 
 
 def switches(features: p.Features) -> bool:
     """Whether the agent has modes at all; which of them can be chosen is its adapter's to say (A-6)."""
     return features.plan_mode or bool(features.modes)
+
+
+def asks(agent: Agent, features: p.Features) -> bool:
+    """Whether the agent asks before its tools, as it is set now (H-11)."""
+    return agent.asks if isinstance(agent, MayStopAsking) else features.permission == "asks"
 
 
 def missing(wanted: Settings, features: p.Features) -> str | None:
@@ -34,5 +39,7 @@ async def settle(agent: Agent, features: p.Features, wanted: Settings) -> None:
     lacking = missing(wanted, features)
     if lacking is not None:
         raise SettingRefused(f"This agent does not offer {lacking}.")
+    if wanted.only_if_asks and features.permission != "asks" and not isinstance(agent, MayStopAsking):
+        raise NotAsking("The agent does not ask before its tools.")
     if isinstance(agent, TakesSettings):
         await agent.settle(wanted)

@@ -10,9 +10,11 @@ import msgspec
 
 import interlock
 from interlock.agents.acp import wire
-from interlock.agents.acp.choices import Call, Choices
+from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import block_of
+from interlock.agents.acp.controls import Controls
 from interlock.agents.acp.inquiries import CANCELLED, Inquiry
+from interlock.agents.acp.modes import asking_of
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.rpc import (
@@ -32,7 +34,6 @@ from interlock.ports.agent import (
     Opening,
     Prompt,
     Scribe,
-    SettingRefused,
     Settings,
     Started,
     TurnOutcome,
@@ -44,8 +45,6 @@ from interlock.protocol.payloads import Features
 
 START_TIMEOUT_S = 60.0
 """`initialize` and `session/new` together: an agent that installs itself on its first start is slow."""
-SET_TIMEOUT_S = 10.0
-"""One mode, model or option to be set."""
 MAX_OPEN_QUESTIONS = 64
 """Permissions asked at once; one more is answered no."""
 DRAIN_S = 5.0
@@ -65,7 +64,7 @@ class AcpAgent:
         self._rpc: Rpc | None = None
         self._updates: Updates | None = None
         self._acp_session = ""
-        self._choices = Choices(wire.LoadedSession())
+        self._controls: Controls | None = None
         self._tokens = Tokens("")
         self._features = Features(adapter_type="process")
         self._cancelled = False
@@ -114,84 +113,56 @@ class AcpAgent:
                 f"The agent speaks version {told.protocol_version} of the Agent Client Protocol, Interlock speaks "
                 f"{wire.PROTOCOL_VERSION}; update the older of the two."
             )
-        said = await self._go_on(opening, told.agent_capabilities) if opening.resume else None
-        resumed = bool(self._acp_session)
-        if not resumed:
+        loaded, said = await self._go_on(opening, told.agent_capabilities) if opening.resume else (None, None)
+        resumed = loaded is not None
+        if loaded is None:
             asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers)}
-            session = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
-            self._acp_session, self._choices = (
-                session.session_id, Choices(session, opening.spec.modes))
+            loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
+            self._acp_session = loaded.session_id
         info = told.agent_info or wire.Implementation()
+        asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
+        choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
-        self._updates = Updates(self._acp_session, self._choices, self._tokens)
-        if opening.spec.mode:
-            try:
-                await self._set(self._choices.open_in(opening.spec.mode))
-            except SettingRefused as refused:
-                raise AgentStartFailed(f"{refused} (`mode` in [agents.{opening.agent_id}])") from None
-        self._features = self._offered(told.agent_capabilities)
+        self._updates = Updates(self._acp_session, choices, self._tokens)
+        controls = self._controls = Controls(choices, rpc, self._acp_session, opening)
+        await controls.open()
+        self._features = _offered(told.agent_capabilities, controls)
         return Started(
             self._features, opening.spec.name or info.title or info.name or opening.agent_id, info.version,
-            self._choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said,
-            mode=self._choices.mode,
+            choices.model, agent_session=self._acp_session, resumed=resumed, fresh_because=said, mode=choices.mode,
         )
 
-    async def _go_on(self, opening: Opening, offered: wire.AgentCapabilities) -> str | None:
-        """Load the conversation of an earlier opening; what the agent tells of it again is heard by nobody. Returns
-        the agent's words where it does not."""
+    async def _go_on(self, opening: Opening, offered: wire.AgentCapabilities
+                     ) -> tuple[wire.LoadedSession | None, str | None]:
+        """Load the conversation of an earlier opening; what the agent sends of it again is passed over. Returns what it
+        offers, or None and the agent's words if it does not go on."""
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
-            return None
+            return None, None
         asked: dict[str, Any] = {"sessionId": opening.agent_session, "cwd": opening.workspace,
                                  "mcpServers": wire.mcp_servers(opening.servers)}
         try:
             loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
         except RpcError as error:
-            return str(error)
+            return None, str(error)
         self._acp_session = opening.agent_session
-        self._choices = Choices(loaded or wire.LoadedSession(), opening.spec.modes)
-        return None
-
-    def _offered(self, told: wire.AgentCapabilities) -> Features:
-        choices = self._choices
-        return Features(
-            adapter_type="process", permission="asks" if choices.gated else "never", pause="signal", thinking=True,
-            images=told.prompt_capabilities.image, audio=told.prompt_capabilities.audio,
-            files=told.prompt_capabilities.embedded_context, resume_session=_resuming(told) is not None,
-            plan_mode=choices.plans, modes=choices.modes, model_switch=choices.offers("model"),
-            prompt_options=choices.offers("thinking"), read_only=choices.gated,
-        )
+        return loaded or wire.LoadedSession(), None
 
     # --- how it is set ---
+    @property
+    def asks(self) -> bool:
+        """Whether it asks before its tools, as it is set now (H-11)."""
+        return self._controls is not None and self._controls.asks
+
     async def switch_mode(self, mode: str) -> None:
         """Work in this mode from now on (A-6). Raises SettingRefused."""
-        await self._set(self._choices.switch(mode))
-        self._choices.switched(mode)
+        assert self._controls is not None, "open comes first"
+        await self._controls.switch(mode)
 
     async def settle(self, settings: Settings) -> None:
         """Be set for the next prompt. Raises SettingRefused."""
-        await self._set(self._choices.settle(settings))
-
-    async def _set(self, calls: list[Call]) -> None:
-        for call in calls:
-            with self._choices.calling(call):
-                answer = await self._set_one(call)
-            if answer is None:
-                return  # Its end is reported by the prompt that meets it.
-            self._choices.confirm(call, answer)
-
-    async def _set_one(self, call: Call) -> list[wire.ConfigOption] | None:
-        """The config options in the agent's answer; None if its process has ended."""
-        try:
-            async with asyncio.timeout(SET_TIMEOUT_S):
-                answer = await self._connected().request(call.method, {"sessionId": self._acp_session, **call.params})
-            return wire.options_in(answer)
-        except TimeoutError:
-            raise SettingRefused(f"The agent did not answer {call.method} within {SET_TIMEOUT_S:.0f} s.") from None
-        except RpcError as error:
-            raise SettingRefused(f"The agent refused the {call.slot} {call.value!r}: {error}") from None
-        except PeerLost:
-            return None
+        assert self._controls is not None, "open comes first"
+        await self._controls.settle(settings)
 
     def _why(self, error: BaseException) -> str | None:
         """The sentence for a start that failed; None for what is not the agent's doing."""
@@ -234,6 +205,8 @@ class AcpAgent:
                 self._give_up(wire.CANCEL_REQUEST.decode(params).request_id)
             elif method == "session/update" and self._updates is not None:
                 await self._updates.take(params)
+                if self._controls is not None:
+                    await self._controls.report()
         except msgspec.MsgspecError:
             self._malformed += 1
 
@@ -398,6 +371,17 @@ class AcpAgent:
     def _connected(self) -> Rpc:
         assert self._rpc is not None, "open comes first"
         return self._rpc
+
+
+def _offered(told: wire.AgentCapabilities, controls: Controls) -> Features:
+    choices, asks = controls.choices, controls.choices.not_asking is None
+    return Features(
+        adapter_type="process", permission="asks" if asks else "never", pause="signal", thinking=True,
+        images=told.prompt_capabilities.image, audio=told.prompt_capabilities.audio,
+        files=told.prompt_capabilities.embedded_context, resume_session=_resuming(told) is not None,
+        plan_mode=choices.plans, modes=choices.modes, model_switch=choices.offers("model"),
+        prompt_options=choices.offers("thinking"), read_only=asks,
+    )
 
 
 def _resuming(offered: wire.AgentCapabilities) -> str | None:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from interlock.agents.acp import wire
+from interlock.agents.acp.modes import Asking
 from interlock.ports.agent import SettingRefused, Settings
 
-UNGATED = frozenset({
-    "accept-edits", "accept_edits", "acceptedits", "agent", "agent-full-access", "auto", "auto-approve", "auto-edit",
-    "auto_edit", "autoedit", "bypasspermissions", "dont_ask", "dontask", "full-access", "smart_approve",
-    "workspace-write", "yolo", "https://agentclientprotocol.com/protocol/session-modes#autopilot",
-})  # fmt: skip
-"""Modes in which agents let tools run unasked, by their id in lower case, as each agent spells it (A-10)."""
-ASKING = frozenset({"approve", "architect", "ask", "chat", "default", "plan", "read-only"})
-"""Modes that can be chosen beside the one that an agent opened in and those that its config names: in none of them do
-agents let more tools run unasked."""
 MAX_MODES = 32
 """Modes of an agent that are reported and listed."""
 MAX_MODE_CHARS = 100
 MAX_LIST_CHARS = 500
 """What a refusal lists of the values that an agent has."""
 PLAN = "plan"
+_OPTION = "option "
+"""Begins the slot of a config option that decides whether the agent asks; its id follows."""
 DEFAULT = "default"
 _SLOTS = {"mode": "mode", "model": "model", "thought_level": "thinking", "thinking": "thinking"}
 """The categories of config options that are read, and what each of them sets."""
 _THINKING = frozenset({"thinking", "effort", "thought_level"})
 """Words of `options` that mean how long the agent thinks. No other option is touched: one that is not known could be
 the very one that lets tools run unasked."""
+_HARMLESS = frozenset({"mode", "model", "model_config", "thinking", "thought_level"})
+"""Categories of config options that do not decide what an unknown agent asks about; of its mode `asks` judges."""
 
 
 class Call(NamedTuple):
@@ -53,9 +49,13 @@ class _Slot(NamedTuple):
 class Choices:
     """What one session of an agent offers, what it opened with, and what is set now."""
 
-    def __init__(self, told: wire.LoadedSession, trusted_modes: Iterable[str] = ()) -> None:
-        """`trusted_modes` are those that the agent's config allows beside ASKING, by id or name."""
+    def __init__(self, told: wire.LoadedSession, trusted_modes: Iterable[str] = (),
+                 asking: Asking = Asking(known=False)) -> None:  # noqa: B008 - a tuple, never changed.
+        """`trusted_modes` are those that the agent's config allows beside the asking ones, by id or name."""
+        self.setting = False
+        """A call of ours is under way: what the agent reports meanwhile is its answer."""
         self._trusted = frozenset(mode.lower() for mode in trusted_modes)
+        self._asking = asking
         self._slots: dict[str, _Slot] = {}
         self._opened: dict[str, str] = {}
         if told.modes is not None:
@@ -65,22 +65,28 @@ class Choices:
             values = [(model.model_id, model.name) for model in told.models.available_models]
             self._offer("model", values, told.models.current_model_id, "session/set_model", "modelId")
         for option in told.config_options:
-            slot = _SLOTS.get(option.category or "")
+            slot = self._slot_of(option)
             if slot is not None and slot not in self._slots and option.type == "select":
                 self._offer(slot, _flat(option.options), option.current_value, "session/set_config_option", "value",
                             {"configId": option.id})
         self._session: dict[str, str] = {}
         self._now = dict(self._opened)
 
-    def _offer(self, slot: str, values: Iterable[tuple[str, str]], opened: Any, method: str, value_name: str,
+    def _slot_of(self, option: wire.ConfigOption) -> str | None:
+        """What an option sets, if that is read: the options that decide whether the agent asks are."""
+        slot = _SLOTS.get(option.category or "")
+        decides = option.id in self._asking.options if self._asking.known else option.category not in _HARMLESS
+        return _OPTION + option.id if decides else slot
+
+    def _offer(self, slot: str, values: Iterable[tuple[str, str]], current: Any, method: str, value_name: str,
                more: dict[str, str] | None = None) -> None:
         known: dict[str, str] = {}
         for value, name in values:
             known[value.lower()] = value
             known.setdefault(name.lower(), value)
-        if known and isinstance(opened, str):
+        if known and isinstance(current, str):
             self._slots[slot] = _Slot(known, method, value_name, more or {})
-            self._opened[slot] = opened
+            self._opened[slot] = current
 
     def offers(self, slot: str) -> bool:
         """Whether `mode`, `model` or `thinking` can be chosen."""
@@ -102,9 +108,28 @@ class Choices:
         return list(dict.fromkeys(self._slots[slot].values.values())) if slot in self._slots else []
 
     @property
-    def gated(self) -> bool:
-        """Whether the agent, in the mode that it is in, asks before its tools (A-10)."""
-        return not ungated(self._now.get("mode", ""))
+    def not_asking(self) -> str | None:
+        """What of its settings is not known to make it ask, in words for a sentence; None if it asks (H-11). An agent
+        without modes asks if its config does not say otherwise."""
+        return self._why_not(self._now)
+
+    def _why_not(self, settings: Mapping[str, str]) -> str | None:
+        mode = settings.get("mode")
+        if mode is not None and not self._asks_in(mode):
+            return f"its mode {mode!r}"
+        for slot, value in settings.items():
+            if slot.startswith(_OPTION):
+                option = slot.removeprefix(_OPTION)
+                if value != self._asking.options.get(option, self._opened[slot]):
+                    return f"its option {option} = {value!r}"
+        return None
+
+    def _asks_in(self, mode_id: str) -> bool:
+        return mode_id.casefold() in self._asking.modes
+
+    @property
+    def _asks_somewhere(self) -> bool:
+        return any(self._asks_in(mode) for mode in self._ids("mode"))
 
     @property
     def mode(self) -> str | None:
@@ -124,10 +149,11 @@ class Choices:
     def reported_options(self, options: list[wire.ConfigOption]) -> None:
         """Take its report of its config options: in the answer to a call, or in an update."""
         for option in options:
-            slot = _SLOTS.get(option.category or "")
-            value = option.current_value
+            slot, value = self._slot_of(option), option.current_value
+            if slot is None or not isinstance(value, str):
+                continue
             # An agent that also lists `models` may name them otherwise there.
-            if slot is not None and isinstance(value, str) and (slot == "mode" or value in self._ids(slot)):
+            if slot == "mode" or slot.startswith(_OPTION) or value in self._ids(slot):
                 self.reported(slot, value)
 
     def open_in(self, mode: str) -> list[Call]:
@@ -135,6 +161,25 @@ class Choices:
         Raises SettingRefused."""
         self._opened["mode"] = self._found(mode)
         return self._calls({"mode": self._opened["mode"]})
+
+    def open_asking(self) -> list[Call]:
+        """The calls that bring a known agent into a mode in which it asks, if it opened in another (H-11)."""
+        target = dict(self._opened)
+        if "mode" in target and not self._asks_in(target["mode"]) and self._asking.open_in in self._ids("mode"):
+            target["mode"] = self._asking.open_in
+        for option, value in self._asking.options.items():
+            if (slot := _OPTION + option) in target and value in self._ids(slot):
+                target[slot] = value
+        return self._calls(target)
+
+    def opened(self) -> None:
+        """What is set now is what `default` means from now on, and what each prompt goes back to."""
+        self._opened = dict(self._now)
+
+    def not_asking_with(self, wanted: Settings) -> str | None:
+        """What of its settings for this prompt is not known to make it ask; None if it would ask. Raises
+        SettingRefused."""
+        return self._why_not(self._target(wanted))
 
     def switch(self, mode: str) -> list[Call]:
         """The calls for a mode from now on. Raises SettingRefused."""
@@ -146,6 +191,9 @@ class Choices:
 
     def settle(self, wanted: Settings) -> list[Call]:
         """The calls before a prompt, those included that take back what the last one named. Raises SettingRefused."""
+        return self._calls(self._target(wanted))
+
+    def _target(self, wanted: Settings) -> dict[str, str]:
         target = {**self._opened, **self._session}
         if wanted.mode is not None:
             target["mode"] = self._mode(wanted.mode)
@@ -155,27 +203,31 @@ class Choices:
             if name not in _THINKING or "thinking" not in self._slots:
                 raise SettingRefused(f"The agent offers no option {name!r} (prompt_options).")
             target["thinking"] = self._value("thinking", str(value))
-        return self._calls(target)
+        return target
 
     @contextmanager
     def calling(self, call: Call) -> Generator[None]:
         """While the call is under way: the agent counts as set so unless it reports otherwise, or refuses."""
         before = self._now[call.slot]
         self._now[call.slot] = call.value
+        self.setting = True
         try:
             yield
         except BaseException:
             if self._now[call.slot] == call.value:
                 self._now[call.slot] = before
             raise
+        finally:
+            self.setting = False
 
     def confirm(self, call: Call, answer: list[wire.ConfigOption]) -> None:
         """Read back what the call set, from the answer and what was reported meanwhile. Raises SettingRefused if the
         agent reports another mode."""
         self.reported_options(answer)
         now = self._now.get(call.slot)
-        if call.slot == "mode" and now != call.value:
-            raise SettingRefused(f"The agent accepted the mode {call.value!r}, but reports that it is in {now!r}.")
+        if (call.slot == "mode" or call.slot.startswith(_OPTION)) and now != call.value:
+            raise SettingRefused(f"The agent accepted the {call.slot} {call.value!r}, "
+                                 f"but reports that it is in {now!r}.")
 
     def _calls(self, target: dict[str, str]) -> list[Call]:
         calls: list[Call] = []
@@ -187,7 +239,7 @@ class Choices:
 
     def _mode(self, asked: str) -> str:
         opened, word = self._opened.get("mode", ""), asked.lower()
-        if "mode" in self._slots and word in (DEFAULT, "act") and not ungated(opened):
+        if "mode" in self._slots and word in (DEFAULT, "act") and self._asks_in(opened):
             return opened
         found = self._found(asked)
         if found != opened and not self._may_choose(found, word):
@@ -207,9 +259,8 @@ class Choices:
         return found
 
     def _may_choose(self, mode_id: str, word: str) -> bool:
-        if {mode_id.lower(), word} & self._trusted:
-            return True
-        return (mode_id.lower() in ASKING or word in ASKING) and not ungated(mode_id)
+        # Of an agent that asks in no mode that is known, each command is held: no mode of it lets more run unasked.
+        return bool({mode_id.lower(), word} & self._trusted) or self._asks_in(mode_id) or not self._asks_somewhere
 
     def _value(self, name: str, asked: str) -> str:
         slot = self._slots.get(name)
@@ -221,11 +272,6 @@ class Choices:
 
 def _listed(values: list[str]) -> str:
     return ", ".join(values)[:MAX_LIST_CHARS]
-
-
-def ungated(mode_id: str) -> bool:
-    """Whether agents let tools run unasked in this mode."""
-    return mode_id.lower() in UNGATED
 
 
 def _flat(options: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.agents.acp import wire
 from interlock.agents.acp.calls import ENDED, Call, Calls, is_empty
-from interlock.agents.acp.choices import Choices, ungated
+from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
 from interlock.agents.acp.usage import Tokens
@@ -65,9 +65,9 @@ class Updates:
             case "usage_update":
                 await self._usage(wire.USAGE_UPDATE.decode(update.update))
             case "current_mode_update":
-                await self._mode(wire.CURRENT_MODE.decode(update.update).current_mode_id)
+                self._choices.reported("mode", wire.CURRENT_MODE.decode(update.update).current_mode_id)
             case "config_option_update":
-                await self._options(wire.CONFIG_OPTIONS.decode(update.update).config_options)
+                self._choices.reported_options(wire.CONFIG_OPTIONS.decode(update.update).config_options)
             case _:
                 # The user's own message, plans, commands, and whatever a vendor adds: nothing for a turn.
                 return
@@ -114,21 +114,6 @@ class Updates:
             await self._scribe.tool_request(
                 call.invocation_id, call.name, call.input_json, call.title, call.parent, call.kind
             )
-
-    async def _mode(self, mode_id: str) -> None:
-        self._choices.reported("mode", mode_id)
-        await self._check_mode(mode_id)
-
-    async def _options(self, options: list[wire.ConfigOption]) -> None:
-        before = self._choices.mode
-        self._choices.reported_options(options)
-        if self._choices.mode is not None and self._choices.mode != before:
-            await self._check_mode(self._choices.mode)
-
-    async def _check_mode(self, mode_id: str) -> None:
-        if self._scribe is not None and ungated(mode_id):
-            await self._scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent has switched itself to its mode "
-                                    f"{mode_id!r}: from now on it may use tools without asking.")
 
     async def _plan(self, plan: wire.Plan) -> None:
         """A plan comes whole each time: how many of its entries are done (S-5)."""

@@ -14,6 +14,7 @@ from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
+from interlock.protocol.holding import Holding
 from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
 
@@ -31,6 +32,7 @@ def open_approval(
     requested_by: Actor | None,
     self_approval: bool,
     agent_id: str | None = None,
+    holding: Holding | None = None,
     **details: Any,
 ) -> Approval:
     """Open an approval on the SHA-256 of the bytes as received (P-2)."""
@@ -42,7 +44,7 @@ def open_approval(
         input=msgspec.Raw(input_bytes), subject=msgspec.UNSET if subject_bytes is None else msgspec.Raw(subject_bytes),
         rule=rule, required=required,
         self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id,
-        holding=holding_now(lane.state) if agent_id is None else None,
+        holding=(holding or holding_now(lane.state)) if agent_id is None else None,
         walls=lane.state.walls if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))

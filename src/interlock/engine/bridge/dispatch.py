@@ -94,7 +94,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     payload = msgspec.structs.replace(
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
         prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
-        silent=record.origin == "flush",
+        silent=record.origin == "flush", only_if_asks=record.needs_asking,
     )
     payload = with_wishes(lane, payload)
     context = _context(lane, again=command.attempt > 0)

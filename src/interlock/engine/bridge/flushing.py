@@ -48,9 +48,11 @@ def start(lane: Lane) -> None:
         actor=Actor(type="agent", id=SYSTEM["id"]), type="execute", target=target_of(lane), priority=FIRST,
         state="queued", timeout_ms=lane.limits.timeout_ms, payload=msgspec.Raw(raw), payload_sha256=digest,
         reason=REASON)
-    kept = lane.keep(CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
-                                   origin="flush", queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
+    kept = lane.keep(CommandRecord(
+        command=command, session_id=lane.state.session_id, created_ms=lane.now, origin="flush", needs_asking=True,
+        queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
     lane.state.entry = msgspec.structs.replace(entry, memory_flush_at=lane.wall,
                                                memory_flush_compaction_count=entry.compaction_count)
-    lane.tell_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept)},
+    lane.tell_state(kept, None, SYSTEM, {"rule": "memory flush", "digest": digest, "target_sha256": target(kept),
+                                        "needs_asking": True},
                     {"reason": REASON})

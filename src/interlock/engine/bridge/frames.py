@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import compacting, orphans, progress, refused, termination, unasked
+from interlock.engine.bridge import command_door, compacting, orphans, progress, refused, termination, unasked
 from interlock.engine.bridge.approving import (
     deny_repeated,
     hand_answer,
@@ -115,7 +115,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.TextDone():  # The most frequent one is asked for first.
             progress.at_stage(lane, "chat")
         case p.Capabilities():
-            _opened(lane, frame, payload)
+            _opened(lane, frame, payload, policy)
         case p.TurnStart():
             _started(lane, frame, payload)
         case p.ToolRequest():
@@ -127,7 +127,9 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.InteractionResolved():
             _resolved(lane, payload)
         case p.AgentError() if unasked.reports(payload):
-            unasked.report(lane, payload)
+            unasked.report(lane, payload, policy)
+        case p.AskingChanged():
+            unasked.asking_changed(lane, payload, policy)
         case p.AgentError():
             if payload.severity != "warning" and frame.metadata.get("expected") is not True:
                 lane.state.last_error = (payload.error_code, payload.message)
@@ -136,7 +138,7 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
         case p.Compacted():
             compacting.take_report(lane, frame, payload)
         case p.SessionError():
-            _session_error(lane, frame, payload)
+            _session_error(lane, frame, payload, policy)
         case p.TurnEnd():
             lane.state.ended = Ended(payload.stop_reason, _exit_code(frame.metadata.get("exit_code")),
                                      frame.metadata.get("unanswered") is True,
@@ -159,7 +161,7 @@ def _exit_code(told: object) -> int | None:
     return code if code is not None and -(2**31) <= code < 2**32 else None
 
 
-def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
+def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: Policy) -> None:
     state = lane.state
     named = frame.metadata.get("agent_session")
     state.agent_session = named if isinstance(named, str) and len(named) <= MAX_ID_CHARS else ""
@@ -171,6 +173,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities) -> None:
         state.model = payload.agent.model
     asks = payload.features.get("permission") == "asks" and not state.fell
     state.permission = "asks" if asks else "never"
+    if not asks:
+        command_door.hold_queued(lane, policy, f"{state.agent_id} does not ask before it uses a tool.")
     uses = ["permission", "pause", *(["context_owner", "context_compaction"] if compacting.owns(lane.state) else [])]
     lane.control("session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={"uses": uses}))
 
@@ -199,7 +203,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
         record = lane.move(record, "running", SYSTEM, {"attempt": record.command.attempt}, started_at=lane.at,
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
                            running_since_ms=lane.now, detach_deadline_ms=None)
-        if lane.state.permission == "never":
+        if record.needs_asking and lane.state.permission == "never":
+            unasked.started_all_the_same(lane)
+        elif lane.state.permission == "never":
             held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
                                f"tool: {held}, and its single tools are not held."))
@@ -278,7 +284,7 @@ def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
         restart_clock(lane)
 
 
-def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
+def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Policy) -> None:
     """A refusal before the start, by code (C-8); or the session's end from the runner's side (T-5)."""
     record = lane.active
     answered = frame.metadata.get("in_reply_to")
@@ -307,7 +313,9 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError) -> None:
         lane.state.context.sent = None  # What it had of the conversation is gone: all of it goes with the prompt again.
     if busy and lane.state.machine.phase == "idle":
         orphans.adopt(lane)
-    if given_up or payload.error_code in SENT_AGAIN:
+    if payload.error_code == Code.NOT_ASKING:
+        command_door.hold(lane, record, policy, payload.message)
+    elif given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
     else:
         fail(lane, record, payload.error_code, payload.message)

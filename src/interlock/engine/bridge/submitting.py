@@ -8,14 +8,12 @@ from typing import Literal
 import msgspec
 
 from interlock.command.binding import target
-from interlock.command.card.lines import prompt_title
-from interlock.command.policy import Policy, Subject
-from interlock.engine.bridge.approving import open_approval
+from interlock.command.policy import Policy
+from interlock.engine.bridge.command_door import ask_people, subject
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
 from interlock.engine.bridge.held import holding_now
-from interlock.engine.bridge.judging import person_of, quorums
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import check_prompt, read_payload
@@ -51,19 +49,15 @@ def submit_execute(
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
     if body.on_busy == "reject":
         _refuse_busy(lane)
-    verdict = policy.decide(
-        Subject(door="command", tenant_id=lane.state.tenant_id, agent_id=lane.state.agent_id,
-                origin=principal.actor.type if origin == "user" else origin, permission=lane.state.permission,
-                at_ms=lane.wall, command_type="execute", session_id=lane.state.session_id,
-                cost_usd=lane.state.cost_usd, digest=digest, runner_id=lane.state.runner_id or None,
-                workspace=lane.state.workspace or None, person=person_of(principal.actor, principal.driver))
-    )
+    verdict = policy.decide(subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission))
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
     asks = verdict.effect == "ask" or required > 0
     lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
+    needs_asking = not asks and lane.state.permission == "asks" and policy.decide(
+        subject(lane, principal.actor, principal.driver, origin, digest, "never")).effect != "allow"
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type="execute", target=target_of(lane), priority=body.priority,
@@ -73,15 +67,10 @@ def submit_execute(
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
                            close_after=body.close_session, origin=origin, driver=principal.driver,
+                           needs_asking=needs_asking,
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
-        approval = open_approval(
-            lane, door="command", title=prompt_title(lane.state.agent_id, raw), input_bytes=raw, rule=verdict.rule,
-            required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
-            command_id=command.id, requested_by=principal.actor, driver=principal.driver,
-            self_approval=verdict.self_approval, groups=quorums(verdict),
-            deny_threshold=verdict.deny_threshold, signed=verdict.signed,
-        )
+        approval = ask_people(lane, record, verdict, required)
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     heard(lane, person=origin == "user")
     kept = lane.keep(record)
@@ -91,7 +80,8 @@ def submit_execute(
             kept.command, notices=[*kept.command.notices, notice])))
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
     lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
-                                      "held": phrase(holding_now(lane.state))}, {"reason": body.reason})
+                                     "held": phrase(holding_now(lane.state)),
+                                     **({"needs_asking": True} if needs_asking else {})}, {"reason": body.reason})
     return kept.command
 
 

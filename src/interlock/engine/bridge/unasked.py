@@ -1,12 +1,15 @@
-"""A tool that ran without a yes, or with another input than the one allowed: what it means for the session (H-3, H-12).
+"""A tool that ran without a yes, or with another input than the one allowed, and an agent that has stopped asking: what
+it means for the session (H-3, H-11, H-12).
 
 Its runner reports it at once. It cannot be undone, so the turn ends, the command fails, and the agent is no longer
-taken to ask: from then on its commands are held, and no rule answers for a person.
+taken to ask: from then on its commands are held. After a tool without a yes no rule answers for a person, and nothing
+that the agent reports changes that; an agent that was only switched counts as asking once it is switched back.
 """
 
 from __future__ import annotations
 
-from interlock.command.policy import Verdict
+from interlock.command.policy import Policy, Verdict
+from interlock.engine.bridge.command_door import hold_queued
 from interlock.engine.bridge.ending import fail
 from interlock.engine.bridge.lane import Lane
 from interlock.protocol import payloads as p
@@ -14,34 +17,66 @@ from interlock.protocol.codes import Code
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Notice
 
-NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed"}
+NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed",
+           Code.STOPPED_ASKING: "StoppedAsking"}
+_TOOLS = frozenset({Code.RAN_UNASKED, Code.RAN_OTHER_THAN_ALLOWED})
 ASKED_AGAIN = "ask: the agent used a tool without a yes before"
 """The rule of a question that a rule would have answered."""
 
 
 def reports(payload: p.AgentError) -> bool:
     """Whether a runner reports such a tool."""
-    return payload.error_code in NOTICES
+    return payload.error_code in _TOOLS
 
 
-def report(lane: Lane, payload: p.AgentError) -> None:
+def report(lane: Lane, payload: p.AgentError, policy: Policy) -> None:
     """Record it, say it on every surface, and end the turn, unless the config says only to tell."""
     code = Code(payload.error_code)
-    record = lane.active
-    lane.state.unasked = (code.value, payload.message)
-    lane.state.fell, lane.state.permission = True, "never"
-    lane.notice(Notice(code=NOTICES[code], message=payload.message))
-    lane.audit("ran_unasked", {"id": lane.state.runner_id, "role": "runner"}, {"code": code.value},
+    lane.state.fell = True
+    _fall(lane, "ran_unasked", code, payload.message, policy)
+
+
+def asking_changed(lane: Lane, payload: p.AskingChanged, policy: Policy) -> None:
+    """Hold the session's commands from now on if its agent has stopped asking, no longer if it asks again."""
+    state = lane.state
+    permission = "asks" if payload.asks and not state.fell else "never"
+    if permission == state.permission:
+        return
+    if permission == "never":
+        _fall(lane, "asking_stopped", Code.STOPPED_ASKING, payload.message, policy)
+        return
+    state.permission = permission
+    lane.audit("asking_resumed", {"id": state.runner_id, "role": "runner"}, {})
+
+
+def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: Policy) -> None:
+    record, turn = lane.active, lane.state.machine.turn
+    lane.state.permission = "never"
+    lane.notice(Notice(code=NOTICES[code], message=sentence))
+    lane.audit(action, {"id": lane.state.runner_id, "role": "runner"}, {"code": code.value},
                command_id=record.command.id if record is not None else None)
+    if turn is not None:
+        lane.state.unasked = (code.value, sentence)
+        if lane.limits.on_unasked == "cancel":
+            lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
+    hold_queued(lane, policy, sentence)
+
+
+def started_all_the_same(lane: Lane) -> None:
+    """End a turn that a runner started although its agent does not ask, of a command that only an asking agent may run:
+    a runner that does not know the condition."""
     turn = lane.state.machine.turn
-    if lane.limits.on_unasked == "cancel" and turn is not None:
-        lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
+    assert turn is not None, "a turn has started"
+    sentence = f"{lane.state.agent_id} does not ask before it uses a tool, and the command was not approved."
+    lane.state.unasked = (Code.NOT_ASKING.value, sentence)
+    lane.control("control.turn.cancel", p.TurnCancel(reason=Code.NOT_ASKING.value, turn_id=turn.turn_id))
 
 
 def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
     """End the command of the turn in which it happened as failed; False if none happened, or a person ended it."""
     happened, lane.state.unasked = lane.state.unasked, None
-    if happened is None or lane.limits.on_unasked == "tell" or record.command.state == "canceling":
+    only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] != Code.NOT_ASKING
+    if happened is None or only_told or record.command.state == "canceling":
         return False
     fail(lane, record, *happened)
     return True

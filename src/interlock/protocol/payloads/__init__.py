@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.protocol.payloads.agent import (
     AgentError,
+    AskingChanged,
     FileChunk,
     FileTransfer,
     InteractionContext,
@@ -85,6 +86,7 @@ __all__ = [
     "AgentIdentity",
     "AgentOffer",
     "AgentState",
+    "AskingChanged",
     "BufferStatus",
     "Capabilities",
     "Channel",

@@ -111,6 +111,15 @@ class StateChanged(Payload, frozen=True, kw_only=True):
     previous: AgentState
 
 
+class AskingChanged(Payload, frozen=True, kw_only=True):
+    """`x-interlock.asking.changed` (H-11): what the agent is set to was changed by itself, by a prompt or in its menu,
+    so that it asks before its tools no longer, or again. In a turn or outside one."""
+
+    asks: bool
+    message: str
+    """One sentence."""
+
+
 class Progress(Payload, frozen=True, kw_only=True):
     """`x-interlock.progress` (S-5): how much of the turn's work is done, by the agent's plan or its own figure."""
 

@@ -23,6 +23,8 @@ class PromptRequest(Payload, frozen=True, kw_only=True):
     system_append: str | None = None
     silent: bool = False
     context: dict[str, Any] | None = None
+    only_if_asks: bool = False
+    """Refused with NOT_ASKING, before a turn starts, if the agent does not ask before its tools (H-11)."""
 
 
 class InteractionResponse(Payload, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+"""How one session of an ACP agent is set, and whether it asks before its tools as it is set now (A-6, H-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from interlock.agents.acp import wire
+from interlock.agents.acp.choices import Call, Choices
+from interlock.agents.acp.rpc import PeerLost, Rpc, RpcError
+from interlock.ports.agent import AgentStartFailed, NotAsking, Opening, SettingRefused, Settings
+from interlock.protocol.payloads import AskingChanged
+
+SET_TIMEOUT_S = 10.0
+"""One mode, model or option to be set."""
+
+
+class Controls:
+    """Mode, model and options of one session. What the agent sets by itself, `choices` is told by its updates."""
+
+    def __init__(self, choices: Choices, rpc: Rpc, session_id: str, opening: Opening) -> None:
+        self.choices = choices
+        self._rpc = rpc
+        self._session_id = session_id
+        self._opening = opening
+        self._reported = self.asks
+        """What the gateway takes `asks` to be."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the agent asks before its tools, as it is set now; never, if its config says that it does not."""
+        return self._opening.spec.asks and self.choices.not_asking is None
+
+    async def open(self) -> None:
+        """Set the mode that the config wants the agent to open in, or one in which it asks, and read it back (H-11).
+        Raises AgentStartFailed."""
+        spec = self._opening.spec
+        if spec.mode:
+            try:
+                await self._set(self.choices.open_in(spec.mode))
+            except SettingRefused as refused:
+                raise AgentStartFailed(f"{refused} (`mode` in [agents.{self._opening.agent_id}])") from None
+        elif spec.asks:
+            with contextlib.suppress(SettingRefused):  # It stays in its mode, and its commands are held.
+                await self._set(self.choices.open_asking())
+            self.choices.opened()
+        self._reported = self.asks
+
+    async def switch(self, mode: str) -> None:
+        """Work in this mode from now on (A-6). Raises SettingRefused."""
+        await self._set(self.choices.switch(mode))
+        self.choices.switched(mode)
+
+    async def settle(self, settings: Settings) -> None:
+        """Be set for the next prompt. Raises SettingRefused, and NotAsking before anything is sent."""
+        if settings.only_if_asks:
+            self._check_asks(self.choices.not_asking_with(settings))
+        await self._set(self.choices.settle(settings))
+        if settings.only_if_asks:
+            self._check_asks(self.choices.not_asking)
+        if self.asks:
+            await self.report()
+
+    def _check_asks(self, why_not: str | None) -> None:
+        if why_not is not None or not self._opening.spec.asks:
+            shown = f" in {why_not}" if why_not else ""
+            raise NotAsking(f"The agent is not known to ask before its tools{shown}.")
+
+    async def report(self) -> None:
+        """Report that the agent has stopped asking, or asks again, if what it is set to was changed by itself."""
+        if self.asks == self._reported or self.choices.setting:
+            return
+        self._reported = self.asks
+        why_not = self.choices.not_asking
+        sentence = ("The agent asks before its tools again." if why_not is None else
+                    f"The agent was switched to {why_not}, in which it is not known to ask before its tools.")
+        if self._opening.relay is not None:
+            await self._opening.relay("x-interlock.asking.changed", AskingChanged(asks=self.asks, message=sentence), {})
+
+    async def _set(self, calls: list[Call]) -> None:
+        for call in calls:
+            with self.choices.calling(call):
+                answer = await self._set_one(call)
+            if answer is None:
+                return  # Its end is reported by the prompt that meets it.
+            self.choices.confirm(call, answer)
+
+    async def _set_one(self, call: Call) -> list[wire.ConfigOption] | None:
+        """The config options in the agent's answer; None if its process has ended."""
+        try:
+            async with asyncio.timeout(SET_TIMEOUT_S):
+                answer = await self._rpc.request(call.method, {"sessionId": self._session_id, **call.params})
+            return wire.options_in(answer)
+        except TimeoutError:
+            raise SettingRefused(f"The agent did not answer {call.method} within {SET_TIMEOUT_S:.0f} s.") from None
+        except RpcError as error:
+            raise SettingRefused(f"The agent refused the {call.slot} {call.value!r}: {error}") from None
+        except PeerLost:
+            return None

@@ -1,0 +1,60 @@
+"""Pure: in which modes each known ACP agent asks before its tools (H-11).
+
+A table of modes that ask, never one of modes that do not: a mode with a new name, or of an unknown agent, does not
+count as asking until a check has seen it ask, or the agent's config names it in `asking_modes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Asking(NamedTuple):
+    """When an agent asks. Mode ids are in lower case."""
+
+    modes: frozenset[str] = frozenset()
+    open_in: str = ""
+    """The mode that it is put into when it opens in one that is not in `modes` and its config names none."""
+    options: Mapping[str, str] = _NONE
+    """Config options, by their id, and the one value of each with which it asks."""
+    env: Mapping[str, str] = _NONE
+    """Variables that it must have been started with: without them its modes say nothing."""
+    known: bool = True
+    """Whether the agent is one of the table's."""
+
+
+def _modes(*ids: str, open_in: str = "", options: Mapping[str, str] = _NONE, env: Mapping[str, str] = _NONE) -> Asking:
+    return Asking(frozenset(ids), open_in, options, env)
+
+
+_COPILOT = "https://agentclientprotocol.com/protocol/session-modes#"
+_ALL = '{"*":"ask"}'
+KNOWN: Mapping[str, Asking] = MappingProxyType({
+    "@agentclientprotocol/claude-agent-acp": _modes("default", "plan", open_in="default"),
+    "@agentclientprotocol/codex-acp": _modes("read-only", open_in="read-only"),
+    "@mistralai/mistral-vibe": _modes("ask", open_in="ask"),
+    "copilot": _modes(f"{_COPILOT}agent", f"{_COPILOT}plan", open_in=f"{_COPILOT}agent", options={"allow_all": "off"}),
+    "gemini-cli": _modes("default", "plan", open_in="default"),
+    "goose": _modes("approve", "chat", open_in="approve"),
+    "hermes-agent": _modes(),
+    "kilo": _modes("code", "ask", "plan", env={"KILO_PERMISSION": _ALL, "KILO_DISABLE_PROJECT_CONFIG": "1"}),
+    "kimi code cli": _modes("default", "plan", open_in="default"),
+    "opencode": _modes("build", "plan", env={"OPENCODE_PERMISSION": _ALL, "OPENCODE_DISABLE_PROJECT_CONFIG": "1"}),
+    "pi-acp": _modes(),
+    "qwen-code": _modes("default", "plan", open_in="default"),
+})
+"""By `agentInfo.name` in lower case. Each mode was seen asking, or refusing, before the agent's shell and its edits:
+`tests/agents/test_lab_modes.py` drives the real ones."""
+
+
+def asking_of(agent_name: str, environment: Mapping[str, str], seen: Iterable[str] = ()) -> Asking:
+    """When this agent asks. `seen` are the modes that a check saw asking, or that the agent's config names."""
+    found = KNOWN.get(agent_name.casefold(), Asking(known=False))
+    modes = found.modes
+    if any(environment.get(name) != value for name, value in found.env.items()):
+        modes = frozenset[str]()
+    return found._replace(modes=modes | {mode.casefold() for mode in seen})

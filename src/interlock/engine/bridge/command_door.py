@@ -1,0 +1,105 @@
+"""The command door: what policy says of an execute, and what becomes of one that was let through because its agent was
+taken to ask before its tools, when the agent does not (A-10, H-11).
+
+Whether an agent asks is known once it is open, and may change. So such a command goes out with the condition that the
+agent asks; if it does not, nothing has run, and the command waits for people as any command of such an agent does.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from interlock.command.card.lines import prompt_title
+from interlock.command.policy import Permission, Policy, Subject, Verdict
+from interlock.engine.bridge.approving import open_approval
+from interlock.engine.bridge.dispatch import queued
+from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
+from interlock.engine.bridge.held import OPEN_MODE
+from interlock.engine.bridge.judging import origin_of, person_of, quorums
+from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.protocol.codes import Code
+from interlock.protocol.holding import Holding
+from interlock.protocol.records import CommandRecord
+from interlock.protocol.resources import Actor, Approval, Notice, StatusEvent
+
+CODE = "ToolsNotGated"
+
+
+def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest: str, permission: Permission
+            ) -> Subject:
+    """An execute as policy judges it, of an agent that asks or never does."""
+    state = lane.state
+    return Subject(door="command", tenant_id=state.tenant_id, agent_id=state.agent_id,
+                   origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
+                   permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
+                   cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
+                   workspace=state.workspace or None, person=person_of(actor, driver))
+
+
+def ask_people(lane: Lane, record: CommandRecord, verdict: Verdict, required: int = 0, holding: Holding | None = None
+               ) -> Approval:
+    """Open the approval that an execute waits for; its input is the payload's bytes. `holding` is how its agent is
+    held, if that is not what holds for the session."""
+    command = record.command
+    raw = bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b""
+    return open_approval(
+        lane, door="command", title=prompt_title(lane.state.agent_id, raw), input_bytes=raw, rule=verdict.rule,
+        required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
+        command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
+        groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed, holding=holding,
+    )
+
+
+def hold_queued(lane: Lane, policy: Policy, because: str) -> None:
+    """Have people decide on every waiting command that was let through because the agent was taken to ask."""
+    for record in queued(lane):
+        if record.needs_asking:
+            hold(lane, record, policy, because)
+
+
+def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str) -> None:
+    """Judge a command again, of which nothing has run: its agent is not known to ask. `because` is one sentence."""
+    command = record.command
+    if command.state == "canceling":
+        lane.state.active = None
+        end_canceled(lane, record)
+        return
+    verdict = policy.decide(subject(lane, command.actor, record.driver, origin_of_record(record),
+                                    command.payload_sha256 or "", "never"))
+    if verdict.effect == "deny" or record.origin == "flush":
+        _refuse(lane, record, f"{because} Policy rule {verdict.rule} denies a command of such an agent.")
+        return
+    record = lane.keep(msgspec.structs.replace(record, needs_asking=False))
+    if verdict.effect == "allow":
+        lane.state.let_through = verdict.rule
+        if command.state == "dispatched":
+            requeue(lane, record)
+        return
+    record = _notice(lane, record, f"{because} Its whole command waits for an approval.")
+    if lane.state.active == command.id:
+        lane.state.active = None
+    lane.state.let_through = ""
+    # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
+    as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
+    approval = ask_people(lane, record, verdict, holding=as_asked)
+    lane.move(record, "pending_approval", SYSTEM, {"rule": verdict.rule}, approval_id=approval.id, prompt_id=None,
+              prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)
+
+
+def origin_of_record(record: CommandRecord) -> str:
+    """Where it came from, as policy names it."""
+    return origin_of(record) if record.origin != "user" else "user"
+
+
+def _refuse(lane: Lane, record: CommandRecord, sentence: str) -> None:
+    if record.command.state == "queued":
+        end_command(lane, record, "canceled", SYSTEM, error=("Forbidden", sentence))
+    else:
+        fail(lane, record, Code.NOT_ASKING.value, sentence)
+
+
+def _notice(lane: Lane, record: CommandRecord, sentence: str) -> CommandRecord:
+    notice = Notice(code=CODE, message=sentence)
+    command = msgspec.structs.replace(record.command, notices=[*record.command.notices, notice])
+    lane.status(StatusEvent(event="notice", command_id=record.command.id, at=lane.at, notice=notice))
+    return lane.keep(msgspec.structs.replace(record, command=command))
