@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from cli.scripted import Script, answer, link_to
-from cli.test_cli_following import AT, approval
+from cli.test_cli_following import AT, TURN, approval
 from interlock.cli.asking import Asker
-from interlock.cli.replaying import replay_sessions
+from interlock.cli.replaying import replay_sessions, rules_in_force
 from interlock.command.policy import Policy, Rule
 from interlock.protocol.resources import Approval, Session
 
@@ -95,7 +95,8 @@ def frame(name: str, **payload: Any) -> dict[str, Any]:
 
 
 def called(name: str, line: str, *decided: dict[str, Any]) -> list[dict[str, Any]]:
-    return [frame("tool.invoke.request", invocation_id=f"i{name}", tool_name="shell", input={"command": line}),
+    return [frame("tool.invoke.request", invocation_id=f"i{name}", turn_id="t1", tool_name="shell",
+                  input={"command": line}),
             frame("agent.interaction.request", interaction_id=name, interaction_type="PERMISSION", title=line,
                   context={"tool_name": "shell", "invocation_id": f"i{name}"}, options=[]), *decided]
 
@@ -113,8 +114,49 @@ async def test_recorded_calls_are_held_against_rules_that_are_tried(tmp_path: Pa
                       updated_at=AT)
     policy = Policy([Rule(name="git", effect="allow", words="git log **"),
                      Rule(name="no", effect="deny", command="rm .*")])
-    script = Script({"GET /v1/sessions/s/frames": pages})
+    script = Script({"GET /v1/sessions/s/frames": pages, "GET /v1/edge/nodes": [answer({"nodes": []})],
+                     "GET /v1/commands": [answer({"commands": [], "next_cursor": None, "has_more": False})]})
     async with link_to(script, tmp_path) as link:
         calls = [call async for call in replay_sessions(link, [session], policy)]
     assert [(call.what, call.was, call.was_rule, call.now, call.now_rule) for call in calls] == [
-        ("git log", "ask", "a person was asked", "allow", "git"), ("rm -r /", "allow", "all", "deny", "no")]
+        ("$ git log", "ask", "a person was asked", "allow", "git"), ("$ rm -r /", "allow", "all", "deny", "no")]
+
+
+@pytest.mark.req("H-6", "P-1")
+async def test_recorded_calls_are_judged_by_the_whole_request_and_by_whose_turn_it_was(tmp_path: Path) -> None:
+    subject = {"tool_name": "edit", "input": {}, "kind": "edit", "locations": ["/w/secret/a"],
+               "resolved_paths": {"/w/link": "/etc/passwd"}}
+    events = [
+        frame("session.turn.start", turn_id=TURN, turn_index=0),
+        frame("agent.interaction.request", interaction_id="x1", interaction_type="PERMISSION", title="it", options=[],
+              context={"tool_name": "edit", "subject": subject}),
+        frame("x-interlock.interaction.held", interaction_id="x1", approval_id="a", expires_in_ms=1)]
+    session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
+                      updated_at=AT, workspace="/w")
+    command = {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "type": "execute", "timeout_ms": 1,
+               "actor": {"type": "agent", "id": "cron:nightly"}, "target": {"session_id": "s"}, "state": "succeeded",
+               "turn_id": TURN, "payload": {"messages": [], "tools": ["edit"]}}
+    offer = {"agent_id": "goose", "trusted_kinds": True}
+    node = {"node_id": "local", "device_name": "host", "status": "online", "last_seen": AT, "capabilities": [],
+            "active_sessions_count": 0, "config_versions": {}, "agents": [offer]}
+    for rule in (Rule(name="one", effect="deny", path="secret/**"), Rule(name="one", effect="deny", kind="edit"),
+                 Rule(name="one", effect="deny", origin="cron"),
+                 Rule(name="one", effect="deny", person="agent:cron:nightly")):
+        script = Script({
+            "GET /v1/sessions/s/frames": [answer({"events": events, "next_cursor": "c", "has_more": False})],
+            "GET /v1/edge/nodes": [answer({"nodes": [node]})],
+            "GET /v1/commands": [answer({"commands": [command], "next_cursor": None, "has_more": False})]})
+        async with link_to(script, tmp_path) as link:
+            one, = [call async for call in replay_sessions(link, [session], Policy([rule]))]
+        assert (one.now, one.now_rule, one.was) == ("deny", "one", "ask"), rule
+
+
+@pytest.mark.req("P-1")
+async def test_the_rules_in_force_are_read_with_the_remembered_ones(tmp_path: Path) -> None:
+    script = Script({"GET /v1/policy": [answer({"rules": [
+        {"source": "remembered", "name": "kept", "effect": "allow", "words": "ls **"},
+        {"source": "config", "name": "mine", "effect": "deny", "path": "x"},
+        {"source": "shipped", "name": "ask before an execute", "effect": "ask"}]})]})
+    async with link_to(script, tmp_path) as link:
+        policy = await rules_in_force(link)
+    assert [rule.name for rule in policy.rules] == ["mine", "kept"]

@@ -13,7 +13,7 @@ from interlock.cli import naming
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
-from interlock.cli.replaying import Replayed, replay_sessions
+from interlock.cli.replaying import Replayed, replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.cli.values import ago, rule_line
@@ -51,6 +51,9 @@ def try_(
     path: Annotated[str | None, Parameter(help="A path that it would touch.")] = None,
     kind: Annotated[str | None, Parameter(help="The agent's own word for it: read, edit, execute, …")] = None,
     input_: Annotated[str | None, Parameter(name="--input", help="The tool's whole input, a JSON object.")] = None,
+    subject: Annotated[str | None, Parameter(
+        help="The whole permission request, a JSON object, as `interlock approvals ID --json` has it.")] = None,
+    workspace: Annotated[Path | None, Parameter(help="The directory that it would work in (default: here).")] = None,
     door: Annotated[Literal["tool", "command"], Parameter(help="A tool call, or the start of a command.")] = "tool",
     origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="Who set it off.")] = "user",
     permission: Annotated[Literal["asks", "never"], Parameter(help="Whether the agent asks before its tools.")]
@@ -60,7 +63,10 @@ def try_(
 ) -> int:
     """Say which rule decides a call, and why the rules before it do not. Nothing is run."""
     asked = {"agent": agent, "door": door, "origin": origin, "permission": permission, "tool": tool, "path": path,
-             "kind": kind, "input": input_, "command": command_line}
+             "kind": kind, "input": input_, "command": command_line, "subject": subject,
+             "workspace": str((workspace or Path.cwd()).absolute())}
+    if subject is not None and any(one is not None for one in (command_line, tool, path, kind, input_)):
+        raise usage("--subject is the whole request.", "Give it alone.")
     if input_ is not None and (command_line is not None or path is not None):
         raise usage("--input is the whole input.", "Give it, or a command line and --path.")
     params = {name: value for name, value in asked.items() if value is not None}
@@ -184,7 +190,7 @@ async def _replay(
         else:
             chosen = await link.list("/v1/sessions", Session, None, limit)
         calls: list[Replayed] = []
-        async for call in replay_sessions(link, chosen, policy):
+        async for call in replay_sessions(link, chosen, policy or await rules_in_force(link)):
             calls.append(call)
             so_far(f"{len(calls)} tool calls")
     shown = [call for call in calls if call.changed] if changed else calls

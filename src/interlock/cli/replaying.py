@@ -1,19 +1,28 @@
-"""Recorded tool calls held against rules: what was decided then, and what the rules would say now (P-1)."""
+"""Recorded tool calls held against rules: what was decided then, and what the rules would say now (P-1).
+
+Each call is judged on the permission request that the gateway judged, read from its frame byte for byte, and on the
+command whose turn it belongs to: whose it is, where it came from, and which tools it names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from interlock.cli.gateway_link import GatewayLink
-from interlock.command.policy import Policy, Subject
-from interlock.engine.bridge.judging import tool_subject
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.command.policy import Origin, Policy, Rule, Subject
+from interlock.engine.bridge.judging import facts_of, person_of, request_subject
+from interlock.engine.bridge.requests import PermissionRequest, request_of
+from interlock.protocol import payloads as p
 from interlock.protocol.clock import parse_iso
-from interlock.protocol.resources import Session
+from interlock.protocol.resources import Command, Node, Session
+from interlock.session.turn import OpenTool
 
 FRAMES_A_PAGE = "500"
+COMMANDS_READ = 1_000
+"""Commands of a session that are read to see whose turns they were; calls of older ones are judged without."""
 
 
 class Replayed(NamedTuple):
@@ -35,94 +44,146 @@ class Replayed(NamedTuple):
         return self.was != self.now
 
 
-class _Explained(msgspec.Struct):
-    effect: str
-    rule: str
-
-
 class Recorded(NamedTuple):
-    """A call as the frames tell it."""
+    """A call as the frames have it."""
 
     at: str
-    tool: str
-    kind: str | None
-    input_bytes: bytes
+    turn_id: str
+    request: PermissionRequest
     was: str
     was_rule: str
 
 
-async def replay_sessions(
-    link: GatewayLink, sessions: Iterable[Session], policy: Policy | None
-) -> AsyncIterator[Replayed]:
-    """Go through the calls of recorded sessions. Without a policy the gateway says what its own rules say."""
+class _Asked(NamedTuple):
+    at: str
+    turn_id: str
+    request: PermissionRequest
+
+
+class _Frame(msgspec.Struct):
+    type: str = ""
+    timestamp: str = ""
+    metadata: dict[str, Any] = {}
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Event(msgspec.Struct):
+    kind: str = ""
+    frame: _Frame | None = None
+
+
+class _Page(msgspec.Struct):
+    events: list[_Event]
+    next_cursor: str | None
+    has_more: bool
+
+
+class _Answer(msgspec.Struct):
+    interaction_id: str = ""
+    decision: str = ""
+    by: str = ""
+
+
+class _Rules(msgspec.Struct):
+    rules: list[dict[str, Any]]
+
+
+async def rules_in_force(link: GatewayLink) -> Policy:
+    """Read the gateway's rules, the remembered ones among them. Raises Trouble."""
+    listed = decoded(await link.get("/v1/policy"), _Rules, "/v1/policy").rules
+    read = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
+                     for one in listed if one["source"] == source] for source in ("config", "remembered")}
+    return Policy(read["config"], read["remembered"])
+
+
+async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: Policy) -> AsyncIterator[Replayed]:
+    """Judge the calls of recorded sessions by these rules."""
+    trusted = await _trusted_kinds(link)
     for session in sessions:
+        commands = await link.list("/v1/commands", Command, {"session": session.session_id}, COMMANDS_READ)
+        of_turn = {command.turn_id: command for command in commands if command.turn_id is not None}
         async for call in _calls(link, session.session_id):
-            now = await _decided(link, session, call, policy)
-            yield Replayed(session.session_id, call.at, session.agent_id, call.tool, _what(call.input_bytes),
+            now = policy.decide(_subject(session, call, of_turn.get(call.turn_id))._replace(
+                trusted_kinds=session.agent_id in trusted))
+            asked = call.request.asked
+            yield Replayed(session.session_id, call.at, session.agent_id, asked.tool_name, call.request.title,
                            call.was, call.was_rule, now.effect, now.rule)
 
 
+async def _trusted_kinds(link: GatewayLink) -> set[str]:
+    """The agents whose word for a tool's kind is believed, as runners offer them."""
+    nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+    return {str(offer.get("agent_id")) for node in nodes for offer in node.agents if offer.get("trusted_kinds") is True}
+
+
 async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[Recorded]:
-    inputs: dict[str, tuple[bytes, str | None]] = {}
-    asked: dict[str, tuple[str, dict[str, Any]]] = {}
+    announced: dict[str, OpenTool] = {}
+    asked: dict[str, _Asked] = {}
+    turn_id = ""
     async for frame in _frames(link, session_id):
-        payload = cast("dict[str, Any]", frame.get("payload") or {})
-        name = str(payload.get("interaction_id"))
-        match frame.get("type"):
+        match frame.type:
+            case "session.turn.start":
+                turn_id = msgspec.json.decode(frame.payload, type=p.TurnStart).turn_id
+                announced.clear()
             case "tool.invoke.request":
-                kind = cast("dict[str, Any]", frame.get("metadata") or {}).get("kind")
-                inputs[str(payload.get("invocation_id"))] = msgspec.json.encode(payload.get("input")), kind
-            case "agent.interaction.request" if payload.get("interaction_type") == "PERMISSION":
-                asked[name] = str(frame.get("timestamp")), cast("dict[str, Any]", payload.get("context") or {})
-            case "x-interlock.interaction.held" if name in asked:
-                yield _recorded(asked.pop(name), inputs, "ask", "a person was asked")
-            case "control.interaction.response" if name in asked:
-                was = "allow" if payload.get("decision") == "allow" else "deny"
-                yield _recorded(asked.pop(name), inputs, was, str(payload.get("by")).removeprefix("policy:"))
+                call = msgspec.json.decode(frame.payload, type=p.ToolRequest)
+                kind = frame.metadata.get("kind")
+                announced[call.invocation_id] = OpenTool(call.tool_name, bytes(call.input),
+                                                         kind=kind if isinstance(kind, str) else None)
+            case "agent.interaction.request":
+                question = msgspec.json.decode(frame.payload, type=p.InteractionRequest)
+                if question.interaction_type == "PERMISSION":
+                    request = request_of(question, announced.get(question.context.invocation_id or ""))
+                    asked[question.interaction_id] = _Asked(frame.timestamp, turn_id, request)
+            case "x-interlock.interaction.held" | "control.interaction.response":
+                answer = msgspec.json.decode(frame.payload, type=_Answer)
+                if answer.interaction_id in asked:
+                    yield _recorded(asked.pop(answer.interaction_id), answer)
             case _:
                 pass
 
 
-def _recorded(
-    asked: tuple[str, dict[str, Any]], inputs: dict[str, tuple[bytes, str | None]], was: str, rule: str
-) -> Recorded:
-    at, context = asked
-    known = inputs.get(str(context.get("invocation_id")))
-    raw, kind = known if known is not None else (msgspec.json.encode(context.get("input") or {}), None)
-    return Recorded(at, str(context.get("tool_name")), kind, raw, was, rule)
+def _recorded(asked: _Asked, answer: _Answer) -> Recorded:
+    if not answer.decision:  # It was held.
+        return Recorded(*asked, "ask", "a person was asked")
+    was = "allow" if answer.decision == "allow" else "deny"
+    return Recorded(*asked, was, answer.by.removeprefix("policy:"))
 
 
-async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[dict[str, Any]]:
+async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[_Frame]:
     since: str | None = None
     while True:
         params = {"limit": FRAMES_A_PAGE, **({"since": since} if since else {})}
-        page = msgspec.json.decode(await link.get(f"/v1/sessions/{session_id}/frames", params))
-        for event in page["events"]:
-            if event.get("kind") != "refused" and isinstance(event.get("frame"), dict):
-                yield event["frame"]
-        since = page["next_cursor"]
-        if not page["has_more"]:
+        path = f"/v1/sessions/{session_id}/frames"
+        page = decoded(await link.get(path, params), _Page, path)
+        for event in page.events:
+            if event.kind != "refused" and event.frame is not None:
+                yield event.frame
+        since = page.next_cursor
+        if not page.has_more:
             return
 
 
-async def _decided(link: GatewayLink, session: Session, call: Recorded, policy: Policy | None) -> _Explained:
-    if policy is None:
-        params = {"agent": session.agent_id, "tool": call.tool, "input": call.input_bytes.decode(),
-                  "workspace": session.workspace or "", "session_id": session.session_id}
-        return await link.read("/v1/policy/decision", _Explained, params)
-    verdict = policy.decide(_subject(session, call))
-    return _Explained(verdict.effect, verdict.rule)
-
-
-def _subject(session: Session, call: Recorded) -> Subject:
-    return tool_subject(
-        call.input_bytes, session.workspace or "", tenant_id=session.tenant_id, agent_id=session.agent_id,
-        origin="user", permission="asks", at_ms=parse_iso(call.at), tool_name=call.tool, tool_kind=call.kind,
-        session_id=session.session_id,
+def _subject(session: Session, call: Recorded, command: Command | None) -> Subject:
+    asked = call.request.asked
+    return request_subject(
+        facts_of(call.request, session.workspace or ""), call.request.digest, tenant_id=session.tenant_id,
+        agent_id=session.agent_id, origin=_origin(command), permission="asks", at_ms=parse_iso(call.at),
+        tool_name=asked.tool_name, tool_kind=asked.kind, session_id=session.session_id,
+        allowed_tools=_tools(command), runner_id=session.runner_id or None,
+        person=person_of(command.actor, None) if command is not None else None,
     )
 
 
-def _what(raw: bytes) -> str:
-    value = msgspec.json.decode(raw)
-    command: Any = cast("dict[str, Any]", value).get("command") if isinstance(value, dict) else None
-    return command if isinstance(command, str) else raw.decode()
+def _origin(command: Command | None) -> Origin:
+    """Where a command came from: cron jobs and hooks submit under a name of their own."""
+    if command is None:
+        return "system"
+    named = command.actor.id.partition(":")[0] if command.actor.type == "agent" else ""
+    return named if named in ("cron", "hook") and named in get_args(Origin) else command.actor.type
+
+
+def _tools(command: Command | None) -> tuple[str, ...]:
+    if command is None or not isinstance(command.payload, msgspec.Raw):
+        return ()
+    return tuple(msgspec.json.decode(command.payload, type=dict[str, Any]).get("tools", ()))

@@ -64,6 +64,7 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
         "verb": approval.verb or "", "expires_ms": record.expires_ms,
         "budget": "" if approval.budget is None else _sha256(msgspec.json.encode(approval.budget)),
         "input": _sha256(bytes(approval.input)),
+        "judged": "" if record.judged is None else _sha256(msgspec.json.encode(record.judged)),
         "shown": _sha256(msgspec.json.encode([getattr(approval, name) for name in _SHOWN])),
     }
 

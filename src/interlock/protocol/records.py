@@ -84,11 +84,28 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     """Policy let it through because its agent asks before its tools: it starts only while that is so (H-11)."""
 
 
+class Judged(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What policy went by beside the request itself when it had a person asked; times are Unix milliseconds."""
+
+    at_ms: int
+    origin: Literal["user", "agent", "cron", "hook", "flush", "system"]
+    permission: Literal["asks", "never"]
+    trusted_kinds: bool = False
+    allowed_tools: tuple[str, ...] = ()
+    cost_usd: float = 0.0
+    person: str | None = None
+    box: bool = False
+    fell: bool = False
+    """The agent had used a tool without a yes before, so a rule that allows does not answer for a person (H-12)."""
+
+
 class ApprovalRecord(Record, frozen=True, kw_only=True):
     """An approval's row."""
 
     approval: Approval
     expires_ms: int
+    judged: Judged | None = None
+    """None for what no rule decides, and in rows of earlier versions."""
 
 
 class SpendingRecord(Record, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Policy over the API: what is in force, what it says of a call, what people remembered, keys that sign votes."""
 
 import base64
+import json
 
 import msgspec
 import pytest
@@ -80,6 +81,16 @@ async def test_the_rule_is_shown_before_it_is_saved(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_2", required=2)
     assert (await gateway.http.get("/v1/approvals/apr_2/rule")).status_code == 409
     assert (await gateway.http.get("/v1/approvals/apr_1/explain")).json()["rule"] == "ask before a tool"
+
+
+@pytest.mark.req("P-1", "H-6")
+async def test_a_whole_request_is_judged_by_every_fact_of_it(gateway: Gateway) -> None:
+    gateway.desk.policy = Policy([Rule(name="secrets", effect="deny", path="secret/**")])
+    subject = json.dumps({"tool_name": "edit", "input": {}, "locations": ["/w/secret/a"]})
+    query = {"agent": "goose", "workspace": "/w", "subject": subject}
+    assert (await gateway.http.get("/v1/policy/decision", params=query)).json()["rule"] == "secrets"
+    wrong = await gateway.http.get("/v1/policy/decision", params={**query, "subject": "[]"})
+    assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (400, "subject")
 
 
 @pytest.mark.req("P-3", "M-1")

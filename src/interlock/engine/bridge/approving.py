@@ -15,7 +15,7 @@ from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.holding import Holding
-from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord
+from interlock.protocol.records import ApprovalRecord, CommandRecord, DeliveryRecord, Judged
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
 
 
@@ -33,6 +33,7 @@ def open_approval(
     self_approval: bool,
     agent_id: str | None = None,
     holding: Holding | None = None,
+    judged: Judged | None = None,
     **details: Any,
 ) -> Approval:
     """Open an approval on the SHA-256 of the bytes as received (P-2)."""
@@ -47,7 +48,7 @@ def open_approval(
         holding=(holding or holding_now(lane.state)) if agent_id is None else None,
         walls=lane.state.walls if agent_id is None else None, **details,
     )
-    record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms))
+    record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms, judged=judged))
     lane.tell_approval(record, SYSTEM)
     _ask_approvers(lane, approval)
     return approval

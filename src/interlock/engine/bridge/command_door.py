@@ -15,7 +15,7 @@ from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.held import OPEN_MODE
-from interlock.engine.bridge.judging import origin_of, person_of, quorums
+from interlock.engine.bridge.judging import judged, origin_of, person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.protocol.codes import Code
 from interlock.protocol.holding import Holding
@@ -36,10 +36,10 @@ def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest:
                    workspace=state.workspace or None, person=person_of(actor, driver))
 
 
-def ask_people(lane: Lane, record: CommandRecord, verdict: Verdict, required: int = 0, holding: Holding | None = None
-               ) -> Approval:
-    """Open the approval that an execute waits for; its input is the payload's bytes. `holding` is how its agent is
-    held, if that is not what holds for the session."""
+def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict, required: int = 0,
+               holding: Holding | None = None) -> Approval:
+    """Open the approval that an execute waits for; its input is the payload's bytes. `on` was judged; `holding` is how
+    its agent is held, if that is not what holds for the session."""
     command = record.command
     raw = bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b""
     return open_approval(
@@ -47,6 +47,7 @@ def ask_people(lane: Lane, record: CommandRecord, verdict: Verdict, required: in
         required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
         command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed, holding=holding,
+        judged=judged(on),
     )
 
 
@@ -64,8 +65,8 @@ def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str) -> Non
         lane.state.active = None
         end_canceled(lane, record)
         return
-    verdict = policy.decide(subject(lane, command.actor, record.driver, origin_of_record(record),
-                                    command.payload_sha256 or "", "never"))
+    on = subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "", "never")
+    verdict = policy.decide(on)
     if verdict.effect == "deny" or record.origin == "flush":
         _refuse(lane, record, f"{because} Policy rule {verdict.rule} denies a command of such an agent.")
         return
@@ -81,7 +82,7 @@ def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str) -> Non
     lane.state.let_through = ""
     # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
     as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
-    approval = ask_people(lane, record, verdict, holding=as_asked)
+    approval = ask_people(lane, record, on, verdict, holding=as_asked)
     lane.move(record, "pending_approval", SYSTEM, {"rule": verdict.rule}, approval_id=approval.id, prompt_id=None,
               prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)
 

@@ -21,7 +21,7 @@ from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
-from interlock.engine.bridge.judging import quorums, subject_of
+from interlock.engine.bridge.judging import judged, quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
 from interlock.engine.bridge.losses import reach
@@ -231,7 +231,8 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
         record = None  # A turn that is not this command's does not share its tools.
-    verdict = unasked.judged(lane, policy.decide(subject_of(lane, record, request)))
+    subject = subject_of(lane, record, request)
+    verdict = unasked.judged(lane, policy.decide(subject))
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
     command_id = record.command.id if record is not None else None
@@ -258,6 +259,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         kind="question" if question else "permission",
         driver=record.driver if record is not None else None, options=_offered(asked),
+        judged=None if question else judged(subject, fell=lane.state.fell),
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from interlock.command.facts.request import Request, facts
-from interlock.command.policy import Origin, Permission, Subject, Verdict
+from interlock.command.policy import Origin, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
-from interlock.protocol.records import CommandRecord
-from interlock.protocol.resources import Actor, Approval, Quorum
+from interlock.protocol.clock import parse_iso
+from interlock.protocol.records import ApprovalRecord, CommandRecord, Judged
+from interlock.protocol.resources import Actor, Quorum
 
 
 def quorums(verdict: Verdict) -> list[Quorum]:
@@ -66,17 +67,28 @@ def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
     return f"{who.type}:{who.id}" if who is not None else None
 
 
-def subject_of_approval(approval: Approval, now_ms: int, permission: Permission = "asks") -> Subject:
-    """What an approval was asked on, as policy judges it now. The kind of the tool is the agent's word and not kept."""
-    asker = approval.requested_by
+def judged(subject: Subject, *, fell: bool = False) -> Judged:
+    """What is kept of a subject beside the request, so that it can be judged again as it was."""
+    return Judged(at_ms=subject.at_ms, origin=subject.origin, permission=subject.permission, cost_usd=subject.cost_usd,
+                  trusted_kinds=subject.trusted_kinds, allowed_tools=subject.allowed_tools, person=subject.person,
+                  box=subject.box, fell=fell)
+
+
+def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Subject:
+    """What an approval was asked on: the same facts that policy went by. With `now_ms` the time alone is another."""
+    approval, asker = record.approval, record.approval.requested_by
+    was = record.judged or Judged(at_ms=parse_iso(approval.created_at), permission="asks",
+                                  origin=asker.type if asker is not None else "system",
+                                  person=person_of(asker, approval.driver))
     known: dict[str, Any] = {
-        "tenant_id": approval.tenant_id, "agent_id": approval.agent_id, "permission": permission, "at_ms": now_ms,
-        "origin": asker.type if asker is not None else "system", "session_id": approval.session_id,
-        "runner_id": approval.runner_id, "person": person_of(asker, approval.driver),
+        "tenant_id": approval.tenant_id, "agent_id": approval.agent_id, "permission": was.permission,
+        "at_ms": was.at_ms if now_ms is None else now_ms, "origin": was.origin, "session_id": approval.session_id,
+        "runner_id": approval.runner_id, "person": was.person, "cost_usd": was.cost_usd, "box": was.box,
     }
     if approval.door == "command":
         return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
                        workspace=approval.workspace, **known)
     request = request_of_approval(approval)
     return request_subject(facts_of(request, approval.workspace or ""), approval.digest, tool_name=approval.tool_name,
-                           **known)
+                           tool_kind=request.asked.kind, trusted_kinds=was.trusted_kinds,
+                           allowed_tools=was.allowed_tools, **known)

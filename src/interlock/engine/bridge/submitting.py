@@ -49,7 +49,8 @@ def submit_execute(
         raise Problem("QuotaExceeded", f"{MAX_QUEUED_COMMANDS} commands already wait in this session")
     if body.on_busy == "reject":
         _refuse_busy(lane)
-    verdict = policy.decide(subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission))
+    on = subject(lane, principal.actor, principal.driver, origin, digest, lane.state.permission)
+    verdict = policy.decide(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
         return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
@@ -70,7 +71,7 @@ def submit_execute(
                            needs_asking=needs_asking,
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
-        approval = ask_people(lane, record, verdict, required)
+        approval = ask_people(lane, record, on, verdict, required)
         record = msgspec.structs.replace(record, command=msgspec.structs.replace(command, approval_id=approval.id))
     heard(lane, person=origin == "user")
     kept = lane.keep(record)

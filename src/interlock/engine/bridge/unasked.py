@@ -84,6 +84,9 @@ def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
 
 def judged(lane: Lane, verdict: Verdict) -> Verdict:
     """Have a person asked where a rule would allow, once the agent used a tool without a yes."""
-    if lane.state.fell and verdict.effect == "allow":
-        return Verdict("ask", ASKED_AGAIN)
-    return verdict
+    return when_fallen(verdict, fell=lane.state.fell)
+
+
+def when_fallen(verdict: Verdict, *, fell: bool) -> Verdict:
+    """What becomes of a verdict about an agent that fell so."""
+    return Verdict("ask", ASKED_AGAIN) if fell and verdict.effect == "allow" else verdict

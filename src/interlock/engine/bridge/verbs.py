@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.command.policy import Policy, Subject, Verdict
 from interlock.engine.bridge.approving import open_approval
-from interlock.engine.bridge.judging import person_of, quorums
+from interlock.engine.bridge.judging import judged, person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.orders import who_is
 from interlock.protocol.problems import Problem
@@ -104,7 +104,8 @@ def _wait_for(lane: Lane, verb: Verb, verdict: Verdict, written: bytes, pending:
             rule=verdict.rule, required=verdict.required, ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
             requested_by=verb.principal.actor, driver=verb.principal.driver,
             self_approval=verdict.self_approval, groups=quorums(verdict), deny_threshold=verdict.deny_threshold,
-            signed=verdict.signed, verb=verb.name, agent_id=verb.agent_id)
+            signed=verdict.signed, verb=verb.name, agent_id=verb.agent_id,
+            judged=judged(_subject(lane, verb, hashlib.sha256(written).hexdigest())))
     else:
         approval = pending.approval
     return Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "

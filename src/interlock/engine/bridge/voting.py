@@ -15,7 +15,7 @@ from interlock.command.signature import Statement, verify
 from interlock.engine.bridge import raising
 from interlock.engine.bridge.approving import open_approval, release
 from interlock.engine.bridge.controlled import check_controlled
-from interlock.engine.bridge.judging import quorums, subject_of_approval
+from interlock.engine.bridge.judging import judged, quorums, subject_of_approval
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import request_of_approval, with_input
 from interlock.ports.ledger import PutRule
@@ -70,7 +70,7 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         if counted.outcome == "counted":
             raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot "
                           "replace it", hint="Vote without remember.")
-        approval = _remember(lane, approval, principal, body, booth)
+        approval = _remember(lane, msgspec.structs.replace(record, approval=approval), principal, body, booth)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
                personal={"comment": body.comment})
@@ -137,7 +137,8 @@ def _supersede(
     _check_change(lane, old, body, raw)
     request = with_input(request_of_approval(old), raw)
     changed = msgspec.structs.replace(old, input=msgspec.Raw(raw), subject=_raw(request.subject))
-    verdict = policy.decide(subject_of_approval(changed, lane.wall, lane.state.permission))
+    subject = subject_of_approval(msgspec.structs.replace(record, approval=changed), lane.wall)
+    verdict = policy.decide(subject)
     if verdict.effect == "deny":
         raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
                       f"{verdict.reason or 'no reason given'}")
@@ -149,7 +150,7 @@ def _supersede(
         ttl_ms=max(1, record.expires_ms - lane.now),
         requested_by=old.requested_by, driver=old.driver, options=old.options, command_id=old.command_id,
         interaction_id=old.interaction_id, invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind,
-        supersedes=old.id, **terms,
+        supersedes=old.id, judged=judged(subject, fell=lane.state.fell), **terms,
     )
     lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
     if opened.interaction_id is not None:
@@ -199,17 +200,17 @@ def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> Non
         raise malformed("/updated_input", f"{len(raw)} bytes, the limit is {MAX_PROMPT_BYTES}")
 
 
-def _remember(lane: Lane, approval: Approval, principal: Principal, body: GrantBody, booth: Booth) -> Approval:
+def _remember(lane: Lane, record: ApprovalRecord, principal: Principal, body: GrantBody, booth: Booth) -> Approval:
     """Keep a decisive vote's "always" as a rule, in the vote's own transaction (A-9)."""
     assert body.remember is not None
+    approval = record.approval
     if principal.roles.isdisjoint(("admin", "owner")) and body.remember.scope == "rule":
         raise Problem("Forbidden", f"the role {principal.role} decides for this session; a rule of the tenant is kept "
                       "by an admin", hint="Remember it for the session, or vote without remember.")
     if booth.remembered >= MAX_REMEMBERED_RULES:
         raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
                       hint="Revoke some: interlock policy rules.")
-    rule = rule_of(approval, subject_of_approval(approval, lane.wall, lane.state.permission), body.decision,
-                   body.remember)
+    rule = rule_of(approval, subject_of_approval(record, lane.wall), body.decision, body.remember)
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
     lane.out.writes.append(PutRule(RuleRecord(rule=remembered)))

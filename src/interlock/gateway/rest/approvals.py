@@ -16,7 +16,7 @@ from interlock.gateway.rest.routes import Call, Operation
 from interlock.protocol.answers import ApprovalPage, Explanation, ProposedRule, ProposedWidth
 from interlock.protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from interlock.protocol.problems import Place, Problem
-from interlock.protocol.records import IdempotencyRecord
+from interlock.protocol.records import ApprovalRecord, IdempotencyRecord
 from interlock.protocol.resources import (
     AnswerBody,
     Approval,
@@ -94,13 +94,13 @@ async def withdraw(call: Call) -> ASGIApp:
 
 async def proposal(call: Call) -> ASGIApp:
     """GET /approvals/{id}/rule: the rule that a vote with `remember` would leave behind, before it is saved (A-9)."""
-    approval = await _find(call)
+    record = await _record(call)
     scope = call.choice("scope", ("session", "rule")) or "session"
     decision = call.choice("decision", get_args(Decision)) or "grant"
-    subject = subject_of_approval(approval, call.front.clock.now_ms())
+    subject = subject_of_approval(record, call.front.clock.now_ms())
     width = call.choice("width", get_args(Width)) or "exact"
     wish = Remembering(scope=cast("Any", scope))
-    found = offers(approval, subject, cast("Any", decision), wish)
+    found = offers(record.approval, subject, cast("Any", decision), wish)
     chosen = next((offer.rule for offer in found if offer.width == width), None)
     if chosen is None:
         raise Problem("InvalidPayload", f"The width {width} does not fit this call; "
@@ -111,18 +111,23 @@ async def proposal(call: Call) -> ASGIApp:
 
 
 async def explain(call: Call) -> ASGIApp:
-    """GET /approvals/{id}/explain: which rule decides this call now, and why the ones before it do not (P-1)."""
-    approval = await _find(call)
-    subject = subject_of_approval(approval, call.front.clock.now_ms())
-    return json_answer(explanation(call.front.desk.policy, subject))
+    """GET /approvals/{id}/explain: which of the rules that are in force now decides this call, on the facts that it was
+    decided on, and why the ones before it do not (P-1)."""
+    record = await _record(call)
+    fell = record.judged is not None and record.judged.fell
+    return json_answer(explanation(call.front.desk.policy, subject_of_approval(record), fell=fell))
 
 
 async def _find(call: Call) -> Approval:
+    return (await _record(call)).approval
+
+
+async def _record(call: Call) -> ApprovalRecord:
     approval_id = call.path["approval_id"]
     record = await call.front.desk.ledger.approval(approval_id, call.principal.tenant_id)
     if record is None:
         raise Problem("NotFound", f"There is no approval {approval_id}.", hint="List them with `GET /v1/approvals`.")
-    return record.approval
+    return record
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -73,6 +73,9 @@ PARAMETERS: dict[str, Parameter] = {
     "decide.kind": Parameter(_TEXT, "The agent's own word for what the tool does, believed here."),
     "decide.command": Parameter(_TEXT, "The command line in the tool's input."),
     "decide.path": Parameter(_TEXT, "The path in the tool's input."),
+    "decide.subject": Parameter({"type": "string", "contentMediaType": "application/json"},
+                                "A whole permission request, as an approval has it in `subject`; every fact of it "
+                                "counts, and `tool`, `kind`, `input`, `command` and `path` are ignored."),
     "decide.input": Parameter({"type": "string", "contentMediaType": "application/json"},
                               "The whole input, a JSON object; it stands for `command` and `path`."),
     "decide.workspace": Parameter(_TEXT, "The directory that paths are seen from."),

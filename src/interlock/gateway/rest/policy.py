@@ -10,11 +10,14 @@ from starlette.types import ASGIApp
 from interlock.command.policy import COMMAND_TYPES, Door, Origin, Permission, Policy, Subject
 from interlock.command.register import bound
 from interlock.command.remembering import plain
-from interlock.engine.bridge.judging import tool_subject
+from interlock.engine.bridge.judging import facts_of, request_subject, tool_subject
+from interlock.engine.bridge.requests import request_from
+from interlock.engine.bridge.unasked import when_fallen
 from interlock.gateway.rest.answers import encode, json_answer, raw_answer
 from interlock.gateway.rest.guard import ADMINS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import Audit, Batch, PutIdempotency, PutRule
+from interlock.protocol import payloads as p
 from interlock.protocol.answers import Explanation, PolicyRules, RuleList
 from interlock.protocol.bodies import RevokeRuleBody
 from interlock.protocol.clock import iso
@@ -66,9 +69,9 @@ async def revoke(call: Call) -> ASGIApp:
     return raw_answer(answer.body, answer.status, answer.headers)
 
 
-def explanation(policy: Policy, subject: Subject) -> Explanation:
-    """Say what policy decides, and how it came to it."""
-    verdict = policy.decide(subject)
+def explanation(policy: Policy, subject: Subject, *, fell: bool = False) -> Explanation:
+    """Say what policy decides, and how it came to it. `fell`: the agent used a tool without a yes before."""
+    verdict = when_fallen(policy.decide(subject), fell=fell)
     steps: list[dict[str, str | None]] = [
         {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}
         for step in policy.explain(subject)
@@ -91,9 +94,25 @@ def _described(call: Call) -> Subject:
     door = cast("Door", call.choice("door", get_args(Door)) or "tool")
     if door == "command":
         kind = call.choice("type", COMMAND_TYPES) or "execute"
-        return Subject(door="command", command_type=kind, **known)
+        return Subject(door="command", command_type=kind, workspace=call.query("workspace"), **known)
+    known["trusted_kinds"] = call.query("kind") is not None
+    given = call.query("subject")
+    if given is not None:
+        return _recorded(given, call.query("workspace") or "", known)
     return tool_subject(_input(call), call.query("workspace") or "", tool_name=call.query("tool"),
-                        tool_kind=call.query("kind"), trusted_kinds=call.query("kind") is not None, **known)
+                        tool_kind=call.query("kind"), **known)
+
+
+def _recorded(given: str, workspace: str, known: dict[str, Any]) -> Subject:
+    """A whole permission request, as an approval shows it in `subject`: every fact of it counts."""
+    try:
+        msgspec.json.decode(given, type=p.InteractionSubject)
+    except msgspec.MsgspecError as error:
+        raise Problem("InvalidPayload", f"`subject` is not a permission request: {error}",
+                      errors=(Place("subject", "a permission request"),)) from None
+    request = request_from(given.encode())
+    return request_subject(facts_of(request, workspace), request.digest, tool_name=request.asked.tool_name,
+                           tool_kind=request.asked.kind, **known)
 
 
 def _input(call: Call) -> bytes:
@@ -113,8 +132,8 @@ def _input(call: Call) -> bytes:
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/policy", "getPolicy", show, READERS, answers=PolicyRules),
     Operation("GET", "/policy/decision", "decide", decision, READERS,
-              ("door", "agent", "tool", "kind", "command", "path", "input", "workspace", "origin", "permission", "type",
-               "session_id", "cost_usd"), answers=Explanation),
+              ("door", "agent", "tool", "kind", "command", "path", "input", "subject", "workspace", "origin",
+               "permission", "type", "session_id", "cost_usd"), answers=Explanation),
     Operation("GET", "/policy/rules", "listRememberedRules", remembered, READERS, answers=RuleList),
     Operation("POST", "/policy/rules/{rule_id}/revoke", "revokeRememberedRule", revoke, ADMINS, body=RevokeRuleBody,
               body_optional=True, answers=RememberedRule),
