@@ -382,6 +382,8 @@ MEANING = {
     "rule.described": "whether the agent only describes the call and does not send its input; no allow rule about the "
                       "input covers such a call",
     "rule.box": "whether the agent works in a box; none has one yet",
+    "rule.workspace_files": "globs of files that configure an agent, as the approval shows their paths; with `door = "
+                            "\"workspace\"` alone. An allow rule must fit every file",
     "rule.until": "the moment from which the rule no longer holds, such as `2026-12-24T18:00:00Z`",
     "rule.session": "a session's id",
     "rule.digest": "the SHA-256 of the input's bytes, hex, as an approval shows it",
@@ -410,6 +412,9 @@ MEANING = {
     "agent.evidence": "`declared`: an `acp` agent is believed to ask until `interlock agents check` has seen "
                       "otherwise; `required`: its whole command is held until a check has seen it ask",
     "agent.mode": "the mode that an `acp` agent is put into when it opens, in place of its own",
+    "agent.workspace_files": "files of a workspace that configure the agent: `ignore` has it ignore them if it can be "
+                             "made to, and else asks before it starts; `ask` has it read them after a yes; `trust` "
+                             "asks nobody",
     "agent.modes": "modes that `--mode` may choose although they are not known to ask before each tool; in one of them "
                    "a command waits for an approval as a whole",
     "agent.asking_modes": "ids of modes in which the agent asks before each tool, beside those that Interlock knows of "

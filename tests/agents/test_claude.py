@@ -110,17 +110,18 @@ async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_
         assert not (claude.workspace / "made.txt").exists()
 
 
-@pytest.mark.req("A-5", "A-7")
-@pytest.mark.parametrize(("args", "ran"), [([], False), (["--setting-sources", "user,project"], True)])
+@pytest.mark.req("A-5", "A-7", "H-13")
+@pytest.mark.parametrize(("fields", "ran"), [
+    ({}, False), ({"args": ["--setting-sources", "user,project"], "workspace_files": "trust"}, True)])
 async def test_a_repositorys_hooks_run_only_if_the_config_says_so(
-    claude: ThirdParty, args: list[str], ran: bool
+    claude: ThirdParty, fields: dict[str, Any], ran: bool
 ) -> None:
     mark = claude.workspace / "hook-ran"
     (claude.workspace / ".claude").mkdir()
     (claude.workspace / ".claude/settings.json").write_text(json.dumps({"hooks": {"SessionStart": [
         {"hooks": [{"type": "command", "command": f"touch '{mark}'"}]}], "UserPromptSubmit": [
         {"hooks": [{"type": "command", "command": f"touch '{mark}'"}]}]}}))
-    async with stage(claude.workspace, {"claude": spec(claude, args=args)}) as scene:
+    async with stage(claude.workspace, {"claude": spec(claude, **fields)}) as scene:
         await scene.open("claude")
         assert (await scene.turn("hello [[chunks:1]]")).payload.stop_reason == "end_turn"
         assert mark.exists() is ran

@@ -95,7 +95,8 @@ class Reading:
             rows += self._ours("  changed since it was announced: this is what would run", "note")
         if self._request.asked.described:
             rows += self._ours("  the agent does not send its input; this is what it says of it", "note")
-        if approval.door == "command" and approval.verb is None and approval.budget is None:
+        if approval.door == "command" and approval.verb is None and approval.budget is None \
+                and not approval.workspace_files:
             rows += self._ours("  starts a turn with this prompt:")
         elif _needs_title(approval, self._lines):
             rows += self._ours(f"  {visible(one_line(approval.title, NAME_CHARS))}")

@@ -15,6 +15,7 @@ from interlock.cli.processes import runner as run_runner
 from interlock.cli.runners import runners as list_runners
 from interlock.cli.signing import signing_keys as list_signing_keys
 from interlock.cli.tenants import tenants as list_tenants
+from interlock.cli.trusted_workspaces import trusted as list_trusted
 from interlock.cli.verbs import (
     AGENTS,
     AGENTS_VERBS,
@@ -34,6 +35,8 @@ from interlock.cli.verbs import (
     SIGNING_VERBS,
     TENANTS,
     TENANTS_VERBS,
+    TRUST,
+    TRUST_VERBS,
     WEBHOOK_VERBS,
     WEBHOOKS,
     Verb,
@@ -55,6 +58,7 @@ runner = _group(RUNNER, run_runner, RUNNER_VERBS)
 sessions = _group(SESSIONS, list_sessions, SESSIONS_VERBS)
 runners = _group(RUNNERS, list_runners, RUNNERS_VERBS)
 policy = _group(POLICY, show_policy, POLICY_VERBS)
+trust = _group(TRUST, list_trusted, TRUST_VERBS)
 signing_keys = _group(SIGNING, list_signing_keys, SIGNING_VERBS)
 keys = _group(KEYS, list_keys, KEYS_VERBS)
 tenants = _group(TENANTS, list_tenants, TENANTS_VERBS)

@@ -221,12 +221,12 @@ async def _rules(where: Where, *, json: bool) -> int:
     if not found:
         say("nothing is remembered; say always with: interlock approve ID --always session", "dim")
         return Exit.DONE
-    print_table([[one.id, _state_of(one), one.created_by, ago(one.created_at),
+    print_table([[one.id, state_of(one), one.created_by, ago(one.created_at),
                   rule_line(one.rule)] for one in found], ("RULE", "STATE", "BY", "SAID", "SAYS"))
     return Exit.DONE
 
 
-def _state_of(remembered: RememberedRule) -> str:
+def state_of(remembered: RememberedRule) -> str:
     """Whether a remembered rule decides anything."""
     if remembered.revoked_at:
         return "revoked"

@@ -206,6 +206,14 @@ POLICY_VERBS: tuple[Verb, ...] = (
     Verb("forget", "interlock.cli.policy_verbs:forget", "Revoke a remembered rule.",
          ("interlock policy forget rul_01K9",)),
 )
+TRUST = Verb("trust", "interlock.cli.grouped:trust", "List workspaces whose files may configure an agent; revoke one.",
+             ("interlock trust", "interlock trust forget ~/src/demo"))
+TRUST_VERBS: tuple[Verb, ...] = (
+    Verb("list", "interlock.cli.trusted_workspaces:trusted", "List the workspaces whose files may configure an agent.",
+         ("interlock trust list --json",)),
+    Verb("forget", "interlock.cli.trusted_workspaces:forget", "Have the next start there asked about again.",
+         ("interlock trust forget rul_01K9", "interlock trust forget ~/src/demo")),
+)
 WEBHOOKS = Verb("webhooks", "interlock.cli.grouped:webhooks", "List where approvers are asked; try one; what is lost.",
                 ("interlock webhooks", "interlock webhooks test ops"))
 WEBHOOK_VERBS: tuple[Verb, ...] = (
@@ -260,7 +268,7 @@ TENANTS_VERBS: tuple[Verb, ...] = (
 )
 GROUPED: tuple[tuple[Verb, tuple[Verb, ...], Group], ...] = (
     (AGENTS, AGENTS_VERBS, THINGS), (SESSIONS, SESSIONS_VERBS, THINGS), (RUNNERS, RUNNERS_VERBS, THINGS),
-    (POLICY, POLICY_VERBS, THINGS),
+    (POLICY, POLICY_VERBS, THINGS), (TRUST, TRUST_VERBS, THINGS),
     (CRON, CRON_VERBS, THINGS),
     (SIGNING, SIGNING_VERBS, THINGS), (WEBHOOKS, WEBHOOK_VERBS, THINGS),
     (RUNNER, RUNNER_VERBS, SETUP), (KEYS, KEYS_VERBS, SETUP), (TENANTS, TENANTS_VERBS, SETUP),

@@ -36,7 +36,7 @@ ACTIONS = frozenset({
     "lease_lost", "late_event", "tool_call", "tool_denied", "auth_denied", "policy_change", "key_rotate",
     "session_reset", "compact", "pair", "revoke", "audit_read", "audit_export", "redact", "drain", "undrain", "prune",
     "transcript", "session_change", "cron_missed", "audit_resume", "ran_unasked", "tampered", "adopted", "control",
-    "asking_stopped", "asking_resumed",
+    "asking_stopped", "asking_resumed", "workspace_allowed", "workspace_denied",
 })  # fmt: skip
 """Every action that a record may name (U-1); the first six are the seed's own."""
 

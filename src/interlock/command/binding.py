@@ -61,7 +61,7 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
         "deny_threshold": approval.deny_threshold, "signed": approval.signed, "self_approval": approval.self_approval,
         "requested_by": _name(approval.requested_by), "driver": _name(approval.driver), "kind": approval.kind,
         "interaction_id": approval.interaction_id or "", "supersedes": approval.supersedes or "",
-        "verb": approval.verb or "", "expires_ms": record.expires_ms,
+        "verb": approval.verb or "", "workspace_files": approval.workspace_files, "expires_ms": record.expires_ms,
         "budget": "" if approval.budget is None else _sha256(msgspec.json.encode(approval.budget)),
         "input": _sha256(bytes(approval.input)),
         "judged": "" if record.judged is None else _sha256(msgspec.json.encode(record.judged)),

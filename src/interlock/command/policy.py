@@ -24,6 +24,7 @@ from interlock.command.rule import (
     Step,
     Subject,
     Verdict,
+    concerns,
     duration_ms,
     says_input,
 )
@@ -47,6 +48,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(name="people may start agents that ask", effect="allow", door="command", type="execute", origin="user",
          permission="asks"),
     Rule(name="ask before an execute", effect="ask", door="command", type="execute"),
+    Rule(name="ask about files that configure an agent", effect="ask", door="workspace"),
     Rule(name="steering needs no approval", effect="allow", door="command", type=list(VERBS)),
 )
 """The rest of the shipped default that a rule can say; what needs a judgement is in `_judged` (P-1)."""
@@ -83,7 +85,7 @@ def _ready(rules: Iterable[Rule], door: Door) -> list[_Ready]:
                      and (name in always or (name != "door" and getattr(rule, name) is not None)))
 
     return [_Ready(fields(rule, steady=True), (*fields(rule, steady=False), *_input_field(rule)), rule.verdict())
-            for rule in rules if rule.door in (None, door) and (door == "tool" or not says_input(rule))]
+            for rule in rules if concerns(rule, door) and (door == "tool" or not says_input(rule))]
 
 
 def _input_field(rule: Rule) -> tuple[_Fits, ...]:

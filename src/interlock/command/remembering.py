@@ -59,6 +59,8 @@ def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Reme
     if approval.required > 1 or approval.groups or approval.signed or not approval.self_approval:
         raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
                       "one person's always cannot replace it", hint="Vote without remember.")
+    if approval.workspace_files:
+        raise malformed("/remember", "a yes to these files is remembered by itself until they change")
     if approval.kind == "question":
         raise malformed("/remember", "a question is answered each time")
     effect: Effect = "allow" if decision == "grant" else "deny"

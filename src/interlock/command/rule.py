@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -17,7 +18,8 @@ from interlock.command.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
 
-Door = Literal["command", "tool"]
+Door = Literal["command", "tool", "workspace"]
+"""What is decided on: a command, a tool call, files that configure an agent (H-13)."""
 Effect = Literal["allow", "ask", "deny"]
 Origin = Literal["user", "agent", "cron", "hook", "flush", "system"]
 Permission = Literal["asks", "never"]
@@ -68,6 +70,8 @@ class Subject(NamedTuple):
     """Whose session it is: `user:ann`, or the person who drives the agent that asked."""
     box: bool = False
     """The agent works inside a box (H-18)."""
+    workspace_files: tuple[str, ...] = ()
+    """Files that configure the agent, by their paths from the workspace (H-13)."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,8 +111,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     RE2 for one simple command, `command_line` the whole line itself; `shell` names the operators that an allow rule
     lets stand between its commands. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the
     SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule no longer
-    holds. `ttl` is "90s", "15m", "24h" or "2d". With `signed` only votes by signature count. An allow rule that says
-    something of the input must cover all of it (H-6). Raises ValueError with one sentence that begins with the
+    holds. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
+    that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
+    or "2d". With `signed` only votes by signature count. An allow rule that says something of the input must cover all
+    of it (H-6). Raises ValueError with one sentence that begins with the
     field's name.
     """
 
@@ -134,6 +140,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     digest: str | None = None
     described: bool | None = None
     box: bool | None = None
+    workspace_files: str | list[str] | None = None
     permission: Permission | None = None
     cost_over: float | None = None
     hours: str | None = None
@@ -154,6 +161,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.required < 1 or self.deny_threshold < 1:
             raise ValueError("required: at least one vote is needed, for a yes as for a no")
         self._check_input()
+        if self.workspace_files is not None and self.door != "workspace":
+            raise ValueError('workspace_files: they are asked about at a door of their own; add door = "workspace"')
+        if self.door == "workspace" and says_input(self):
+            raise ValueError("door: what a tool's input says is not known of files that configure an agent; "
+                             "use `workspace_files`")
         if self.hours is not None and _HOURS.fullmatch(self.hours) is None:
             raise ValueError('hours: write a span of the day as "09:00-18:00"')
         _check_zone(self.zone)
@@ -170,7 +182,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             check_words(source, allows=allows)
         if self.shell and not (self.words or self.command):
             raise ValueError("shell: it names what may stand between the commands of `words` or `command`")
-        for name in ("path", "url", "tool", "kind", "agent"):
+        for name in ("path", "url", "tool", "kind", "agent", "workspace_files"):
             for glob in listed(getattr(self, name)):
                 if len(glob) > MAX_GLOB_CHARS:
                     raise ValueError(f"{name}: a glob has at most {MAX_GLOB_CHARS} characters")
@@ -259,7 +271,7 @@ def moment_ms(text: str) -> int | None:
 
 MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
     ("tenant", lambda rule, subject: rule.tenant is None or rule.tenant == subject.tenant_id),
-    ("door", lambda rule, subject: rule.door is None or rule.door == subject.door),
+    ("door", lambda rule, subject: concerns(rule, subject.door)),
     ("session", lambda rule, subject: rule.session is None or rule.session == subject.session_id),
     ("permission", lambda rule, subject: rule.permission is None or rule.permission == subject.permission),
     ("type", lambda rule, subject: fits_type(rule.type, subject.command_type)),
@@ -272,12 +284,28 @@ MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
     ("kind", lambda rule, subject: fits_glob(rule.kind, subject.tool_kind)),
     ("box", lambda rule, subject: rule.box is None or rule.box is subject.box),
     ("described", lambda rule, subject: rule.described is None or rule.described is subject.facts.described),
+    ("workspace_files", lambda rule, subject: fits_files(rule, subject.workspace_files)),
     ("until", lambda rule, subject: rule.until is None or subject.at_ms < (moment_ms(rule.until) or 0)),
     ("cost_over", lambda rule, subject: rule.fits_cost(subject.cost_usd)),
     ("hours", lambda rule, subject: rule.fits_hours(subject.at_ms)),
     ("digest", lambda rule, subject: rule.digest is None or rule.digest == subject.digest),
 )
 """The match fields in the order in which they are looked at, the cheap ones first; the input comes last."""
+
+
+def concerns(rule: Rule, door: Door) -> bool:
+    """Whether a rule is about this door. One that names none was written for commands and tools: an allow of an agent
+    is no yes to what a repository makes of it."""
+    return rule.door == door or (rule.door is None and door != "workspace")
+
+
+def fits_files(rule: Rule, files: Sequence[str]) -> bool:
+    """Whether a rule's `workspace_files` fit: every file to allow, one to ask or deny."""
+    globs = listed(rule.workspace_files)
+    if not globs:
+        return rule.workspace_files is None
+    fits = [any(fnmatchcase(file, glob) for glob in globs) for file in files]
+    return bool(fits) and (all(fits) if rule.effect == "allow" else any(fits))
 
 
 def duration_ms(text: str) -> int:

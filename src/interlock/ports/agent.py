@@ -52,6 +52,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Modes that a prompt may name although they are not known to ask before each tool (A-6)."""
     asking_modes: list[str] = []
     """Ids of modes in which an `acp` agent asks before each tool, beside those that Interlock knows of it (H-11)."""
+    workspace_files: Literal["ignore", "ask", "trust"] = "ignore"
+    """What becomes of files in a workspace that configure the agent: with `ignore` it is made to ignore them if it can
+    be, and else they are asked about; with `ask` it reads them after a yes; with `trust` nobody is asked (H-13)."""
     model: str = ""
     """`provider/model`, for an agent of ours that asks a model itself (B-1)."""
     base_url: str = ""

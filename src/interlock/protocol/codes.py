@@ -31,6 +31,7 @@ class Code(StrEnum):
     VERSION_UNSUPPORTED = "VERSION_UNSUPPORTED"
     UNAUTHORIZED = "UNAUTHORIZED"
     WORKSPACE_REFUSED = "WORKSPACE_REFUSED"
+    WORKSPACE_NOT_TRUSTED = "WORKSPACE_NOT_TRUSTED"
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     COMPACTION_FAILED = "COMPACTION_FAILED"
     CONTEXT_OVERFLOW = "CONTEXT_OVERFLOW"
@@ -90,6 +91,10 @@ MEANINGS: dict[Code, Meaning] = {
     Code.UNAUTHORIZED: Meaning("The runner's token is not accepted.", Fault.USER, "Pair the runner again."),
     Code.WORKSPACE_REFUSED: Meaning(
         "The directory lies outside the runner's roots.", Fault.USER, "Start `interlock up` with `--root DIR`."
+    ),
+    Code.WORKSPACE_NOT_TRUSTED: Meaning(
+        "Files in the workspace configure the agent, and no one has allowed them.", Fault.USER,
+        "Read them, then run it again and answer the question; or set `workspace_files` of the agent."
     ),
     Code.BUDGET_EXCEEDED: Meaning("A budget is used up.", Fault.USER, "Raise the budget, or wait for its reset."),
     Code.COMPACTION_FAILED: Meaning(

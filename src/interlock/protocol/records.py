@@ -13,9 +13,9 @@ from interlock.protocol.resources import Actor, Approval, Command, Delivery, Rem
 EventKind = Literal["C", "M", "notice", "refused", "status", "feed"]
 
 
-CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered"]
-"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), or a budget that nobody raised
-(P-7)."""
+CancelCause = Literal["cancel", "timeout", "pause_ttl", "budget", "tampered", "workspace"]
+"""Why a command is to stop: somebody asked, its own clock, the clock of its pause (C-1), a budget that nobody raised
+(P-7), or files of its workspace that nobody allowed (H-13)."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

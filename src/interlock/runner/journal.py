@@ -112,9 +112,11 @@ class Journal:
             return []
         return [self.frame("agent.state.changed", p.StateChanged(state=state, previous=previous))]
 
-    def session_error(self, code: str, message: str, fatal: bool, reply_to: str | None = None) -> Frame:
+    def session_error(self, code: str, message: str, fatal: bool, reply_to: str | None = None,
+                      workspace_files: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Frame:
         """`session.error`; `reply_to` is the message_id of the control frame that it answers."""
-        payload = p.SessionError(error_code=code, message=message[:MAX_SENTENCE_CHARS], fatal=fatal)
+        payload = p.SessionError(error_code=code, message=message[:MAX_SENTENCE_CHARS], fatal=fatal,
+                                 workspace_files=workspace_files)
         return self.frame("session.error", payload, {"in_reply_to": reply_to} if reply_to else None)
 
     def agent_error(self, severity: p.Severity, code: str, message: str, turn_id: str | None = None,

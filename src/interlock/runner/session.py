@@ -33,9 +33,10 @@ from interlock.runner.starting import (
     back_to_mode,
     capabilities,
     check_access,
+    check_files,
     not_resumed,
     prepare,
-    unstarted,
+    refusal,
 )
 from interlock.runner.state import SessionState, TurnState
 from interlock.runner.surroundings import Surroundings
@@ -172,11 +173,12 @@ class RunnerSession:
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
             agent, opening = prepare(self._around, self.journal, payload, frame.metadata)
+            await check_files(self._around, opening, payload.trusted_files)
             started = self._started = await self._start(agent, opening)
         except (OpenRefused, AgentStartFailed, OSError) as error:
             self._handled(frame)
             await self.journal.write(
-                self.journal.session_error(*unstarted(payload.agent_id, error), True, frame.message_id),
+                refusal(self.journal, payload.agent_id, error, frame.message_id),
                 *endings.closed(self.journal, "the agent could not be started", None),
             )
             return

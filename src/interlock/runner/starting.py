@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
+from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -23,14 +24,17 @@ from interlock.runner.journal import Journal
 from interlock.runner.settling import switches
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
+from interlock.runner.workspace_files import TooMany, look
 
 
 class OpenRefused(Exception):
-    """The open cannot be done: code and sentence."""
+    """The open cannot be done: code and sentence. `workspace_files` are the bytes of what is to be asked about first
+    (H-13)."""
 
-    def __init__(self, code: Code, sentence: str) -> None:
+    def __init__(self, code: Code, sentence: str, workspace_files: bytes | None = None) -> None:
         super().__init__(sentence)
         self.code = code
+        self.workspace_files = workspace_files
 
 
 def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) -> tuple[Code, str]:
@@ -55,7 +59,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     workspace = state.workspace = str(_workspace(around, spec, asked))
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
-        extra=spec.env,
+        extra={**ignoring_env(spec), **spec.env},
     )
     name, index = remembered.get("agent_session"), whole(remembered.get("next_turn_index"))
     known = state.agent_session or (name if isinstance(name, str) else None)
@@ -73,6 +77,21 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     return make_agent(spec, partial(around.spawn, walls=walls)), opening
 
 
+async def check_files(around: Surroundings, opening: Opening, trusted: str | None) -> None:
+    """Look for files that would configure the agent; `trusted` is the digest of those that somebody has allowed. The
+    look is made at each start, since the files may have changed since the last one (H-13). Raises OpenRefused."""
+    roots = opening.spec.roots or around.offered.roots
+    try:
+        found = await look(opening.agent_id, opening.spec, opening.workspace, roots, opening.environment)
+    except TooMany as error:
+        raise OpenRefused(Code.WORKSPACE_NOT_TRUSTED, str(error)) from None
+    if found is None or found.digest == trusted:
+        return
+    files = "A file" if found.files == 1 else f"{found.files} files"
+    raise OpenRefused(Code.WORKSPACE_NOT_TRUSTED, f"{files} in {opening.workspace} would configure the agent "
+                      f"{opening.agent_id}, and nobody has allowed that.", found.said)
+
+
 def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
     adapter = ADAPTERS.get(spec.adapter)
     access = asked.workspace_access
@@ -85,6 +104,13 @@ def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> P
         return resolve_workspace(asked.workspace or roots[0], roots)
     except WorkspaceRefused as error:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(error)) from None
+
+
+def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFailed | OSError, reply_to: str) -> Frame:
+    """The frame that answers an open that was not done."""
+    found = error.workspace_files if isinstance(error, OpenRefused) else None
+    files = msgspec.UNSET if found is None else msgspec.Raw(found)
+    return journal.session_error(*unstarted(agent_id, error), True, reply_to, files)
 
 
 def capabilities(journal: Journal, started: Started, reply_to: str) -> Frame:

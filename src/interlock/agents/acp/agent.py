@@ -28,6 +28,7 @@ from interlock.agents.acp.rpc import (
 )
 from interlock.agents.acp.updates import Updates
 from interlock.agents.acp.usage import Tokens
+from interlock.agents.workspace_files import ignoring_meta
 from interlock.ports.agent import (
     AgentStartFailed,
     Exit,
@@ -116,8 +117,7 @@ class AcpAgent:
         loaded, said = await self._go_on(opening, told.agent_capabilities) if opening.resume else (None, None)
         resumed = loaded is not None
         if loaded is None:
-            asked: dict[str, Any] = {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers)}
-            loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", asked))
+            loaded = wire.NEW_SESSION.decode(await rpc.request("session/new", _where(opening)))
             self._acp_session = loaded.session_id
         info = told.agent_info or wire.Implementation()
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
@@ -139,8 +139,7 @@ class AcpAgent:
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
             return None, None
-        asked: dict[str, Any] = {"sessionId": opening.agent_session, "cwd": opening.workspace,
-                                 "mcpServers": wire.mcp_servers(opening.servers)}
+        asked = {"sessionId": opening.agent_session, **_where(opening)}
         try:
             loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
         except RpcError as error:
@@ -389,6 +388,13 @@ def _resuming(offered: wire.AgentCapabilities) -> str | None:
     if offered.session_capabilities.resume is not None:
         return "session/resume"
     return "session/load" if offered.load_session else None
+
+
+def _where(opening: Opening) -> dict[str, Any]:
+    """The directory of a conversation; for an agent that can be told so, without the settings that lie in it (H-13)."""
+    meta = ignoring_meta(opening.spec)
+    return {"cwd": opening.workspace, "mcpServers": wire.mcp_servers(opening.servers),
+            **({"_meta": meta} if meta else {})}
 
 
 def _ended(ended: Exit) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.agents.workspace_files import ignoring_args
 from interlock.ports.agent import AgentStartFailed, McpServer, Opening
 
 DISALLOWED = (
@@ -29,11 +30,6 @@ _WORDS = (
     "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--include-partial-messages",
     "--permission-prompt-tool", "stdio", "--permission-mode", "default",
 )  # fmt: skip
-SOURCES = "--setting-sources"
-_SOURCES = (SOURCES, "user")
-"""Settings are the user's own. A repository's could start programs (hooks, MCP servers, a key helper) and send prompts
-and key to another server without a question (H-13): driven this way, the program does not ask whether to trust the
-directory. `args` may name other sources."""
 _VARIABLES = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     # A task that outlives its turn would start a turn that nobody asked for.
@@ -71,8 +67,8 @@ def launch(opening: Opening, bundled: Path) -> Launch:
         # An id that is taken is refused: a fresh conversation of this session then goes by one of its own.
         named = opening.session_id if not transcript(opening.session_id, environment) else opening.fresh_id
         words = [f"--session-id={named}"]
-    named_sources = any(word.partition("=")[0] == SOURCES for word in spec.args)
-    sources = () if named_sources else _SOURCES
+    # Settings are the user's own: a repository's could run programs and redirect the model without a question (H-13).
+    sources = ignoring_args(spec)
     argv = [program, *_WORDS, *sources, f"--disallowedTools={','.join(DISALLOWED)}", *_servers(opening.servers), *words,
             *spec.args]
     return Launch(argv, environment, resumes, named)

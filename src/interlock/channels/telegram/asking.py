@@ -60,7 +60,7 @@ def _head(approval: Approval, redact: _Redact) -> list[str]:
     if approval.kind == "permission":
         head.append(f"{QUOTE}{one_line(approval.title, TITLE_CHARS)}")
         head.append("starts a turn with this prompt:" if approval.door == "command" and approval.verb is None
-                    and approval.budget is None else "in full:")
+                    and approval.budget is None and not approval.workspace_files else "in full:")
     return head
 
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from interlock.command.card.request import Asked, Edit, Parts, labelled, parts
 from interlock.command.card.text import one_line, visible
+from interlock.protocol.payloads import WorkspaceFiles
 
 TITLE_CHARS = 160
 WORDS_CHARS = 200
@@ -84,6 +85,23 @@ def lines(asked: Asked) -> list[Line]:
     return shown
 
 
+def workspace_lines(files: WorkspaceFiles) -> list[Line]:
+    """Files that configure an agent: what each would do, and by what its content is known (H-13)."""
+    shown = [*_split(f"the agent {files.agent_id} would be configured by files of {files.directory}", "note")]
+    for file in files.files:
+        shown += _split(f"--- {file.path}", "place")
+        if file.leads_to is not None:
+            shown += _split(f"a link to {file.leads_to}", "note")
+        shown += [line for text in file.does for line in _split(text, "command")]
+        if file.unread is not None:
+            shown += _split(f"not read: {file.unread}", "note")
+        else:
+            shown += _split(f"{file.size} bytes, sha256 {file.sha256}")
+        if not file.does:
+            shown += _split(f"such a file: {', '.join(file.could)}", "note")
+    return shown
+
+
 def _said(asked: Asked, found: Parts) -> list[str]:
     """The agent's own words, whole, but for those that repeat what the request shows."""
     known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
@@ -152,4 +170,5 @@ def _count(edit: Edit, style: Style) -> int:
     return sum(1 for line in _edit(edit) if line.style == style)
 
 
-__all__ = ["Asked", "Line", "Style", "agents_words", "lines", "prompt_text", "prompt_title", "title"]
+__all__ = ["Asked", "Line", "Style", "agents_words", "lines", "prompt_text", "prompt_title", "title",
+           "workspace_lines"]

@@ -16,6 +16,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.resources import Approval
 
 _SUBJECT = msgspec.json.Decoder(p.InteractionSubject)
+_FILES = msgspec.json.Decoder(p.WorkspaceFiles)
 
 
 class PermissionRequest(NamedTuple):
@@ -79,10 +80,20 @@ def with_input(request: PermissionRequest, changed: bytes) -> PermissionRequest:
 def lines_of_approval(approval: Approval) -> list[card.Line]:
     """The whole of what an approval asks, line by line, the same on every surface (H-4, Y-2)."""
     raw = bytes(approval.input)
+    if approval.workspace_files and (files := workspace_files(raw)) is not None:
+        return card.workspace_lines(files)
     words = _prompt(raw) if approval.door == "command" else _question(raw) if approval.kind == "question" else None
     if words is not None:
         return [card.Line(line) for line in visible(words).split("\n")]
     return card.lines(request_of_approval(approval).asked)
+
+
+def workspace_files(raw: bytes) -> p.WorkspaceFiles | None:
+    """Read what a runner found to configure an agent (H-13); None if the bytes are not that."""
+    try:
+        return _FILES.decode(raw)
+    except msgspec.MsgspecError:
+        return None
 
 
 def redacted(approval: Approval, redact: Callable[[str], str]) -> Approval:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from interlock.engine.bridge import compacting, orphans, progress, raising, termination
+from collections.abc import Callable
+
+from interlock.engine.bridge import compacting, orphans, progress, raising, termination, workspace_trust
 from interlock.engine.bridge.approving import expire
 from interlock.engine.bridge.canceling import cancel_command
 from interlock.engine.bridge.dispatch import replace_prompt
@@ -11,14 +13,14 @@ from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.verbs import lapse
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import CANCEL_FORCE_MS
-from interlock.protocol.records import CommandRecord
+from interlock.protocol.records import ApprovalRecord, CommandRecord
 
 
 def tick(lane: Lane) -> None:
     """Do all that is due at the lane's now."""
     for approval in [r for r in lane.approvals.values() if r.approval.state == "pending"]:
         if approval.expires_ms <= lane.now:
-            (expire if approval.approval.budget is None else raising.expired)(lane, approval)
+            _expiry(approval)(lane, approval)
     lapse(lane)
     for record in list(lane.commands.values()):
         if record.command.id in lane.commands:
@@ -28,6 +30,13 @@ def tick(lane: Lane) -> None:
     progress.tell(lane)
     compacting.tick(lane)
     raising.review(lane)
+
+
+def _expiry(record: ApprovalRecord) -> Callable[[Lane, ApprovalRecord], None]:
+    """What the end of an approval's time does."""
+    if record.approval.workspace_files:
+        return workspace_trust.expired
+    return expire if record.approval.budget is None else raising.expired
 
 
 def _tick_command(lane: Lane, record: CommandRecord) -> None:

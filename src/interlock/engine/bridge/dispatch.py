@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import compacting
+from interlock.engine.bridge import compacting, trusted_files
 from interlock.engine.bridge.budgets import may_start
 from interlock.engine.bridge.contexts import Travelling, travelling, without_prompt
 from interlock.engine.bridge.ending import end_command
@@ -41,7 +41,7 @@ def dispatch_next(lane: Lane) -> None:
     if not waiting:
         return
     record = waiting[0]
-    if not may_start(lane, record):
+    if trusted_files.waits(lane) or not may_start(lane, record):
         return
     if state.context.owner == "gateway" and lane.transcriber is not None and not _prepared(lane):
         return
@@ -73,7 +73,7 @@ def open_session(lane: Lane) -> None:
         "control.session.open",
         p.SessionOpen(session_id=state.session_id, agent_id=state.agent_id, workspace=state.workspace,
                       workspace_access=state.workspace_access, resume=state.turn_start_n > 0,
-                      buffer_policy=lane.limits.buffer_policy),
+                      buffer_policy=lane.limits.buffer_policy, trusted_files=trusted_files.trusted(lane)),
         # A runner that lost its outbox numbers on from here: what it says must not look like a repetition (D-6).
         {**({"last_durable_seq": state.last_seq} if state.last_seq else {}),
          **({"next_turn_index": state.turns} if state.turns else {}),

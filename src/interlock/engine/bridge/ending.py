@@ -97,6 +97,11 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
                     error=("Conflict", "its stored row differs from the audit record"))
         return
     by = record.canceled_by or "somebody"
+    if record.cancel_cause == "workspace":
+        why = "nobody allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
+        end_command(lane, record, "canceled", SYSTEM, output=output,
+                    error=("Forbidden", f"files in the workspace configure its agent, and {why}"))
+        return
     if record.cancel_cause == "budget":
         why = "nobody raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"
         end_command(lane, record, "canceled", SYSTEM, output=output,

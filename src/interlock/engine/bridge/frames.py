@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 
 from interlock.command.policy import Policy
-from interlock.engine.bridge import command_door, compacting, orphans, progress, refused, termination, unasked
+from interlock.engine.bridge import (
+    command_door,
+    compacting,
+    orphans,
+    progress,
+    refused,
+    termination,
+    unasked,
+    workspace_trust,
+)
 from interlock.engine.bridge.approving import (
     deny_repeated,
     hand_answer,
@@ -290,6 +299,9 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Po
     """A refusal before the start, by code (C-8); or the session's end from the runner's side (T-5)."""
     record = lane.active
     answered = frame.metadata.get("in_reply_to")
+    if payload.fatal and payload.error_code == Code.WORKSPACE_NOT_TRUSTED and not lane.state.controller \
+            and workspace_trust.found(lane, payload, policy):
+        return
     if payload.fatal:
         if payload.error_code == Code.RUNNER_RESTARTED and answered is not None:  # Its prompt is sent again (C-8).
             lane.state.last_error = (payload.error_code, payload.message)

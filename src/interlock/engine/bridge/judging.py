@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
+from interlock.command.card.reading import workspace_files
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Origin, Subject, Verdict
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
+from interlock.protocol import payloads as p
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Judged
 from interlock.protocol.resources import Actor, Quorum
@@ -67,6 +69,12 @@ def person_of(actor: Actor | None, driver: Actor | None) -> str | None:
     return f"{who.type}:{who.id}" if who is not None else None
 
 
+def files_subject(files: p.WorkspaceFiles, digest: str, **known: Any) -> Subject:
+    """Files that configure an agent, at the door of their own (H-13). Their directory is the one that links lead to."""
+    return Subject(door="workspace", workspace=files.directory, digest=digest,
+                   workspace_files=tuple(file.path for file in files.files), **known)
+
+
 def judged(subject: Subject, *, fell: bool = False) -> Judged:
     """What is kept of a subject beside the request, so that it can be judged again as it was."""
     return Judged(at_ms=subject.at_ms, origin=subject.origin, permission=subject.permission, cost_usd=subject.cost_usd,
@@ -85,6 +93,8 @@ def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Su
         "at_ms": was.at_ms if now_ms is None else now_ms, "origin": was.origin, "session_id": approval.session_id,
         "runner_id": approval.runner_id, "person": was.person, "cost_usd": was.cost_usd, "box": was.box,
     }
+    if approval.workspace_files and (files := workspace_files(bytes(approval.input))) is not None:
+        return files_subject(files, approval.digest, **known)
     if approval.door == "command":
         return Subject(door="command", command_type=approval.verb or "execute", digest=approval.digest,
                        workspace=approval.workspace, **known)

@@ -138,6 +138,8 @@ class Lane:
         self.spending = Spending()
         """What budgets count, as it is durable; set by the shells, which all share one."""
         self.transcriber = transcriber  # None where no transcripts are kept.
+        self.trusted_files: str | None = None
+        """The digest of files that a policy lets the next start of the agent be configured by (H-13)."""
         self.prepared: Prepared | None = None
         """The context for the next prompt, as the shell read it; None where it was not read yet (B-1)."""
         self.wants_context = False
@@ -410,7 +412,8 @@ class Lane:
 
     def session_state(self) -> str:
         """One word for lists: what the session does now."""
-        if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None)
+        if any(r.approval.state == "pending" and (r.approval.door == "tool" or r.approval.budget is not None
+                                                   or r.approval.workspace_files)
                for r in self.approvals.values()):
             return "waiting_approval"
         if self.state.active is not None:

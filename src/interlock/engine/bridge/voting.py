@@ -12,7 +12,7 @@ from interlock.command.policy import Policy, Verdict
 from interlock.command.register import bound
 from interlock.command.remembering import plain, rule_of
 from interlock.command.signature import Statement, verify
-from interlock.engine.bridge import raising
+from interlock.engine.bridge import raising, workspace_trust
 from interlock.engine.bridge.approving import open_approval, release
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.judging import judged, quorums, subject_of_approval
@@ -67,10 +67,16 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         if approval.budget is not None:
             raise malformed("/remember", "a yes to a budget holds for this turn or this day alone",
                           hint="Vote without remember, or raise the budget in the config.")
+        if approval.workspace_files:
+            raise malformed("/remember", "a yes to these files is remembered by itself until they change",
+                            hint="Vote without remember; see and revoke it with `interlock trust`.")
         if counted.outcome == "counted":
             raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot "
                           "replace it", hint="Vote without remember.")
         approval = _remember(lane, msgspec.structs.replace(record, approval=approval), principal, body, booth)
+    if approval.workspace_files and counted.outcome == "granted":
+        approval = workspace_trust.remember(lane, approval, named(principal.actor), who, booth.remembered,
+                                            MAX_REMEMBERED_RULES)
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
                personal={"comment": body.comment})
@@ -78,6 +84,8 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, bo
         lane.tell_approval(kept, who)
         if approval.budget is not None:
             raising.decided(lane, approval, who)
+        elif approval.workspace_files:
+            workspace_trust.decided(lane, approval, who)
         else:
             release(lane, approval, who)
     return approval

@@ -72,6 +72,8 @@ from interlock.protocol.payloads.session import (
     TurnEnd,
     TurnStart,
     Usage,
+    WorkspaceFile,
+    WorkspaceFiles,
 )
 from interlock.protocol.payloads.tool import (
     ToolRequest,
@@ -146,4 +148,6 @@ __all__ = [
     "Usage",
     "Welcome",
     "WelcomeSession",
+    "WorkspaceFile",
+    "WorkspaceFiles",
 ]

@@ -60,7 +60,8 @@ class ModeSwitch(Payload, frozen=True, kw_only=True):
 
 
 class SessionOpen(Payload, frozen=True, kw_only=True):
-    """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root."""
+    """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root. The agent starts
+    although files there configure it if SHA-256 (hex) of what the runner reports of them is `trusted_files` (H-13)."""
 
     session_id: str
     agent_id: str
@@ -68,6 +69,7 @@ class SessionOpen(Payload, frozen=True, kw_only=True):
     workspace_access: Literal["rw", "ro", "none"]
     resume: bool = False
     buffer_policy: Literal["RING", "DROP", "NONE"] = "RING"
+    trusted_files: str | None = None
 
 
 class SessionClose(Payload, frozen=True, kw_only=True):

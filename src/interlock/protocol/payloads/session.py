@@ -152,12 +152,38 @@ class Usage(Payload, frozen=True, kw_only=True):
     request_usage: TokenUsage | None = None
 
 
+class WorkspaceFile(Payload, frozen=True, kw_only=True):
+    """One file that configures an agent (H-13): its path from the workspace, what such a file could do, and what this
+    one would do, line by line. `sha256` (hex) is of its content; one that was not read has `unread` and its `size`."""
+
+    path: str
+    could: list[str]
+    does: list[str] = []
+    size: Count = 0
+    sha256: str = ""
+    leads_to: str | None = None
+    """Where its symbolic link leads."""
+    unread: str | None = None
+    """Why it was not read; it changes with the file's size and time."""
+
+
+class WorkspaceFiles(Payload, frozen=True, kw_only=True):
+    """The files of a workspace that an agent would be configured by (H-13), sorted by path; SHA-256 of these bytes is
+    what a yes covers."""
+
+    agent_id: str
+    directory: str
+    files: list[WorkspaceFile]
+
+
 class SessionError(Payload, frozen=True, kw_only=True):
-    """`session.error` (T-5)."""
+    """`session.error` (T-5). With WORKSPACE_NOT_TRUSTED `workspace_files` holds WorkspaceFiles: an open that names
+    their digest in `trusted_files` starts the agent (H-13)."""
 
     error_code: str
     message: str
     fatal: bool
+    workspace_files: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class TurnStart(Payload, frozen=True, kw_only=True):

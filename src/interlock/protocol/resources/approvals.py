@@ -123,6 +123,9 @@ class Approval(Resource, frozen=True, kw_only=True):
     """No command is asked about but this verb, such as close, which a grant lets through once."""
     holding: Holding | None = None
     """How the agent was held when this was asked, and what that rests on (H-10)."""
+    workspace_files: bool = False
+    """Not the command itself is asked about, but whether its agent may start although files of the workspace configure
+    it: `input` holds WorkspaceFiles (H-13). A yes is remembered until these files change."""
     budget: BudgetHold | None = None
     """Not the command itself is asked about, but whether it may go on past this budget (P-7)."""
 

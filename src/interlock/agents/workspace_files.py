@@ -1,0 +1,178 @@
+"""Files of a workspace that configure an agent (H-13), as data: what each could do, and how an agent ignores them.
+
+A cloned repository may hold them, and an agent that is driven over a protocol does not ask whether to trust the
+directory. Each line was tried with the agent itself, or is in its documentation; a place ending in `/` is all that lies
+below that directory. Instructions in prose (AGENTS.md and its like) are not listed: they steer the model, and what the
+model then wants is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from interlock.ports.agent import AgentSpec
+
+Effect = Literal["runs programs", "starts MCP servers", "allows tools without asking", "redirects its model"]
+RUNS: Effect = "runs programs"
+SERVES: Effect = "starts MCP servers"
+ALLOWS: Effect = "allows tools without asking"
+REDIRECTS: Effect = "redirects its model"
+SOURCES = "--setting-sources"
+"""The word in `args` by which Claude Code's setting sources are chosen."""
+USER_SOURCES = "user"
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Place(NamedTuple):
+    """A file, or all below a directory, relative to the workspace or a directory above it in the repository."""
+
+    path: str
+    could: tuple[Effect, ...]
+
+
+class Reads(NamedTuple):
+    """What an agent reads from a workspace, and what makes it not do so."""
+
+    places: tuple[Place, ...]
+    env: Mapping[str, str] = _NONE
+    """With all of these variables it ignores the places."""
+    session_meta: Mapping[str, Any] = _NONE
+    """With this in `_meta` of ACP's `session/new` it ignores them."""
+    by_args: bool = False
+    """It ignores them with SOURCES in its words, as the adapter starts it."""
+
+    @property
+    def can_ignore(self) -> bool:
+        """Whether there is a way to have it ignore them."""
+        return bool(self.env or self.session_meta or self.by_args)
+
+
+_ALL: tuple[Effect, ...] = (RUNS, SERVES, ALLOWS, REDIRECTS)
+_MCP = Place(".mcp.json", (SERVES,))
+_CLAUDE = (
+    Place(".claude/settings.json", _ALL), Place(".claude/settings.local.json", _ALL), _MCP,
+    Place(".claude/commands/", (RUNS, ALLOWS)), Place(".claude/agents/", (ALLOWS,)),
+    Place(".claude/skills/", (RUNS, ALLOWS)), Place(".claude/hooks/", (RUNS,)),
+)
+_OPEN_CODE = (
+    Place("opencode.json", _ALL), Place("opencode.jsonc", _ALL), Place(".opencode/", _ALL),
+)
+_CODEX = Reads((Place(".codex/", _ALL), Place(".agents/plugins/", (RUNS, SERVES))))
+_CLAUDE_PROGRAM = Reads(_CLAUDE)
+
+READS: Mapping[str, Reads] = {
+    "claude": _CLAUDE_PROGRAM,
+    "claude-agent-acp": Reads(
+        _CLAUDE, session_meta={"claudeCode": {"options": {"settingSources": [USER_SOURCES]}}}),
+    "codex": _CODEX,
+    "codex-acp": _CODEX,
+    "copilot": Reads((
+        Place(".github/hooks/", (RUNS, ALLOWS)), Place(".github/copilot/", _ALL), Place(".copilot/", _ALL), _MCP,
+        Place(".vscode/mcp.json", (SERVES,)), Place(".github/agents/", (ALLOWS,)), *_CLAUDE[:2])),
+    "gemini": Reads((Place(".gemini/", _ALL), Place(".env", (REDIRECTS,)))),
+    "goose": Reads((
+        Place(".agents/plugins/", (RUNS, SERVES)), Place(".goose/", _ALL), Place(".claude/plugins/", (RUNS, SERVES)))),
+    "hermes-acp": Reads((Place(".hermes/", _ALL), Place("cli-config.yaml", _ALL))),
+    "kilo": Reads((
+        Place("kilo.json", _ALL), Place("kilo.jsonc", _ALL), Place(".kilo/", _ALL), Place(".kilocode/", _ALL),
+        *_OPEN_CODE), env={"KILO_DISABLE_PROJECT_CONFIG": "1"}),
+    "kimi": Reads((Place(".kimi-code/", _ALL), Place(".kimi/", _ALL), _MCP)),
+    "opencode": Reads(_OPEN_CODE, env={"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}),
+    "pi-acp": Reads((Place(".pi/settings.json", _ALL), Place(".pi/extensions/", (RUNS,)), Place(".pi/npm/", (RUNS,)))),
+    "qwen": Reads((
+        Place(".qwen/settings.json", _ALL), Place(".qwen/settings.local.json", _ALL), Place(".qwen/extensions/", _ALL),
+        Place(".qwen/agents/", (ALLOWS,)), Place(".qwen/hooks/", (RUNS,)), Place(".qwen/commands/", (RUNS,)),
+        Place(".qwen/skills/", (RUNS, ALLOWS)), Place(".qwen/.env", (REDIRECTS,)), _MCP)),
+    "vibe-acp": Reads((Place(".vibe/", _ALL),)),
+}
+"""By the name of the agent's program."""
+CLAUDE_ADAPTER = Reads(_CLAUDE, by_args=True)
+"""Claude Code as the `claude` adapter starts it."""
+_ALIASES = {
+    "gemini-cli": "gemini", "qwen-code": "qwen", "opencode-ai": "opencode", "claude-code": "claude", "vibe": "vibe-acp",
+    "claude-code-acp": "claude-agent-acp", "kimi-code": "kimi", "kimi-cli": "kimi", "hermes": "hermes-acp",
+    "pi": "pi-acp", "cli": "kilo",
+}
+"""Names of packages, as `npx` and `uvx` start them, and of programs that read the same files."""
+_LAUNCHERS = frozenset({"npx", "bunx", "pnpx", "uvx", "node", "bun", "deno", "env", "sh", "bash"})
+"""Programs that start the agent which their words name."""
+_OWN_PROGRAM = "interlock.shell_agent"
+NOTHING = Reads(())
+ANYTHING = Reads(tuple({place.path: place for reads in READS.values() for place in reads.places
+                        if place.path not in (".env", "cli-config.yaml")}.values()))
+"""What an unknown agent may read: a wrapper around a known one reads what that one reads."""
+
+
+def reads_of(spec: AgentSpec) -> Reads:
+    """The table's line for a configured agent. `exec` programs that are not known, and agents of ours, read nothing."""
+    if spec.adapter == "claude":
+        return CLAUDE_ADAPTER
+    if spec.adapter not in ("acp", "exec") or _OWN_PROGRAM in spec.args:
+        return NOTHING
+    found = next((READS[name] for word in _words(spec) if (name := _name(word)) in READS), None)
+    if found is not None:
+        return found
+    return ANYTHING if spec.adapter == "acp" else NOTHING
+
+
+def ignoring_env(spec: AgentSpec) -> Mapping[str, str]:
+    """The variables with which the agent ignores these files, if its config wants that."""
+    return reads_of(spec).env if spec.workspace_files == "ignore" else _NONE
+
+
+def ignoring_meta(spec: AgentSpec) -> Mapping[str, Any]:
+    """What `_meta` of `session/new` holds for the same end."""
+    return reads_of(spec).session_meta if spec.workspace_files == "ignore" and spec.adapter == "acp" else _NONE
+
+
+def ignoring_args(spec: AgentSpec) -> tuple[str, ...]:
+    """The words for the same end; none if the config names setting sources itself."""
+    named = any(word.partition("=")[0] == SOURCES for word in spec.args)
+    return (SOURCES, USER_SOURCES) if spec.workspace_files == "ignore" and not named else ()
+
+
+def places_read(spec: AgentSpec, environment: Mapping[str, str]) -> tuple[Place, ...]:
+    """The places that the agent would read, started in this environment; none that it is known to ignore, and none if
+    the config trusts them all."""
+    reads = reads_of(spec)
+    if spec.workspace_files == "trust" or _ignores(spec, reads, environment):
+        return ()
+    return reads.places
+
+
+def _ignores(spec: AgentSpec, reads: Reads, environment: Mapping[str, str]) -> bool:
+    if reads.by_args:
+        return _sources([*ignoring_args(spec), *spec.args]) <= {USER_SOURCES}
+    if reads.session_meta and spec.adapter == "acp":
+        return spec.workspace_files == "ignore"
+    return bool(reads.env) and all(environment.get(name) == value for name, value in reads.env.items())
+
+
+def _sources(words: Sequence[str]) -> set[str]:
+    """The setting sources that a command line chooses, all that it names; `project` if it names none."""
+    found: set[str] = set()
+    named = False
+    for at, word in enumerate(words):
+        name, given, value = word.partition("=")
+        if name == SOURCES:
+            named = True
+            value = value if given else words[at + 1] if at + 1 < len(words) else ""
+            found |= {one.strip() for one in value.split(",") if one.strip()}
+    return found if named else {"project"}
+
+
+def _words(spec: AgentSpec) -> list[str]:
+    """The program, and the words by which a launcher is told what to start."""
+    return [spec.command, *(spec.args if PurePath(spec.command).name in _LAUNCHERS else ())]
+
+
+def _name(word: str) -> str:
+    """A program's or a package's bare name: `npx -y @google/gemini-cli@1.2` starts gemini-cli."""
+    name = PurePath(word).name
+    name = name.partition("@")[0] or name
+    for suffix in (".js", ".mjs", ".cjs", ".exe", ".cmd"):
+        name = name.removesuffix(suffix)
+    return _ALIASES.get(name, name)

@@ -1,0 +1,76 @@
+"""`interlock trust`: the workspace files that people let configure an agent, and how such a yes is revoked (H-13)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.policy_verbs import RULE, Json, state_of
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import Trouble
+from interlock.cli.values import ago
+from interlock.protocol.resources import RememberedRule
+
+DIGEST_CHARS = 16
+DOOR = "workspace"
+
+
+def trusted(*, json: Json = False, where: Here = NOWHERE) -> int:
+    """List the workspaces whose files may configure an agent."""
+    return asyncio.run(_list(where, json=json))
+
+
+def forget(
+    what: Annotated[str, Parameter(name="ID", help="The rule's id, a unique beginning, @last, or a directory.")],
+    /,
+    *,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Revoke a yes, or every yes for a directory: the agent's next start there is asked about again."""
+    return asyncio.run(_forget(what, where, json=json))
+
+
+async def _list(where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        found = await _rules(link)
+    if json:
+        print_json(msgspec.json.encode({"rules": found}))
+        return Exit.DONE
+    if not found:
+        say("no workspace is trusted; files that would configure an agent are asked about before it starts", "dim")
+        return Exit.DONE
+    print_table([[one.id, state_of(one), *(one_line(str(one.rule.get(name))) for name in ("agent", "runner", DOOR)),
+                  str(one.rule.get("digest"))[:DIGEST_CHARS] + "…", one.created_by, ago(one.created_at)]
+                 for one in found], ("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "SAID"))
+    return Exit.DONE
+
+
+async def _forget(what: str, where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        found = [one for one in await _rules(link) if one.revoked_at is None]
+        chosen = [one for one in found if one.rule.get(DOOR) == what.rstrip("/")]
+        if what.startswith("/") and not chosen:
+            raise Trouble("NotFound", f"No yes holds for the directory {what}.", "See: interlock trust")
+        chosen = chosen or [naming.pick(what, found, RULE, lambda one: one.id, lambda one: one.created_at)]
+        raws = [await link.send(f"{RULE.path}/{one.id}/revoke", {}) for one in chosen]
+    for one, raw in zip(chosen, raws, strict=True):
+        if json:
+            print_json(raw)
+        else:
+            result(f"{one.id} is revoked; the next start of {one_line(str(one.rule.get('agent')))} in "
+                   f"{one_line(str(one.rule.get(DOOR)))} is asked about again")
+    return Exit.DONE
+
+
+async def _rules(link: GatewayLink) -> list[RememberedRule]:
+    raw = await link.get(RULE.path)
+    found = decoded(raw, dict[str, list[RememberedRule]], RULE.path).get("rules", [])
+    return [one for one in found if one.rule.get("door") == DOOR]

@@ -1,0 +1,20 @@
+"""What a dispatch asks of files that configure the session's agent (H-13); `workspace_trust` decides about them."""
+
+from __future__ import annotations
+
+from interlock.engine.bridge.lane import Lane
+
+
+def waits(lane: Lane) -> bool:
+    """Whether the session's agent may not start yet."""
+    return any(record.approval.workspace_files and record.approval.state == "pending"
+               for record in lane.approvals.values())
+
+
+def trusted(lane: Lane) -> str | None:
+    """The digest of the files that the next start may be configured by: a policy allowed them just now, or a person's
+    yes has not been used. It is never read from the session's row, which no audit record vouches for (H-5)."""
+    digest, lane.trusted_files = lane.trusted_files, None
+    granted = [record.approval.digest for record in lane.approvals.values()
+               if record.approval.workspace_files and record.approval.state == "granted"]
+    return digest or (granted[-1] if granted else None)

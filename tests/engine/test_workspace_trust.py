@@ -1,0 +1,259 @@
+"""Files of a workspace that configure its agent, as the gateway holds them: the conversation with the runner (H-13)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table, remember
+from interlock.command.policy import Group, Policy, Rule
+from interlock.engine.bridge.clocks import tick
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import GrantBody, Remembering, Target
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13", "P-1")]
+SENTENCE = "A file in /w would configure the agent shell, and nobody has allowed that."
+
+
+def files(content: str = "one", *paths: str) -> bytes:
+    """What a runner reports."""
+    found = [p.WorkspaceFile(path=path, could=["runs programs"], does=["at SessionStart runs: touch x"], size=3,
+                             sha256=hashlib.sha256(content.encode()).hexdigest())
+             for path in paths or (".qwen/settings.json",)]
+    return msgspec.json.encode(p.WorkspaceFiles(agent_id="shell", directory="/w", files=found))
+
+
+def digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+async def finds(table: Table, session_id: str, raw: bytes) -> None:
+    """The runner finds files, does not start the agent, and refuses the prompt that meets no open session."""
+    opened, prompt = table.wire.last("control.session.open"), table.wire.last("control.prompt.request")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(raw)),
+                    in_reply_to=opened.message_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code=Code.SESSION_NOT_FOUND, message="The session is not open on this runner.", fatal=False),
+                    in_reply_to=prompt.message_id)
+
+
+async def asked(table: Table) -> Any:
+    """The one approval that waits."""
+    (record,) = await table.ledger.approvals("default", "pending", None, 10)
+    return record.approval
+
+
+async def settled(table: Table, session_id: str) -> None:
+    await table.engine.learn_rules()
+    await (await table.lane(session_id)).call(lambda _: None)
+
+
+async def now(table: Table, command: Any) -> Any:
+    found = await table.ledger.command(command.id)
+    assert found is not None
+    return found.command
+
+
+async def test_the_command_waits_and_the_question_names_what_was_found() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    opened = len(table.wire.types())
+    await finds(table, session_id, files("one", ".mcp.json", ".qwen/settings.json"))
+    approval = await asked(table)
+    assert (await now(table, command)).state == "queued"
+    assert "control.session.open" not in table.wire.types()[opened:]
+    assert approval.title == "start shell as .mcp.json and 1 more of /w configure it"
+    assert (approval.door, approval.workspace_files, approval.command_id) == ("command", True, command.id)
+    assert approval.digest == digest(files("one", ".mcp.json", ".qwen/settings.json"))
+    assert approval.rule == "ask about files that configure an agent"
+
+
+async def test_a_yes_starts_the_agent_with_the_digest_of_what_was_shown_and_is_remembered() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    assert table.wire.last("control.session.open").payload.trusted_files is None
+    await finds(table, session_id, files())
+    voted = await table.vote((await asked(table)).id, "grant")
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id)
+    assert (await now(table, command)).state == "succeeded"
+    (rule,) = [one.rule for one in await table.ledger.rules("default", revoked=True)]
+    assert voted.remembered == rule.id
+    assert {name: rule.rule[name] for name in ("effect", "door", "agent", "runner", "workspace", "digest")} == {
+        "effect": "allow", "door": "workspace", "agent": "shell", "runner": "local", "workspace": "/w",
+        "digest": digest(files())}
+    assert "policy_change" in await table.actions()
+
+
+async def test_the_same_files_are_not_asked_about_again_and_others_are() -> None:
+    table = Table()
+    first = await table.execute()
+    await finds(table, first.target.session_id, files())
+    await table.vote((await asked(table)).id, "grant")
+
+    again = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:other"))
+    await finds(table, again.target.session_id, files())
+    assert await table.ledger.approvals("default", "pending", None, 10) == []
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
+    assert "workspace_allowed" in await table.actions()
+
+    changed = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:third"))
+    await finds(table, changed.target.session_id, files("two"))
+    assert (await asked(table)).digest == digest(files("two"))
+
+
+async def test_files_that_changed_between_the_yes_and_the_start_are_asked_about_again() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await finds(table, session_id, files())
+    first = await asked(table)
+    await table.vote(first.id, "grant")
+    await finds(table, session_id, files("two"))
+    second = await asked(table)
+    assert (second.id, second.digest) != (first.id, first.digest)
+    await table.vote(second.id, "grant")
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files("two"))
+
+
+async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await finds(table, session_id, files())
+    voted = await table.vote((await asked(table)).id, "grant")
+    await table.opened(session_id)
+    await table.started(session_id)
+    await table.ended(session_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    record = await table.ledger.rule(voted.remembered, "default")
+    assert record is not None
+    from interlock.ports.ledger import Batch, PutRule
+    from interlock.protocol.records import RuleRecord
+    await table.ledger.commit(Batch([PutRule(RuleRecord(rule=msgspec.structs.replace(record.rule, revoked_at="now")))]))
+    await table.engine.learn_rules()
+    await table.execute("more", target=Target(session_id=session_id))
+    assert table.wire.last("control.session.open").payload.trusted_files is None
+    await finds(table, session_id, files())
+    assert (await asked(table)).digest == digest(files())
+
+
+@pytest.mark.parametrize("moment", ["queued", "dispatched"])
+async def test_a_no_ends_the_command_with_a_sentence(moment: str) -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    opened, prompt = table.wire.last("control.session.open"), table.wire.last("control.prompt.request")
+    refused = p.SessionError(error_code=Code.SESSION_NOT_FOUND, message="It is not open.", fatal=False)
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(files())),
+                    in_reply_to=opened.message_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+    if moment == "queued":
+        await table.say(session_id, "session.error", refused, in_reply_to=prompt.message_id)
+    await table.vote((await asked(table)).id, "deny")
+    if moment == "dispatched":
+        await table.say(session_id, "session.error", refused, in_reply_to=prompt.message_id)
+    ended = await now(table, command)
+    assert (ended.state, ended.error.code) == ("canceled", "Forbidden")
+    assert ended.error.message == "files in the workspace configure its agent, and user:owner did not allow it"
+    assert await table.ledger.rules("default", revoked=True) == []
+
+
+async def test_a_question_that_nobody_answers_ends_the_command() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await finds(table, session_id, files())
+    table.clock.advance(table.limits.approval_ttl_ms)
+    await (await table.lane(session_id)).call(tick)
+    ended = await now(table, command)
+    assert (ended.state, ended.error.message) == (
+        "canceled", "files in the workspace configure its agent, and nobody allowed it in time")
+
+
+async def test_a_canceled_command_takes_its_question_with_it() -> None:
+    table = Table()
+    command = await table.execute()
+    await finds(table, command.target.session_id, files())
+    await table.cancel(command.id)
+    assert await table.ledger.approvals("default", "pending", None, 10) == []
+    assert (await now(table, command)).state == "canceled"
+
+
+async def test_a_rule_may_deny_or_allow_by_the_files() -> None:
+    deny = Rule(name="no plugins", effect="deny", door="workspace", workspace_files=".opencode/*", reason="ask Ann")
+    allow = Rule(name="servers only", effect="allow", door="workspace", workspace_files=[".mcp.json"])
+    table = Table(Policy([deny, allow]))
+    denied = await table.execute()
+    await finds(table, denied.target.session_id, files("one", ".mcp.json", ".opencode/plugin/x.js"))
+    ended = await now(table, denied)
+    assert (ended.state, ended.error.code) == ("failed", Code.WORKSPACE_NOT_TRUSTED)
+    assert "no plugins" in ended.error.message
+    assert "ask Ann" in ended.error.message
+
+    allowed = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:other"))
+    await finds(table, allowed.target.session_id, files("one", ".mcp.json"))
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files("one", ".mcp.json"))
+
+    both = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:third"))
+    await finds(table, both.target.session_id, files("one", ".mcp.json", ".qwen/settings.json"))
+    assert (await asked(table)).command_id == both.id
+
+
+async def test_a_broad_allow_that_names_no_door_is_no_yes_to_a_repository() -> None:
+    table = Table(Policy([Rule(name="anything", effect="allow", agent="shell")]))
+    command = await table.execute()
+    await finds(table, command.target.session_id, files())
+    assert (await asked(table)).command_id == command.id
+
+
+async def test_a_quorum_is_asked_at_each_start_and_no_single_yes_replaces_it() -> None:
+    rule = Rule(name="two of us", effect="ask", door="workspace", required=2, groups=[Group(role="owner")])
+    table = Table(Policy([rule]))
+    command = await table.execute()
+    await finds(table, command.target.session_id, files())
+    await table.vote((await asked(table)).id, "grant")
+    assert (await asked(table)).required == 2
+    assert await table.ledger.rules("default", revoked=True) == []
+
+
+async def test_always_cannot_be_said_beside_it() -> None:
+    table = Table()
+    command = await table.execute()
+    await finds(table, command.target.session_id, files())
+    with pytest.raises(Problem, match="remembered by itself"):
+        await table.engine.vote(OWNER, (await asked(table)).id,
+                                GrantBody(decision="grant", remember=Remembering(scope="rule")), remember)
+
+
+async def test_the_question_outlives_a_restart_of_the_gateway() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    await finds(table, session_id, files())
+    table.begin()
+    approval = await asked(table)
+    await table.vote(approval.id, "grant")
+    await table.reattach(session_id, 2)
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
+
+
+async def test_what_cannot_be_read_fails_with_the_runners_sentence() -> None:
+    table = Table()
+    command = await table.execute()
+    await finds(table, command.target.session_id, b'{"agent_id": 1}')
+    ended = await now(table, command)
+    assert (ended.state, ended.error.code, ended.error.message) == (
+        "failed", Code.WORKSPACE_NOT_TRUSTED, SENTENCE)
