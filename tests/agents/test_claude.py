@@ -105,7 +105,7 @@ async def test_a_no_holds_however_late_it_comes_and_whatever_the_users_settings_
         assert not (claude.workspace / "made.txt").exists()
         await scene.answer(asked, "deny", message="Not today.")
         result = await scene.next("tool.invoke.result")
-        assert (result.payload.status, result.payload.output) == ("denied", "Not today.")
+        assert (result.payload.status, result.payload.output) == ("denied", "denied by ada: Not today.")
         await scene.next("session.usage")
         assert not (claude.workspace / "made.txt").exists()
 
