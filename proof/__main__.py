@@ -48,6 +48,7 @@ PROOFS = {
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
     "seeds": "proof.seeds",
+    "box": "proof.box",
     "policy": "proof.policy",
     "shown": "proof.shown",
     "simulation": "proof.simulation.full",

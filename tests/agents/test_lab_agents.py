@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agents.lab import DRIVEN, lab_agent
+from interlock.box.host import Host, survey
 from interlock.model_stand_in import ModelServer, chunk_texts
+from interlock.runner.boxing import Boxing
 from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +70,35 @@ async def test_a_command_runs_only_after_a_yes(name: str, decision: Any, opened:
     assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
     assert (scene.workspace / "made.txt").exists() == (decision == "allow")
     assert (await scene.turn("again [[chunks:1]]")).payload.stop_reason == "end_turn"
+
+
+@pytest.mark.req("H-15")
+@pytest.mark.parametrize("name", DRIVEN)
+@pytest.mark.parametrize("kind", ["namespace", "landlock"])
+async def test_an_agent_works_behind_walls(name: str, kind: Any, tmp_path: Path, model_server: ModelServer) -> None:
+    host = survey()
+    if kind not in host.kinds:
+        pytest.skip(f"no {kind} here: {host.missing.get(kind, host.why_none)}")
+    for directory in ("work", "home", "state", "temporary"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "state" / "owner.key").write_text("the-key-itself")
+    spec = lab_agent(name, tmp_path / "home", model_server)
+    # Landlock lets nothing be made directly in a directory above the hidden one, and here that is /tmp.
+    spec = msgspec.structs.replace(spec, env={**spec.env, "TMPDIR": str(tmp_path / "temporary")})
+    boxing = Boxing(Host((kind,)), (str(tmp_path / "state"),))
+    async with stage(tmp_path / "work", {name: spec}, boxing=boxing) as scene:
+        await scene.open(name)
+        await scene.next("session.capabilities")
+        line = f"echo hi > made.txt; cat made.txt {tmp_path}/state/owner.key"
+        escalated = {"cmd": line, "sandbox_permissions": "require_escalated", "justification": "to write"}
+        await scene.prompt(f"[[call:exec_command {json.dumps(escalated)}]]" if name == "codex-acp"
+                           else f"please [[tool:{line}]]")
+        while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
+            await scene.answer(frame, "allow")
+        assert frame.payload.stop_reason == "end_turn"
+        assert (scene.workspace / "made.txt").read_text() == "hi\n"
+        assert "the-key-itself" not in repr(scene.heard)
+        assert (await scene.turn("again [[chunks:1]]")).payload.stop_reason == "end_turn"
 
 
 @pytest.mark.req("A-2", "A-5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from functools import cache
@@ -16,6 +17,7 @@ from interlock.ports.agent import AgentStartFailed
 from interlock.runner.process import AgentProcess
 
 pytestmark = pytest.mark.anyio
+PATIENCE_S = 20.0
 KINDS: list[Kind] = ["namespace", "landlock"]
 
 
@@ -64,6 +66,7 @@ ESCAPES = {
 }
 
 
+@pytest.mark.req("H-15")
 @pytest.mark.parametrize("escape", ESCAPES)
 async def test_what_is_hidden_cannot_be_read(kind: Kind, place: Path, escape: str) -> None:
     lines = await ran(Walls(kind, (str(place / "state"),)), place, f"{ESCAPES[escape]}; echo over")
@@ -73,10 +76,12 @@ async def test_what_is_hidden_cannot_be_read(kind: Kind, place: Path, escape: st
     assert (place / "state" / "owner.key").read_text() == "the key"
 
 
+@pytest.mark.req("H-15")
 async def test_without_walls_it_can(place: Path) -> None:
     assert await ran(Walls("none"), place, "cat ../state/owner.key") == ["the key"]
 
 
+@pytest.mark.req("H-15")
 async def test_what_is_hidden_cannot_be_changed(kind: Kind, place: Path) -> None:
     script = """
     echo x > ../state/owner.key; echo x > ../state/new; rm -rf ../state/owner.key ../state/runner
@@ -88,17 +93,20 @@ async def test_what_is_hidden_cannot_be_changed(kind: Kind, place: Path) -> None
     assert sorted(entry.name for entry in (place / "state").iterdir()) == ["owner.key", "runner"]
 
 
+@pytest.mark.req("H-15")
 async def test_the_rest_is_as_it_was(kind: Kind, place: Path) -> None:
     script = """
     echo new > made && cat made file && mkdir d && mv made d/moved && cat d/moved
-    echo tmp > "$(mktemp -p .)" && echo > /dev/null && ls / > /dev/null && id -u
+    echo tmp > "$(mktemp -p .)" && cat /proc/self/comm && ls /proc/self/fd > /dev/null && echo > /dev/null
+    ls / > /dev/null && id -u
     """
     lines = await ran(Walls(kind, (str(place / "state"),)), place, script)
 
-    assert lines == ["new", "worknew", str(os.geteuid())]
+    assert lines == ["new", "worknew", "cat", str(os.geteuid())]
     assert (place / "work" / "d" / "moved").read_text() == "new\n"
 
 
+@pytest.mark.req("H-15")
 async def test_a_read_only_workspace_is_read_only_to_everything_in_it(kind: Kind, place: Path) -> None:
     walls = Walls(kind, (str(place / "state"),), read_only=(str(place / "work"),))
     lines = await ran(walls, place, "cat file; echo; echo x > file; echo x > new; rm file; mv file other; echo over")
@@ -108,6 +116,7 @@ async def test_a_read_only_workspace_is_read_only_to_everything_in_it(kind: Kind
     assert (place / "work" / "file").read_text() == "work"
 
 
+@pytest.mark.req("H-15")
 async def test_with_a_list_of_writable_places_nothing_else_can_be_changed(kind: Kind, place: Path) -> None:
     (place / "home").mkdir()
     (place / "home" / "rc").write_text("rc")
@@ -121,6 +130,7 @@ async def test_with_a_list_of_writable_places_nothing_else_can_be_changed(kind: 
     assert not (place / "state" / "x").exists()
 
 
+@pytest.mark.req("H-15")
 async def test_a_hidden_file_reads_as_empty_or_not_at_all(kind: Kind, place: Path) -> None:
     netrc = place / "netrc"
     netrc.write_text("password")
@@ -128,6 +138,7 @@ async def test_a_hidden_file_reads_as_empty_or_not_at_all(kind: Kind, place: Pat
     assert await ran(Walls(kind, (str(netrc),)), place, "cat ../netrc; echo over") == ["over"]
 
 
+@pytest.mark.req("H-15")
 async def test_another_process_of_the_same_user_cannot_be_looked_into(kind: Kind, place: Path) -> None:
     outside = await AgentProcess.start([sys.executable, "-I", "-S", "-c", "input()"], {"SECRET": "the key"}, place)
     try:
@@ -144,6 +155,7 @@ async def test_another_process_of_the_same_user_cannot_be_looked_into(kind: Kind
     assert walled == ["over"]
 
 
+@pytest.mark.req("H-15")
 async def test_what_the_agent_left_behind_still_dies_with_it(kind: Kind, place: Path) -> None:
     script = "setsid sh -c 'sleep 1000' & (sleep 1000 &) ; echo started"
     agent = await AgentProcess.start(["/bin/sh", "-c", script], {"PATH": os.environ["PATH"]}, place / "work",
@@ -157,19 +169,22 @@ async def test_what_the_agent_left_behind_still_dies_with_it(kind: Kind, place: 
     assert all(not Path(f"/proc/{pid}").exists() for pid in family)
 
 
+@pytest.mark.req("H-15")
 async def test_it_pauses_and_goes_on_behind_its_walls(kind: Kind, place: Path) -> None:
     agent = await AgentProcess.start(["/bin/sh", "-c", "read line; echo got $line"], {"PATH": os.environ["PATH"]},
                                      place / "work", walls=Walls(kind, (str(place / "state"),)))
     agent.pause()
-    stopped = Path(f"/proc/{agent.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    async with asyncio.timeout(PATIENCE_S):  # The kernel stops it at its next step.
+        while Path(f"/proc/{agent.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            await asyncio.sleep(0)
     agent.resume()
     await agent.write(b"it\n")
 
-    assert stopped == "T"
     assert await anext(agent.lines()) == b"got it"
     await agent.terminate(0)
 
 
+@pytest.mark.req("H-15")
 async def test_a_wall_that_cannot_be_raised_starts_nothing(place: Path) -> None:
     walls = Walls("palisade", (str(place / "state"),))  # type: ignore[arg-type]
     with pytest.raises(AgentStartFailed, match=r"walls around /bin/sh could not be raised \(Invalid argument\)"):
@@ -177,6 +192,7 @@ async def test_a_wall_that_cannot_be_raised_starts_nothing(place: Path) -> None:
     assert not (place / "work" / "ran").exists()
 
 
+@pytest.mark.req("H-15")
 def test_landlock_allows_what_lies_beside_a_hidden_path_and_never_what_lies_above_it(place: Path) -> None:
     (place / "link").symlink_to("state")
     everything, reading = EXECUTE | READ_FILE | WRITE_FILE, EXECUTE | READ_FILE

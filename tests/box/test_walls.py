@@ -10,6 +10,7 @@ from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
 
 
+@pytest.mark.req("H-15")
 def test_the_order_tells_no_limit_of_writing_from_a_limit_to_nothing() -> None:
     assert NO_WALLS.fields() == []
     assert Walls("namespace", ("/s",), ("/r",)).fields() == ["namespace", "h/s", "r/r"]
@@ -17,6 +18,7 @@ def test_the_order_tells_no_limit_of_writing_from_a_limit_to_nothing() -> None:
     assert Walls("landlock", writable=("/w",)).fields() == ["landlock", "w", "w/w"]
 
 
+@pytest.mark.req("H-15")
 def test_a_path_is_inside_by_its_steps_and_not_by_its_letters() -> None:
     assert inside("/home/u/state/key", ["/home/u/state"]) == "/home/u/state"
     assert inside("/home/u/state", ["/home/u/state"]) == "/home/u/state"
@@ -36,6 +38,7 @@ MOUNTINFO = """\
 """
 
 
+@pytest.mark.req("H-15")
 def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_it() -> None:
     assert with_aliases(["/home/u/state"], MOUNTINFO) == ("/home/u/state", "/srv/part")
     assert with_aliases(["/home/u/.local/state/x"], MOUNTINFO) == (
@@ -44,6 +47,7 @@ def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_i
     assert with_aliases(["/home/u/state"], "") == ("/home/u/state",)
 
 
+@pytest.mark.req("H-15")
 @pytest.mark.parametrize(("given", "sentence"), [
     ({"hold": "programs"}, "holding the programs that an agent starts is not available yet"),
     ({"changes": "staged"}, "staged changes are not available yet"),
@@ -58,6 +62,7 @@ def test_a_box_that_cannot_be_had_is_refused_with_its_reason(given: dict[str, ob
         msgspec.convert(given, BoxSpec)
 
 
+@pytest.mark.req("H-15")
 def test_the_best_wall_is_the_first_one_that_the_host_has() -> None:
     both, one, bare = Host(("namespace", "landlock")), Host(("landlock",), {"namespace": "not permitted"}), Host((), {})
     assert [host.choose(BoxSpec()) for host in (both, one, bare)] == ["namespace", "landlock", "none"]

@@ -24,6 +24,7 @@ except urllib.error.HTTPError as refused:
 INTERLOCK = f"{sys.executable} -m interlock"
 
 
+@pytest.mark.req("H-15")
 def test_an_approved_script_cannot_answer_the_next_approval(house: House, workspace: Path) -> None:
     held = submit(house, "shell", "rm -rf everything", workspace=workspace)
     approval = held.approval()
@@ -51,6 +52,7 @@ def test_an_approved_script_cannot_answer_the_next_approval(house: House, worksp
     held.ended()
 
 
+@pytest.mark.req("H-15")
 def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspace: Path) -> None:
     errand = submit(house, "shell", "echo x > x", workspace=workspace)
     approval = errand.approval()
@@ -62,6 +64,7 @@ def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspa
     assert {agent["walls"] for agent in offered} == {HOST.kinds[0]}
 
 
+@pytest.mark.req("H-15")
 def test_a_program_that_never_asks_is_held_to_reading_by_the_wall(house: House, workspace: Path) -> None:
     (workspace / "there").write_text("as it was")
     errand = submit(house, "sh", "cat there; echo x > there; echo x > new; echo over", workspace=workspace,

@@ -26,6 +26,7 @@ from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.protocol.records import ControlRecord
 from interlock.runner.asking import Presence, Waits
+from interlock.runner.boxing import NO_BOX, Boxing
 from interlock.runner.offered import Offered, Offering
 from interlock.runner.outflow import Outflow
 from interlock.runner.process import AgentProcess
@@ -66,7 +67,7 @@ class Stage:
     """What a test plays on: `send` is the gateway's hand, `heard` what came to its ear, in order."""
 
     def __init__(self, workspace: Path, agents: dict[str, AgentSpec], outbox: MemoryOutbox, objects: MemoryObjects,
-                 waits: Waits, graces: Graces, outbox_bytes: int) -> None:
+                 waits: Waits, graces: Graces, outbox_bytes: int, boxing: Boxing = NO_BOX) -> None:
         self.workspace = workspace
         self.outbox = outbox
         self.objects = objects
@@ -87,7 +88,7 @@ class Stage:
                 flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
                 presence=self.presence, spawn=AgentProcess.start,
                 offered=Offered(Offering(agents, [str(workspace)])), runner_id="stage",
-                environment=os.environ, waits=waits, graces=graces,
+                environment=os.environ, waits=waits, graces=graces, boxing=boxing,
             ),
             outbox,
         )
@@ -207,10 +208,11 @@ class Stage:
 @asynccontextmanager
 async def stage(workspace: Path, agents: dict[str, AgentSpec] | None = None, *, outbox: MemoryOutbox | None = None,
                 waits: Waits = PATIENT, graces: Graces = USUAL, machine: TurnMachine | None = None,
-                outbox_bytes: int = OUTBOX_BYTES, objects: MemoryObjects | None = None) -> AsyncIterator[Stage]:
+                outbox_bytes: int = OUTBOX_BYTES, objects: MemoryObjects | None = None,
+                boxing: Boxing = NO_BOX) -> AsyncIterator[Stage]:
     """A stage whose agents are gone when the test is."""
     made = Stage(workspace, agents or {"bad": misbehaving()}, outbox or MemoryOutbox(), objects or MemoryObjects(),
-                 waits, graces, outbox_bytes)
+                 waits, graces, outbox_bytes, boxing)
     made.machine = machine or made.machine
     flowing = asyncio.create_task(made.outflow.run())
     try:

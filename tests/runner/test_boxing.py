@@ -31,6 +31,7 @@ def boxed(**settings: object) -> AgentSpec:
 PLAIN = AgentSpec(adapter="exec", command="sh")
 
 
+@pytest.mark.req("H-15")
 def test_the_state_directory_is_hidden_from_an_agent_without_a_box(place: Path) -> None:
     boxing = Boxing(ABLE, (str(place / "state"),))
     walls = boxing.walls("x", PLAIN, str(place / "work"), "rw", {})
@@ -40,6 +41,7 @@ def test_the_state_directory_is_hidden_from_an_agent_without_a_box(place: Path) 
     assert (walls.read_only, walls.writable) == ((), None)
 
 
+@pytest.mark.req("H-15")
 def test_what_a_box_names_is_hidden_under_its_true_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "link").symlink_to("keys")
     monkeypatch.setenv("HOME", str(place))
@@ -50,6 +52,7 @@ def test_what_a_box_names_is_hidden_under_its_true_name(place: Path, monkeypatch
     assert "/no/such" not in walls.hidden
 
 
+@pytest.mark.req("H-15")
 def test_a_list_of_writable_places_always_has_the_workspace_and_temporary_files(place: Path) -> None:
     walls = Boxing(ABLE).walls("x", boxed(write=[str(place / "keys")]), str(place / "work"), "rw",
                                {"TMPDIR": str(place / "temporary")})
@@ -57,6 +60,7 @@ def test_a_list_of_writable_places_always_has_the_workspace_and_temporary_files(
     assert {"/tmp", "/var/tmp"} <= set(walls.writable)
 
 
+@pytest.mark.req("H-15")
 def test_the_access_is_a_wall(place: Path) -> None:
     boxing = Boxing(ABLE, (str(place / "state"),))
     assert boxing.walls("x", PLAIN, str(place / "work"), "ro", {}).read_only == (str(place / "work"),)
@@ -67,12 +71,14 @@ def test_the_access_is_a_wall(place: Path) -> None:
     assert not boxing.holds(boxed(walls="none"), "ro")
 
 
+@pytest.mark.req("H-15")
 @pytest.mark.parametrize("where", ["state", "state/runner"])
 def test_a_workspace_that_is_hidden_is_refused(place: Path, where: str) -> None:
     with pytest.raises(BoxRefused, match=r"lies in .*state, which is hidden from agents"):
         Boxing(ABLE, (str(place / "state"),)).walls("x", PLAIN, str(place / where), "rw", {})
 
 
+@pytest.mark.req("H-15")
 def test_a_box_that_the_host_cannot_build_refuses_the_start_with_the_reason(place: Path) -> None:
     with pytest.raises(BoxRefused, match=r"no mount namespace \(Operation not permitted\), no Landlock \(Function not"):
         Boxing(BARE).walls("x", boxed(), str(place / "work"), "rw", {})
@@ -80,6 +86,7 @@ def test_a_box_that_the_host_cannot_build_refuses_the_start_with_the_reason(plac
         Boxing(LANDLOCK).walls("x", boxed(walls="namespace"), str(place / "work"), "rw", {})
 
 
+@pytest.mark.req("H-15")
 def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(place: Path) -> None:
     from interlock.agents.registry import offers
 
@@ -91,6 +98,7 @@ def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(
         assert "this host can raise no walls" in (offer.unwalled or "")
 
 
+@pytest.mark.req("H-15")
 def test_a_person_may_choose_no_walls(place: Path) -> None:
     boxing = Boxing(ABLE, (str(place / "state"),))
     spec = boxed(walls="none")

@@ -9,15 +9,13 @@ A process behind Landlock cannot mount, and cannot look into a process that is n
 environ, root, fd), not even as root.
 """
 
-# Imported between fork and exec, with paths as bytes: no pathlib.
-# ruff: noqa: PTH112
 from __future__ import annotations
 
 import ctypes
 import os
 
 from interlock.box import kernel
-from interlock.box.namespace import KEPT_FROM_ROOT, disks
+from interlock.box.namespace import disks
 
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
@@ -34,6 +32,8 @@ REFER_FROM, TRUNCATE_FROM = 2, 3
 file that cannot be opened can still be truncated. ABI 4 (network), 5 (devices), 6 (signals) and 7 (logging) bring
 nothing that these walls use."""
 ALWAYS_WRITABLE = (b"/proc", b"/dev")
+KEPT_FROM_ROOT = (b"/proc", b"/sys")
+"""Whole, since each process's directory in /proc is made with it: none that comes later could be opened otherwise."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -90,6 +90,12 @@ def raise_landlock(hidden: list[bytes], read_only: list[bytes], writable: list[b
     kernel.drop_capabilities(kernel.THROUGH_WALLS)
 
 
+def _add(ruleset: int, beneath: int, allowed: int) -> None:
+    rule = _PathBeneath(allowed, beneath)
+    kernel.syscall(SYS_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule),
+                   ctypes.c_uint32(0))
+
+
 def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
     """Return which paths are allowed what: `usual`, but for those of `special` and all below each of them.
 
@@ -97,10 +103,15 @@ def plan(special: dict[bytes, int], usual: int) -> list[tuple[bytes, int]]:
     of its entries is. Symbolic links are passed over, since where they lead is allowed, or not, in its own place.
     """
     found: list[tuple[bytes, int]] = []
+    above = {path[:end] or b"/" for path in special for end in range(len(path)) if path[end:end + 1] == b"/"}
     waiting = [(b"/", usual)]
     while waiting:
         path, allowed = waiting.pop()
         allowed = special.get(path, allowed)
+        if path not in above:
+            if allowed:
+                found.append((path, allowed))
+            continue
         below = [there for there in special if there != path and there.startswith(path.rstrip(b"/") + b"/")]
         if any(allowed & ~special[there] for there in below):
             waiting += [(entry, allowed) for entry in _entries(path)]
@@ -125,11 +136,10 @@ def _allow(ruleset: int, path: bytes, allowed: int) -> None:
     except OSError:
         return  # It went away, or nothing below it is this user's to open.
     try:
-        if not os.path.isdir(path):
-            allowed &= _OF_A_FILE
-        if allowed:
-            rule = _PathBeneath(allowed, beneath)
-            kernel.syscall(SYS_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), ctypes.byref(rule),
-                           ctypes.c_uint32(0))
+        try:
+            _add(ruleset, beneath, allowed)
+        except OSError:
+            if allowed & _OF_A_FILE:
+                _add(ruleset, beneath, allowed & _OF_A_FILE)  # The kernel takes no rights to directories for a file.
     finally:
         os.close(beneath)

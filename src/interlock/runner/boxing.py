@@ -58,9 +58,7 @@ class Boxing(NamedTuple):
             temporary = (*TEMPORARY, environment.get("TMPDIR", "/tmp"))
             writable = without_nested([_resolved(path) for path in (workspace, *box.write, *temporary)])
         hidden = [path for path in hidden if os.path.lexists(path)]
-        if kind == "namespace":
-            hidden = [*with_aliases(hidden, _mounts())]
-        return Walls(kind, without_nested(hidden), tuple(read_only), writable)
+        return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable)
 
     def holds(self, spec: AgentSpec, access: str) -> bool:
         """Whether a wall holds an agent to this workspace access. Landlock lets names be listed, so it holds no agent

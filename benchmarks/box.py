@@ -1,0 +1,80 @@
+"""What walls cost at an agent's start: from the order to its first line, beside a start without them (H-15)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from interlock.box.host import survey
+from interlock.box.walls import Kind, Walls
+from interlock.runner.process import AgentProcess
+
+LIMIT_MS = 30.0
+"""How much later a boxed agent may be there."""
+LEAST_STARTS = 10
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One kind of wall: starts, and milliseconds until the first line of a program that does nothing else."""
+
+    kind: Kind
+    starts: int
+    median_ms: float
+    worst_ms: float
+    added_ms: float
+    """Median, beside the start without walls."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Every kind that this host has, and why the others are missing."""
+
+    rows: list[Row]
+    missing: dict[str, str]
+
+
+async def _start_ms(walls: Walls, place: Path) -> float:
+    began = time.perf_counter()
+    agent = await AgentProcess.start(["/bin/echo", "here"], {"PATH": os.defpath}, place, walls=walls)
+    await anext(agent.lines())
+    took = (time.perf_counter() - began) * 1000
+    await agent.terminate(0)
+    return took
+
+
+async def _measure(seconds: float, place: Path) -> Report:
+    host = survey()
+    kinds: list[Kind] = ["none", *host.kinds]
+    (place / "state").mkdir()
+    (place / "work").mkdir()
+    took: dict[Kind, list[float]] = {kind: [] for kind in kinds}
+    deadline = time.monotonic() + seconds
+    # In turns, so that what else the machine does falls on all of them alike.
+    while time.monotonic() < deadline or len(took["none"]) < LEAST_STARTS:
+        for kind in kinds:
+            took[kind].append(await _start_ms(Walls(kind, (str(place / "state"),)), place / "work"))
+    bare = statistics.median(took["none"])
+    rows = [Row(kind, len(found), round(statistics.median(found), 1), round(max(found), 1),
+                round(statistics.median(found) - bare, 1)) for kind, found in took.items()]
+    return Report(rows, dict(host.missing))
+
+
+def run(seconds: float) -> Report:
+    """Start agents for so long, behind each wall in turn."""
+    with tempfile.TemporaryDirectory(prefix="interlock-box-") as place:
+        return asyncio.run(_measure(seconds, Path(place).resolve()))
+
+
+def table(report: Report) -> str:
+    """A Markdown table."""
+    lines = ["| walls | starts | median | worst | added |", "|---|---|---|---|---|"]
+    lines += [f"| {row.kind} | {row.starts} | {row.median_ms} ms | {row.worst_ms} ms | {row.added_ms:+} ms |"
+              for row in report.rows]
+    over = [row.kind for row in report.rows if row.added_ms > LIMIT_MS]
+    lines += [f"not measured: {kind}: {why}" for kind, why in report.missing.items()]
+    return "\n".join([*lines, f"limit: +{LIMIT_MS:g} ms" + (f"; passed by {', '.join(over)}" if over else "; kept")])

@@ -1,0 +1,243 @@
+"""box: a hostile program behind each kind of wall, as root and as a plain user, wants a hidden key (H-15, H-20).
+
+Each way out is tried without walls first: one that leads nowhere even then shows nothing, and is marked "–". What a
+wall does not promise is listed with it, and may succeed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlock.box import kernel
+from interlock.box.host import survey
+from interlock.box.walls import Kind, Walls, with_aliases
+from proof import box_hostile, box_stage
+
+NOBODY = 65_534
+ESCAPE_TIMEOUT_S = 30.0
+KEY = b"the-key-itself"
+FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
+BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal"})
+BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
+                             "Change the mode of a file of it"})
+BESIDE = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK}
+"""What each wall does not promise."""
+
+
+class Cell(NamedTuple):
+    """One escape under one kind of wall, as one user."""
+
+    said: str
+    held: bool
+
+
+class Seen(NamedTuple):
+    """What was tried. `cells`: (escape, user, kind) → what came of it."""
+
+    cells: dict[tuple[str, str, Kind], Cell]
+    missing: list[str]
+
+    @property
+    def broken(self) -> list[str]:
+        """What a wall promises and did not hold."""
+        return [f"{escape} ({user}, {kind}): {cell.said}" for (escape, user, kind), cell in self.cells.items()
+                if kind != "none" and not cell.held and escape not in BESIDE[kind]]
+
+    @property
+    def real(self) -> int:
+        """How many escapes lead out without walls."""
+        return sum(1 for (_, _, kind), cell in self.cells.items() if kind == "none" and not cell.held)
+
+    def table(self) -> str:
+        """A Markdown table, a row for each escape."""
+        columns = list(dict.fromkeys((user, kind) for _, user, kind in self.cells if kind != "none"))
+        lines = ["| the agent tries to … | " + " | ".join(f"{user}, {kind}" for user, kind in columns) + " |",
+                 "|---|" + "---|" * len(columns)]
+        for name in dict.fromkeys(escape for escape, _, _ in self.cells):
+            words = [self._word(name, user, kind) for user, kind in columns]
+            lines.append(f"| {name[0].lower()}{name[1:]} | " + " | ".join(words) + " |")
+        return "\n".join([*lines, *self.missing])
+
+    def _word(self, name: str, user: str, kind: Kind) -> str:
+        cell, bare = self.cells.get((name, user, kind)), self.cells.get((name, user, "none"))
+        if cell is None:
+            return ""
+        if not cell.held:
+            return "not promised" if kind != "none" and name in BESIDE[kind] else "**GOT OUT**"
+        return "–" if bare is not None and bare.held else "held"
+
+
+class Stage:
+    """A state directory, a workspace beside it, and a process outside of the walls that has the key."""
+
+    def __init__(self, place: Path, uid: int, python: str) -> None:
+        self.place, self.uid, self.python = place, uid, python
+        self.home = place / "home"
+        self.state, self.work = self.home / "state", self.home / "work"
+        self.code = place / "code"
+        self._gateway: subprocess.Popen[bytes] | None = None
+        self._orders: dict[str, Any] = {}
+
+    def run_as(self, *command: str) -> list[str]:
+        """The command, as this stage's user."""
+        if self.uid == os.geteuid():
+            return list(command)
+        return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", *command]
+
+    def begin(self) -> None:
+        """Make everything new, and start the process outside."""
+        self.end()
+        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(f"{self.home}.moved", ignore_errors=True)
+        self.state.mkdir(parents=True)
+        self.work.mkdir()
+        for name, content in FILES.items():
+            (self.state / name).write_bytes(content)
+            (self.state / name).chmod(0o600)
+        for path in (self.place, self.home, self.state, self.work, *self.state.iterdir()):
+            os.chown(path, self.uid, self.uid)
+        self.state.chmod(0o700)
+        if os.geteuid() == 0:
+            alias = self.place / "alias"
+            alias.mkdir(exist_ok=True)
+            kernel.mount(os.fsencode(self.state), os.fsencode(alias), None, kernel.MS_BIND)
+        abstract = f"interlock-proof-{os.getpid()}-{self.uid}"
+        self._gateway = subprocess.Popen(
+            self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "gateway", str(self.state), abstract),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"SECRET": "the-key-in-the-environment"})
+        assert self._gateway.stdout is not None
+        self._orders = json.loads(self._gateway.stdout.readline()) | {
+            "state": str(self.state), "work": str(self.work), "alias": str(self.place / "alias"), "abstract": abstract,
+            "handle": handle_of(self.state / "owner.key").hex(), "device": self.state.stat().st_dev,
+            "suid": str(self.place / "suid-cat")}
+        self._before = self.snapshot()
+
+    def end(self) -> None:
+        """End the process outside."""
+        if self._gateway is not None:
+            self._gateway.communicate()
+            self._gateway = None
+        with contextlib.suppress(OSError):
+            kernel.checked(ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(self.place / "alias"), 2))
+
+    def snapshot(self) -> dict[str, tuple[int, bytes]]:
+        """The state directory's names, modes and contents, the socket aside."""
+        try:
+            return {entry.name: (entry.stat().st_mode, b"" if not entry.is_file() else entry.read_bytes())
+                    for entry in self.state.iterdir()}
+        except OSError:
+            return {}
+
+    def tried(self, name: str, kind: Kind) -> Cell:
+        """Try one escape behind a wall."""
+        hidden = with_aliases([str(self.state)], Path("/proc/self/mountinfo").read_text())
+        orders = self.place / "orders.json"
+        orders.write_text(json.dumps(self._orders))
+        orders.chmod(0o644)
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir()
+        os.chown(self.work, self.uid, self.uid)
+        ran = subprocess.run(
+            self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "keeper", str(self.code),
+                        json.dumps(Walls(kind, hidden).fields()), self.python, "-I", "-S",
+                        str(self.code / "box_hostile.py"), str(orders), name),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
+        said = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
+        changed = self.snapshot() != self._before
+        if changed:
+            self.begin()
+        # What a process does to the cover, it does to nothing of ours.
+        held = not changed and (said.startswith("held") or box_hostile.ESCAPES[name][0] == "change")
+        return Cell(said, held)
+
+
+def handle_of(path: Path) -> bytes:
+    """`struct file_handle` of a path, as name_to_handle_at(2) tells it."""
+    room = 128
+    handle = ctypes.create_string_buffer(room.to_bytes(4, sys.byteorder) + bytes(room + 4))
+    mount = ctypes.c_int()
+    number = {"x86_64": 303, "aarch64": 264}[os.uname().machine]
+    kernel.syscall(number, ctypes.c_int(-100), os.fsencode(path), handle, ctypes.byref(mount), ctypes.c_int(0))
+    return handle.raw[:8 + int.from_bytes(handle.raw[:4], sys.byteorder)]
+
+
+@contextlib.contextmanager
+def staged(uid: int, python: str) -> Generator[Stage]:
+    """A stage of one user, below a directory that everybody may enter."""
+    place = Path(tempfile.mkdtemp(prefix="interlock-box-")).resolve()
+    place.chmod(0o755)
+    stage = Stage(place, uid, python)
+    try:
+        package = stage.code / "interlock" / "box"
+        package.mkdir(parents=True)
+        (package.parent / "__init__.py").touch()
+        for source in Path(kernel.__file__).parent.glob("*.py"):
+            shutil.copy(source, package)
+        for module in (box_hostile, box_stage):
+            shutil.copy(str(module.__file__), stage.code)
+        for path in stage.code.rglob("*"):
+            path.chmod(0o755)
+        suid = place / "suid-cat"
+        shutil.copy("/bin/cat", suid)
+        suid.chmod(0o4755)
+        stage.begin()
+        yield stage
+    finally:
+        stage.end()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def users() -> tuple[list[tuple[str, int, str]], list[str]]:
+    """Who can be tried here, (name, uid, Python), and why the other cannot."""
+    if os.geteuid() != 0:
+        return [("a plain user", os.geteuid(), sys.executable)], ["root was not tried: this is a plain user"]
+    found = [("root", 0, sys.executable)]
+    for python in (sys.executable, "/usr/bin/python3"):
+        # By a shell, since setpriv itself may still pass where that user may not.
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                   "/bin/sh", "-c", '"$0" -I -S -c "import ctypes, json, socket, subprocess"', python]
+        with contextlib.suppress(OSError):
+            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                return [*found, ("a plain user", NOBODY, python)], []
+    return found, ["a plain user was not tried: no Python here that one may run"]
+
+
+def escape(only: list[str] | None = None) -> Seen:
+    """Try every escape, as every user, behind no wall and behind each one that this host has."""
+    tried, missing = users()
+    kinds: list[Kind] = ["none", *survey().kinds]
+    cells: dict[tuple[str, str, Kind], Cell] = {}
+    for user, uid, python in tried:
+        with staged(uid, python) as stage:
+            for name in only or box_hostile.ESCAPES:
+                for kind in kinds:
+                    cells[name, user, kind] = stage.tried(name, kind)
+    return Seen(cells, missing)
+
+
+def run(seed: int, rounds: int | None) -> bool:
+    """Try all of it and print the table; False if a wall does not hold what it promises."""
+    host = survey()
+    if host.why_none is not None:
+        print(f"nothing was tried: {host.why_none}")
+        return True
+    seen = escape()
+    print(seen.table())
+    for kind, why in host.missing.items():
+        print(f"not tried: {kind}: {why}")
+    for line in seen.broken:
+        print(f"GOT OUT: {line}")
+    held = sum(1 for (_, _, kind), cell in seen.cells.items() if kind != "none" and cell.held)
+    print(f"{len(box_hostile.ESCAPES)} escapes, {len(seen.cells)} tries: {seen.real} lead out without walls, {held} "
+          f"were held behind walls, {len(seen.broken)} broke a promise")
+    return not seen.broken and seen.real > 0

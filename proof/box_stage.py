@@ -1,0 +1,61 @@
+"""What stands beside the hostile program of `proof box`: started as the same user, outside of its walls.
+
+`box_stage.py gateway STATE ABSTRACT`: holds the key open, in its environment and in its memory, and listens; prints
+one JSON line. `box_stage.py keeper CODE FIELDS PROGRAM…`: raises walls in a child, as the keeper does, and runs the
+program. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import sys
+import threading
+
+
+def gateway(state: str, abstract: str) -> None:
+    """Stand as a gateway does, until standard input ends."""
+    os.chdir(state)
+    key = os.open("owner.key", os.O_RDONLY)
+    held = ctypes.create_string_buffer(b"the-key-in-memory")
+    for name in ("runner.sock", "\0" + abstract):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(name)
+        listener.listen()
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+    print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held)}), flush=True)
+    sys.stdin.read()
+
+
+def answer(listener: socket.socket) -> None:
+    while True:
+        link, _ = listener.accept()
+        link.sendall(b"what the runner says")
+        link.close()
+
+
+def keeper(code: str, fields: str, program: list[str]) -> None:
+    """Run a program behind walls, and end as it does."""
+    sys.path.append(code)
+    from interlock.box.raising import raise_walls
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            raise_walls([os.fsencode(field) for field in json.loads(fields)])
+            os.execv(program[0], program)
+        except OSError as failed:
+            os.write(2, str(failed).encode())
+        finally:
+            os._exit(126)
+    _, status = os.waitpid(pid, 0)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "gateway":
+        gateway(*sys.argv[2:])
+    else:
+        keeper(sys.argv[2], sys.argv[3], sys.argv[4:])
