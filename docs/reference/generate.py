@@ -198,6 +198,8 @@ MEANING = {
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",
     "policy.use": "ready-made rules that come behind those of the file: `readonly`, `edits`, `ci`, `boxed`; "
                   "`interlock policy use` sets it",
+    "policy.remember_described": "whether a yes may be remembered for every call of one kind that an agent only "
+    "describes, in its session alone",
     "policy.on_unasked": "what becomes of a turn in which an agent that asks used a tool without a yes: `cancel` "
                          "ends it and its command fails, `tell` reports it",
     "policy.rules": "`[[policy.rules]]`, see below",

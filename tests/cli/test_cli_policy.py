@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.scripted import Script, answer, link_to
+from cli.scripted import Script, answer, link_to, problem
 from cli.test_cli_following import AT, TURN, approval
 from interlock.cli.asking import Asker
 from interlock.cli.replaying import replay_sessions, rules_in_force
@@ -68,6 +68,31 @@ async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys
             await Asker(link, "ask", Says("s", chosen, "y")).answer(shown())
         assert json.loads(script.asked[-1].content).get("remember") == remember
     assert '2 = this program and first word: allow where tool = "Bash"' in capsys.readouterr().err
+
+
+@pytest.mark.req("A-9")
+async def test_always_says_what_it_covers_of_described_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = {"name": "x", "effect": "allow", "kind": "execute", "described": True, "session": "s"}
+    offered = {"rule": kind, "widths": [{"width": "described", "rule": kind}]}
+    script = Script({f"GET {RULE}": [answer(offered)], f"POST {GRANTS}": [answer(approval("granted"))]})
+    async with link_to(script, tmp_path) as link:
+        await Asker(link, "ask", Says("s", "y")).answer(shown())
+    assert json.loads(script.asked[-1].content)["remember"] == {"scope": "session", "match": {"width": "described"}}
+    assert "every call of this kind in this session, although the agent does not send" in capsys.readouterr().err
+
+
+@pytest.mark.req("A-9")
+async def test_what_cannot_be_remembered_is_said_and_the_question_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script({f"GET {RULE}": [problem(400, "InvalidPayload", "/remember: it is asked each time")],
+                     f"POST {GRANTS}": [answer(approval("granted"))]})
+    async with link_to(script, tmp_path) as link:
+        await Asker(link, "ask", Says("s", "y")).answer(shown())
+    assert "remember" not in json.loads(script.asked[-1].content)
+    assert "it is asked each time" in capsys.readouterr().err
 
 
 @pytest.mark.req("A-9")

@@ -105,3 +105,69 @@ def test_a_yes_of_an_earlier_version_is_asked_for_again_and_a_no_stays() -> None
     _, subject = asked({"command": "anything"})
     no = read(kept(effect="deny", tool="bash", command="(?=rm).*"))
     assert Policy((), [no]).decide(subject).effect == "deny", "what cannot be read any more denies the whole tool"
+
+
+# --- calls that an agent only describes (H-2) ---
+KIND = Remembering(scope="session", match=RuleMatch(width="described"))
+
+
+def described(kind: str | None = "execute", session: str = "s1") -> tuple[Approval, Subject]:
+    approval, subject = asked({}, title="Run the unit tests", described=True)
+    return approval, subject._replace(tool_kind=kind, session_id=session)
+
+
+def kind_rule() -> Rule:
+    approval, subject = described()
+    return rule_of(approval, subject, "grant", KIND, described=True)
+
+
+@pytest.mark.req("A-9")
+def test_every_described_call_of_a_kind_is_offered_only_if_the_config_says_so() -> None:
+    approval, subject = described()
+    one, = offers(approval, subject, "grant", Remembering(scope="session"), described=True)
+    assert (one.width, one.rule) == ("described", kind_rule())
+    with pytest.raises(Problem, match="remember_described = true"):
+        offers(approval, subject, "grant", Remembering(scope="session"))
+    with pytest.raises(Problem, match="remember_described = true"):
+        rule_of(approval, subject, "grant", KIND)
+
+
+@pytest.mark.req("A-9")
+@pytest.mark.parametrize("changed", [
+    {"session_id": "s2"}, {"tool_kind": "edit"}, {"tool_kind": None}, {"agent_id": "other"}, {"tenant_id": "t2"},
+    {"runner_id": "there"}, {"workspace": "/w2"}, {"person": "user:ben"}, {"at_ms": NOW + REMEMBERED_MS},
+    {"facts": facts(Request(b'{"command":"ls"}', "/w"))}])
+def test_it_covers_no_other_session_kind_agent_nor_a_call_with_an_input(changed: dict[str, Any]) -> None:
+    _, subject = described()
+    policy = Policy((), [kind_rule()], remember_described=True)
+    assert policy.decide(subject).effect == "allow"
+    assert policy.decide(subject._replace(**changed)).effect == "ask"
+
+
+@pytest.mark.req("A-9")
+def test_it_decides_nothing_once_the_config_no_longer_says_so_nor_against_a_denial() -> None:
+    _, subject = described()
+    assert Policy((), [kind_rule()]).decide(subject).effect == "ask"
+    denial = Rule(name="no tests", effect="deny", command=".*unit tests.*")
+    assert Policy([denial], [kind_rule()], remember_described=True).decide(subject).effect == "deny"
+
+
+@pytest.mark.req("A-9")
+@pytest.mark.parametrize(("kind", "wish", "sentence"), [
+    ("execute", Remembering(scope="rule", match=RuleMatch(width="described")), "in this session"),
+    ("execute", Remembering(scope="session"), "only every described call of this kind"),
+    ("execute", Remembering(scope="session", match=RuleMatch(width="described", tool="*")), "only every described"),
+    (None, KIND, "does not say of what kind"),
+    ("*", KIND, "does not say of what kind"),
+])
+def test_a_wider_yes_to_a_described_call_is_refused(kind: str | None, wish: Remembering, sentence: str) -> None:
+    approval, subject = described(kind)
+    with pytest.raises(Problem, match=sentence):
+        rule_of(approval, subject, "grant", wish, described=True)
+
+
+@pytest.mark.req("A-9")
+def test_a_call_with_an_input_cannot_be_remembered_as_described() -> None:
+    approval, subject = asked({"command": "ls"})
+    with pytest.raises(Problem, match="whose input the agent does not send"):
+        rule_of(approval, subject, "grant", KIND, described=True)

@@ -151,7 +151,7 @@ class _Gateway:
         self._signer = signer
         self._clock = clock
         self._viewers = Viewers(ledger)
-        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, Policy(config.policy.in_force),
+        self._engine = Engine(ledger, self._viewers, stores.clock, entropy, _policy(config),
                               _limits(config), stores.transcripts, open_objects(state, config.objects, entropy), clock,
                               signer.signing)
         self._engine.chats.settings = chat_settings(config)
@@ -284,7 +284,7 @@ class _Gateway:
                 except LedgerError as error:
                     log.warning("config_not_reloaded", sentences=[str(error)])
                     return
-                self._engine.configure(Policy(config.policy.in_force), _limits(config))
+                self._engine.configure(_policy(config), _limits(config))
                 self._engine.chats.settings = chat_settings(config)
                 self._hooks.hooks = hooks
                 self._crons.configure(cron_jobs(config))
@@ -330,6 +330,10 @@ class _Gateway:
         except (CheckpointRefused, OSError):
             # If the log was rolled back or rewritten, what was signed before is the evidence, so it goes out.
             return await self._signer.last_line(tenant_id)
+
+
+def _policy(config: Config) -> Policy:
+    return Policy(config.policy.in_force, remember_described=config.policy.remember_described)
 
 
 def _limits(config: Config) -> Limits:

@@ -27,7 +27,8 @@ _CHOICES = {False: "y = yes, n = no, ? = as JSON",
             True: "y = yes, s = always in this session, a = always, n = no, ? = as JSON"}
 
 
-_WIDTHS = {"exact": "exactly this", "program": "this program and first word", "below": "this tool below this directory"}
+_WIDTHS = {"exact": "exactly this", "program": "this program and first word", "below": "this tool below this directory",
+           "described": "every call of this kind in this session, although the agent does not send what it does"}
 
 
 class Answers(Protocol):
@@ -167,6 +168,10 @@ def unread_comment(reading: Reading) -> str:
     return f"not read to the end: {reading.progress}"
 
 
+def _wish(scope: str, width: str) -> dict[str, Any]:
+    return {"scope": scope} if width == "exact" else {"scope": scope, "match": {"width": width}}
+
+
 class Asker:
     """Answers approvals as they come, in the way that was chosen."""
 
@@ -238,11 +243,19 @@ class Asker:
 
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
         """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""
-        shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
+        try:
+            shown = await self._link.read(f"/v1/approvals/{approval.id}/rule", _Proposal, {"scope": scope})
+        except Trouble as trouble:
+            if trouble.code == "Unreachable":
+                raise
+            say(trouble.sentence, "yellow")  # It cannot be remembered; the question itself stands.
+            return None
         if len(shown.widths) < 2:
-            say(f"this rule would be kept: {rule_line(shown.rule)}")
+            width = shown.widths[0].width if shown.widths else "exact"
+            covers = f" ({_WIDTHS[width]})" if width == "described" else ""
+            say(f"this rule would be kept{covers}: {rule_line(shown.rule)}")
             agreed = await self._line("Allow it, and keep the rule? y = yes, anything else = back: ", answers)
-            return {"scope": scope} if agreed in ("y", "yes") else None
+            return _wish(scope, width) if agreed in ("y", "yes") else None
         say("one of these rules would be kept:")
         for number, offer in enumerate(shown.widths, 1):
             say(f"  {number} = {_WIDTHS.get(offer.width, offer.width)}: {rule_line(offer.rule)}")
@@ -250,8 +263,7 @@ class Asker:
         chosen = await self._line(f"Allow it, and keep which? {numbers}, anything else = back: ", answers)
         if chosen is None or not chosen.isdecimal() or not 1 <= int(chosen) <= len(shown.widths):
             return None
-        width = shown.widths[int(chosen) - 1].width
-        return {"scope": scope} if width == "exact" else {"scope": scope, "match": {"width": width}}
+        return _wish(scope, shown.widths[int(chosen) - 1].width)
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
         say("the agent asks you", "yellow")

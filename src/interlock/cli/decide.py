@@ -43,9 +43,9 @@ OnWords = Annotated[
     str | None, Parameter(name="--words", help='With --always: a program and its words, such as "git log **".')
 ]
 OfWidth = Annotated[
-    Literal["exact", "program", "below"] | None,
-    Parameter(name="--width", help="With --always: this very input, this program and first word, or this tool below "
-              "this directory."),
+    Literal["exact", "program", "below", "described"] | None,
+    Parameter(name="--width", help="With --always: this very input, this program and first word, this tool below "
+              "this directory, or every described call of this kind in this session."),
 ]
 AnyInput = Annotated[bool, Parameter(name="--any-input", help="With --always, for a no: whatever the tool is given.")]
 Option = Annotated[str | None, Parameter(

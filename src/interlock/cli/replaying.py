@@ -93,7 +93,7 @@ async def rules_in_force(link: GatewayLink) -> Policy:
     listed = decoded(await link.get("/v1/policy"), _Rules, "/v1/policy").rules
     read = {source: [msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule)
                      for one in listed if one["source"] == source] for source in ("config", "remembered")}
-    return Policy(read["config"], read["remembered"])
+    return Policy(read["config"], read["remembered"], remember_described=True)  # It lists what is in force.
 
 
 async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy: Policy) -> AsyncIterator[Replayed]:

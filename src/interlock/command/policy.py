@@ -118,8 +118,14 @@ class Policy:
     """The rules in force. Order: shipped denials, the config's denials and quorums, remembered rules, the rest of the
     config, and then the shipped default (P-1, H-8)."""
 
-    def __init__(self, rules: Iterable[Rule] = (), remembered: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule] = (), remembered: Iterable[Rule] = (), *,
+                 remember_described: bool = False) -> None:
+        """With `remember_described` a yes may be remembered for calls that an agent only describes (H-2); without it
+        such rules of earlier days decide nothing."""
+        self.remember_described = remember_described
         self._config = tuple(rules)
+        remembered = [rule for rule in remembered
+                      if remember_described or rule.effect != "allow" or rule.described is not True]
         self._ordered: Sequence[tuple[Source, Rule]] = (
             *(("config", rule) for rule in self._config if _goes_first(rule)),
             *(("remembered", rule) for rule in remembered),
@@ -140,7 +146,7 @@ class Policy:
 
     def remembering(self, rules: Iterable[Rule]) -> Policy:
         """The same config with other remembered rules."""
-        return Policy(self._config, rules)
+        return Policy(self._config, rules, remember_described=self.remember_described)
 
     def decide(self, subject: Subject) -> Verdict:
         """Return what the first matching rule says. A flush never asks a person: what it would ask is denied (Z-5)."""

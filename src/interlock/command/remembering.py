@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,9 @@ GLOB_CHARS = frozenset("*?[")
 REMEMBERED_MS = 30 * 86_400_000
 """How long an "always" holds; it is asked again afterwards (H-8)."""
 
-Width = Literal["exact", "program", "below"]
-"""How much an "always" covers: this very input; this program and first word; this tool below this directory."""
+Width = Literal["exact", "program", "below", "described"]
+"""How much an "always" covers: this very input; this program and first word; this tool below this directory; every call
+of this kind that the agent only describes, in this session."""
 
 
 class Unsafe(ValueError):
@@ -35,10 +36,17 @@ class Offer(NamedTuple):
     rule: Rule
 
 
-def offers(approval: Approval, subject: Subject, decision: Decision, wish: Remembering) -> list[Offer]:
-    """List the widths that fit this call, the narrowest first. Raises Problem if it cannot be remembered at all."""
+def offers(
+    approval: Approval, subject: Subject, decision: Decision, wish: Remembering, *, described: bool = False
+) -> list[Offer]:
+    """List the widths that fit this call, the narrowest first. `described`: the config lets a yes to a described call
+    be remembered. Raises Problem if it cannot be remembered at all."""
+    if subject.facts.described and decision == "grant":
+        match = RuleMatch(width="described")
+        return [Offer("described", rule_of(approval, subject, decision, msgspec.structs.replace(wish, match=match),
+                                           described=described))]
     found = [Offer("exact", rule_of(approval, subject, decision, wish))]
-    for width in get_args(Width)[1:]:
+    for width in ("program", "below"):
         if _fields_of(width, subject) is not None:
             match = RuleMatch(width=width)
             try:
@@ -49,7 +57,8 @@ def offers(approval: Approval, subject: Subject, decision: Decision, wish: Remem
     return found
 
 
-def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Remembering) -> Rule:
+def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Remembering, *, described: bool = False
+            ) -> Rule:
     """Make the rule that a vote with `remember` leaves behind, shown before it is saved.
 
     Without `match` it covers the input that was asked for, and no other. A yes holds for this directory, this runner
@@ -66,10 +75,10 @@ def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Reme
     effect: Effect = "allow" if decision == "grant" else "deny"
     match = wish.match or RuleMatch()
     if effect == "allow":
-        _check_grant(subject, match)
+        _check_grant(subject, match, wish.scope, described=described)
     fields: dict[str, Any] = {
         "tenant": approval.tenant_id, "door": approval.door, "agent": approval.agent_id,
-        "tool": match.tool or approval.tool_name,
+        "tool": match.tool or (None if match.width == "described" else approval.tool_name),
         "session": approval.session_id if wish.scope == "session" else None,
         "type": subject.command_type, "origin": subject.origin if approval.door == "command" else None,
         **(_narrow(subject) if effect == "allow" else {}), **_input_fields(match, subject),
@@ -120,15 +129,28 @@ def read(remembered: RememberedRule) -> Rule:
 _WHOM = ("name", "effect", "tenant", "door", "type", "agent", "tool", "session")
 
 
-def _check_grant(subject: Subject, match: RuleMatch) -> None:
+def _check_grant(subject: Subject, match: RuleMatch, scope: str, *, described: bool) -> None:
     if match.any_input:
         raise malformed("/remember/match/any_input", "this would allow inputs that no person has seen; name `words`, "
                         "`path` or a `width`")
     if subject.facts.described:
-        raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
-                        "asked each time")
+        _check_described(subject, match, scope, allowed=described)
+    elif match.width == "described":
+        raise malformed("/remember/match/width", "described is for calls whose input the agent does not send")
     if subject.facts.unclear is not None:
         raise malformed("/remember", f"{subject.facts.unclear}, so it is asked each time")
+
+
+def _check_described(subject: Subject, match: RuleMatch, scope: str, *, allowed: bool) -> None:
+    """Raises Problem unless every described call of this kind may be allowed, in this session alone (H-2)."""
+    if not allowed:
+        raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
+                        "asked each time, unless the config says policy.remember_described = true")
+    if match != RuleMatch(width="described") or scope != "session":
+        raise malformed("/remember", "the agent does not send its input, so only every described call of this kind can "
+                        'be remembered, in this session: {"scope": "session", "match": {"width": "described"}}')
+    if not subject.tool_kind or GLOB_CHARS & set(subject.tool_kind):
+        raise malformed("/remember", "the agent does not say of what kind the call is, so it is asked each time")
 
 
 def _narrow(subject: Subject) -> dict[str, Any]:
@@ -137,6 +159,8 @@ def _narrow(subject: Subject) -> dict[str, Any]:
 
 
 def _input_fields(match: RuleMatch, subject: Subject) -> dict[str, Any]:
+    if match.width == "described" and subject.facts.described:
+        return {"kind": subject.tool_kind, "described": True}
     if match.width is not None and match.width != "exact":
         fields = _fields_of(match.width, subject)
         if fields is None:
@@ -157,7 +181,7 @@ def _this_input(subject: Subject) -> dict[str, Any]:
 
 def _fields_of(width: Width, subject: Subject) -> dict[str, Any] | None:
     """The fields of a wider rule that is safe by construction; None if there is none for this call."""
-    return _program(subject) if width == "program" else _below(subject)
+    return _program(subject) if width == "program" else _below(subject) if width == "below" else None
 
 
 def _program(subject: Subject) -> dict[str, Any] | None:

@@ -223,7 +223,7 @@ class PolicyRules(msgspec.Struct, frozen=True):
 class ProposedWidth(msgspec.Struct, frozen=True):
     """How much an "always" may cover, and the rule that it would be."""
 
-    width: Literal["exact", "program", "below"]
+    width: Literal["exact", "program", "below", "described"]
     rule: dict[str, Any]
 
 

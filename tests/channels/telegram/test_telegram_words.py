@@ -140,10 +140,20 @@ def test_a_question_shows_title_digest_and_input_and_its_buttons_name_what_they_
     assert "abababab" in asked
     assert "needs 2 yeses" in asked
     allow, deny = buttons(approval())
-    assert read_press(allow.data) == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN])
-    assert read_press(deny.data) == ("deny", "apr_1", ("ab" * 32)[:DIGEST_SHOWN])
+    assert read_press(allow.data) == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], False)
+    assert read_press(deny.data) == ("deny", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], False)
     longest = buttons(approval(id="apr_" + "0" * 26))[0]
     assert len(longest.data.encode()) <= 64  # The Bot API takes no more.
+
+
+@pytest.mark.req("P-8", "A-9")
+def test_a_yes_to_every_described_call_of_a_kind_is_a_button_that_says_what_it_covers() -> None:
+    asked = question(approval(), str, "execute")
+    assert [button.label for button in asked.buttons] == ["Allow", "Allow this kind", "Deny"]
+    assert "allows every call of the kind execute that this agent describes in this session" in asked.messages[-1]
+    pressed = read_press(asked.buttons[1].data)
+    assert pressed == ("grant", "apr_1", ("ab" * 32)[:DIGEST_SHOWN], True)
+    assert "Allow this kind" not in [button.label for button in question(approval(), str).buttons]
 
 
 @pytest.mark.req("P-4", "C-8")

@@ -83,6 +83,19 @@ async def test_the_rule_is_shown_before_it_is_saved(gateway: Gateway) -> None:
     assert (await gateway.http.get("/v1/approvals/apr_1/explain")).json()["rule"] == "ask before a tool"
 
 
+@pytest.mark.req("A-9")
+async def test_a_described_call_is_proposed_by_its_kind_only_if_the_config_says_so(gateway: Gateway) -> None:
+    subject = msgspec.Raw(b'{"tool_name":"shell","title":"Run it","kind":"execute","described":true}')
+    await gateway.desk.add_approval("apr_1", door="tool", tool_name="shell", subject=subject)
+    refused = await gateway.http.get("/v1/approvals/apr_1/rule?width=described")
+    assert (refused.status_code, "remember_described" in refused.json()["detail"]) == (400, True)
+    gateway.desk.policy = Policy(remember_described=True)
+    offered = (await gateway.http.get("/v1/approvals/apr_1/rule")).json()
+    assert [one["width"] for one in offered["widths"]] == ["described"]
+    assert {"kind": "execute", "described": True, "session": "s1"}.items() <= offered["rule"].items()
+    assert (await gateway.http.get("/v1/approvals/apr_1/rule?scope=rule")).status_code == 400
+
+
 @pytest.mark.req("P-1", "H-6")
 async def test_a_whole_request_is_judged_by_every_fact_of_it(gateway: Gateway) -> None:
     gateway.desk.policy = Policy([Rule(name="secrets", effect="deny", path="secret/**")])

@@ -12,13 +12,16 @@ from interlock.channels.telegram.bot import BotRefused, TelegramBot
 from interlock.channels.telegram.hearing import Pressed, Said, Spot
 from interlock.channels.telegram.places import Asked, Places
 from interlock.channels.telegram.speaking import counted, decided, read_press, refused
+from interlock.command.card.reading import request_of_approval
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Approval, FeedEvent
+from interlock.protocol.resources import Approval, FeedEvent, Remembering, RuleMatch
 from interlock.sdk import AsyncInterlock
 from interlock.sdk.following import Told
 from interlock.sdk.problems import CursorExpired, InterlockError, NotFound, Refused
 
 AGAIN_S = 5.0
+DESCRIBED = Remembering(scope="session", match=RuleMatch(width="described"))
+"""Every described call of this kind, in its session."""
 
 Redact = Callable[[str], str]
 log = structlog.get_logger("interlock.telegram")
@@ -90,7 +93,7 @@ class Approvals:
             return
         title = self._redact(approval.title)
         asked = Asked(title)
-        asking = question(approval, self._redact)
+        asking = question(approval, self._redact, await self._kind(approval))
         for chat_id in self._asking:
             spot = Spot(chat_id)
             try:
@@ -102,6 +105,17 @@ class Approvals:
                 log.warning("approver_not_asked", chat_id=chat_id, approval=approval.id, error=str(refusal))
         self._places.asked[approval.id] = asked
         self._save()
+
+    async def _kind(self, approval: Approval) -> str | None:
+        """The kind of a described call, if the config lets every one of its kind be allowed in the session."""
+        asked = request_of_approval(approval).asked
+        if approval.door != "tool" or approval.kind != "permission" or not asked.described or asked.kind is None:
+            return None
+        try:
+            await self._gateway.approvals.rule(approval.id, scope="session", width="described")
+        except InterlockError:
+            return None
+        return asked.kind
 
     async def _look(self, approval_id: str) -> None:
         """Mark a question as decided where it is: it never reappears (P-5)."""
@@ -130,6 +144,7 @@ class Approvals:
                 else:
                     told = counted(await person.approvals.vote(
                         wanted.approval_id, wanted.decision, digest=approval.digest, comment="by Telegram",
+                        remember=DESCRIBED if wanted.with_kind else None,
                         idempotency_key=f"telegram-press:{press.press_id}"))
             except Refused as no:
                 told = refused(no.problem, no.detail, no.hint)

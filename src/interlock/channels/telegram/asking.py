@@ -32,15 +32,20 @@ class Question(NamedTuple):
     whole: bool
 
 
-def question(approval: Approval, redact: _Redact) -> Question:
-    """Write what approvers are asked: who asks, where, the request's lines, each of them quoted, and the digest."""
+def question(approval: Approval, redact: _Redact, kind: str | None = None) -> Question:
+    """Write what approvers are asked: who asks, where, the request's lines, each of them quoted, and the digest. With
+    `kind` every described call of this kind may be allowed in the session, too (H-2)."""
     shown = redacted(approval, redact)
     head, foot = _head(shown, redact), _foot(shown)
+    if kind is not None:
+        named = one_line(redact(kind), TITLE_CHARS)
+        foot.insert(0, f"“Allow this kind” allows every call of the kind {named} that this agent "
+                       "describes in this session, without asking again.")
     text = redact("\n".join(line.text for line in lines_of_approval(shown)))
     quoted = [row for line in text.split("\n") for row in _quoted(line)]
     messages = _messages(head, quoted, foot)
     if messages is not None:
-        return Question(messages, buttons(approval), True)
+        return Question(messages, buttons(approval, with_kind=kind is not None), True)
     elsewhere = (f"Only a part of it fits here, so it cannot be allowed here. Read all and answer at a terminal: "
                  f"interlock approve {approval.id}")
     if approval.kind == "question":

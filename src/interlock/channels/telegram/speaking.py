@@ -38,6 +38,8 @@ class Press(NamedTuple):
     decision: Decision
     approval_id: str
     digest: str
+    with_kind: bool = False
+    """Every described call of this kind is allowed from now on, in the session."""
 
 
 def pieces(text: str, limit: int = MAX_UNITS) -> list[str]:
@@ -73,19 +75,21 @@ def _fitting(text: str, limit: int) -> str:
     return head
 
 
-def buttons(approval: Approval) -> list[Button]:
-    """Give the buttons of a question; none where words are the answer, or only signed votes count (P-4)."""
+def buttons(approval: Approval, *, with_kind: bool = False) -> list[Button]:
+    """Give the buttons of a question; none if words are the answer, or only signed votes count (P-4). `with_kind`
+    adds a yes to every described call of the kind, in the session."""
     if approval.kind == "question" or approval.signed:
         return []
     told = f"{approval.id}:{approval.digest[:DIGEST_SHOWN]}"
-    return [Button("Allow", f"g:{told}"), Button("Deny", f"d:{told}")]
+    kind = [Button("Allow this kind", f"k:{told}")] if with_kind else []
+    return [Button("Allow", f"g:{told}"), *kind, Button("Deny", f"d:{told}")]
 
 
 def read_press(data: str) -> Press | None:
     """Read what a button told; None for what is none of ours."""
     match data.split(":"):
-        case [("g" | "d") as kind, approval_id, digest] if len(digest) == DIGEST_SHOWN:
-            return Press("grant" if kind == "g" else "deny", approval_id, digest)
+        case [("g" | "k" | "d") as kind, approval_id, digest] if len(digest) == DIGEST_SHOWN:
+            return Press("deny" if kind == "d" else "grant", approval_id, digest, with_kind=kind == "k")
         case _:
             return None
 

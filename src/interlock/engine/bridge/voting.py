@@ -218,7 +218,8 @@ def _remember(lane: Lane, record: ApprovalRecord, principal: Principal, body: Gr
     if booth.remembered >= MAX_REMEMBERED_RULES:
         raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
                       hint="Revoke some: interlock policy rules.")
-    rule = rule_of(approval, subject_of_approval(record, lane.wall), body.decision, body.remember)
+    rule = rule_of(approval, subject_of_approval(record, lane.wall), body.decision, body.remember,
+                   described=booth.policy.remember_described)
     remembered = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at,
                                 created_by=named(principal.actor), approval_id=approval.id, rule=plain(rule))
     lane.out.writes.append(PutRule(RuleRecord(rule=remembered)))

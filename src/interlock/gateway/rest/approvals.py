@@ -98,10 +98,11 @@ async def proposal(call: Call) -> ASGIApp:
     scope = call.choice("scope", ("session", "rule")) or "session"
     decision = call.choice("decision", get_args(Decision)) or "grant"
     subject = subject_of_approval(record, call.front.clock.now_ms())
-    width = call.choice("width", get_args(Width)) or "exact"
+    width = call.choice("width", get_args(Width))
     wish = Remembering(scope=cast("Any", scope))
-    found = offers(record.approval, subject, cast("Any", decision), wish)
-    chosen = next((offer.rule for offer in found if offer.width == width), None)
+    found = offers(record.approval, subject, cast("Any", decision), wish,
+                   described=call.front.desk.policy.remember_described)
+    chosen = next((offer.rule for offer in found if offer.width == (width or found[0].width)), None)
     if chosen is None:
         raise Problem("InvalidPayload", f"The width {width} does not fit this call; "
                       f"{', '.join(offer.width for offer in found)} does.",

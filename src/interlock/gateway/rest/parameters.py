@@ -63,7 +63,7 @@ PARAMETERS: dict[str, Parameter] = {
     "importTranscript.runner_id": Parameter(_TEXT, "The runner, where several offer the agent."),
     "importTranscript.workspace": Parameter(_TEXT, "The directory on the runner."),
     "proposeRule.scope": Parameter(_one_of("session", "rule"), "For the session, or for the tenant."),
-    "proposeRule.width": Parameter(_one_of(*get_args(Width)), "How much it covers; `exact` without it."),
+    "proposeRule.width": Parameter(_one_of(*get_args(Width)), "How much it covers; without it the narrowest."),
     "proposeRule.decision": Parameter(_one_of(*get_args(Decision)), "What is to be remembered."),
     "decide.agent": Parameter({"type": "string", "pattern": f"^{AGENT_ID.pattern}$"}, "The agent of the call.",
                               required=True),

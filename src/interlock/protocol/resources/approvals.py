@@ -158,12 +158,14 @@ class Budget(Resource, frozen=True, kw_only=True):
 class RuleMatch(Body, frozen=True, kw_only=True, omit_defaults=True):
     """`match` of what is to be remembered. Left out, the rule covers this very input of this tool and agent only.
 
-    `width` is one of those that `GET /v1/approvals/{id}/rule` lists: `exact`, `program` (this program and first word)
-    or `below` (this tool below this directory). Else `words` is a program and its words, `command` a regular expression
-    for one simple command, `path` a glob. `any_input` covers whatever the tool is given, and is for a no alone.
+    `width` is one of those that `GET /v1/approvals/{id}/rule` lists: `exact`, `program` (this program and first word),
+    `below` (this tool below this directory), or `described` (every call of this kind that the agent only describes, in
+    this session; only if the config says `policy.remember_described`). Else `words` is a program and its words,
+    `command` a regular expression for one simple command, `path` a glob. `any_input` covers whatever the tool is given,
+    and is for a no alone.
     """
 
-    width: Literal["exact", "program", "below"] | None = None
+    width: Literal["exact", "program", "below", "described"] | None = None
     tool: str | None = None
     words: str | list[str] | None = None
     command: str | None = None

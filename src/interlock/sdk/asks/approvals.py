@@ -87,7 +87,7 @@ def explain(approval_id: str) -> Ask[Explanation]:
 
 
 def rule(approval_id: str, *, scope: Literal["session", "rule"] | None = None, decision: Decision | None = None,
-         width: Literal["exact", "program", "below"] | None = None) -> Ask[ProposedRule]:
+         width: Literal["exact", "program", "below", "described"] | None = None) -> Ask[ProposedRule]:
     """The rule that a vote with `remember` would leave behind, and the widths that fit the call."""
     return get(_path(approval_id, "/rule"), ProposedRule, scope=scope, decision=decision, width=width)
 
