@@ -698,6 +698,16 @@ async def test_audit_records_that_bind_rows_are_found_by_tenant_and_number(ledge
     assert await ledger.audit_rows("t3", 0) == []
 
 
+@pytest.mark.req("H-5", "D-7")
+async def test_audit_records_that_seal_a_session_are_found_by_its_name(ledger: Ledger) -> None:
+    one, two = {"frames_of": "1" * 32, "frames": {"1": "0" * 64}}, {"frames_of": "2" * 32}
+    await put(ledger, Audit(draft(meta=one)), Audit(draft(meta=two)), Audit(draft(meta={"text": "1" * 32})),
+              Audit(draft(tenant_id="t2", meta=one)), Audit(draft(meta=one)), Audit(draft(meta=one)))
+    assert [found.seq for found in await ledger.audit_seals("t1", "1" * 32, 9)] == [1, 4, 5]
+    assert [found.seq for found in await ledger.audit_seals("t1", "1" * 32, 2)] == [4, 5]
+    assert await ledger.audit_seals("t1", "3" * 32, 9) == []
+
+
 @pytest.mark.req("S-1", "C-4")
 async def test_a_read_sees_every_batch_whose_commit_returned(ledger: Ledger) -> None:
     dice = random.Random(7)

@@ -209,7 +209,7 @@ class _Gateway:
         stopping: asyncio.Event,
     ) -> None:
         """Serve until `stopping`, then end in order: links and streams, lanes, transcripts, the audit head."""
-        await self._engine.rows.adopt()
+        await self._engine.adopt()
         await ensure_owner_key(self._state, self._ledger, self._clock, secrets.token_bytes,
                                shared=self._cluster is not None)
         if local_runner_token is not None:

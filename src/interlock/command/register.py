@@ -8,7 +8,7 @@ written by a gateway.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,8 +42,8 @@ _KINDS: dict[type[msgspec.Struct], tuple[str, str]] = {
 }
 SPOKEN = {"key": "API key", "rule": "remembered rule", "signing_key": "signing key", "tenant": "tenant",
           "runner": "runner", "pairing": "pairing code"}
-_SPENT = "pairing/"
-"""Rows that go once they are used."""
+_PASSING = ("pairing/", "session/", "frame/")
+"""Rows that go once they are used, or are bound by other records later."""
 
 
 class Row(NamedTuple):
@@ -101,14 +101,16 @@ def bound(record: BoundRecord) -> dict[str, str]:
     return {"row": row.name, "row_sha256": row.sha256}
 
 
-def adopted(records: Sequence[BoundRecord]) -> list[dict[str, Any]]:
+def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[dict[str, Any]]:
     """Give `meta` of the `adopted` records that bind the rows of a ledger as they are found, once; one if there are
-    none."""
-    metas: list[dict[str, Any]] = []
-    for n in range(0, max(1, len(records)), ADOPTED_AT_ONCE):
-        page = records[n : n + ADOPTED_AT_ONCE]
-        metas.append({"row": ADOPTED, "row_sha256": "", "rows": dict(map(row_of, page)),
-                      "denials": [row_of(one).name for one in page if denies(one)]})
+    none. `others` are further rows by name: sessions, and control frames."""
+    rows = {**dict(map(row_of, records)), **others}
+    denials = {row_of(one).name for one in records if denies(one)}
+    names, metas = list(rows), list[dict[str, Any]]()
+    for n in range(0, max(1, len(names)), ADOPTED_AT_ONCE):
+        page = names[n : n + ADOPTED_AT_ONCE]
+        metas.append({"row": ADOPTED, "row_sha256": "", "rows": {name: rows[name] for name in page},
+                      "denials": [name for name in page if name in denials]})
     return metas
 
 
@@ -175,5 +177,5 @@ def missing(rows: Iterable[Row], registers: Iterable[Register]) -> Iterator[str]
     """Name the rows that are on record and not there: somebody removed them."""
     there = {row.name for row in rows}
     for name in sorted({name for register in registers for name in register.rows}):
-        if name not in there and not name.startswith(_SPENT):
+        if name not in there and not name.startswith(_PASSING):
             yield name

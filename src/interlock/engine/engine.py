@@ -101,6 +101,7 @@ class Engine:
         self.presence = Presence()
         self.lanes = Lanes(ledger, viewers, clock, entropy, limits, transcripts, objects)
         self.lanes.wall = wall or clock
+        self.lanes.rows = self.rows
         self.lanes.link_of = self.presence.link_of
         self.drains = Drains(ledger, clock)
         self.drains.on_undrained = self.lanes.look_again
@@ -144,6 +145,10 @@ class Engine:
         self.lanes.spending = await read_spending(self.ledger, self.lanes.clock.now_ms())
         await self.lanes.wake_due()
         self._up = True
+
+    async def adopt(self) -> bool:
+        """Bind what a ledger of an earlier version has of rows and sessions, once; before `start` (H-5)."""
+        return await self.rows.adopt(self.lanes.sealable)
 
     async def learn_rules(self) -> None:
         """Take the remembered rules anew since one was changed here (A-9)."""

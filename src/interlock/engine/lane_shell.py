@@ -14,6 +14,7 @@ from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.dispatch import dispatch_next
 from interlock.engine.bridge.lane import Lane, Told
 from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.seals import seal
 from interlock.engine.house import is_house
 from interlock.engine.inbox import Inbox, Run
 from interlock.engine.items import Durable, durable
@@ -180,6 +181,7 @@ class LaneShell:
             await self._lanes.keep_objects(lane.out.objects)
         if lane.out.writes:
             if not is_house(lane.state.session_id):
+                seal(lane)
                 lane.out.writes.append(lane.snapshot())
             epochs: list[Hold] = [self.hold] if self.hold is not None else []
             if self._begun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from interlock.command.budget import DAY_MS, Spending
+from interlock.engine.bridge import seals
 from interlock.engine.bridge.clocks import tick
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -25,22 +26,26 @@ from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.refolding import digests, refold
 from interlock.engine.room import Alone, Elsewhere, Hold, Room
+from interlock.engine.rows import Rows
 from interlock.engine.spending import settle
 from interlock.engine.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, Write
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
+from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import ApprovalRecord
+from interlock.protocol.records import ApprovalRecord, ControlRecord
 from interlock.session.transcript import TranscriptFold
 
 AT_WORK = ("running", "paused", "waiting_approval")
 """States of sessions in which something runs."""
 READ_AT_ONCE = 4
 """Lanes that are read side by side at the start."""
+SEALS_READ = 1_024
+"""The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""
 log = structlog.get_logger()
 _state_decoder = msgspec.json.Decoder(LaneState)
 
@@ -85,6 +90,8 @@ class Lanes:
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
+        self.rows = Rows(ledger, clock)
+        """Compares what is stored with the audit log; the engine's own, where there is one."""
         self.watchers: list[Callable[[Lane], None]] = []
         """Each is shown what a lane decided once it is durable: what counts and traces (`lane.out`)."""
         self._shells: dict[str, LaneShell] = {}
@@ -216,13 +223,18 @@ class Lanes:
         lane.keeps_objects = self.objects is not None
         findings = await self._examined(lane)
         lane.digests = await digests(state, self.objects)
-        for control in await self.ledger.controls(session_id, state.control_acked):
-            lane.unconfirmed[control.seq] = control.body
+        controls = await self.ledger.controls(session_id, state.control_acked)
+        broken = await self._unsealed(lane, controls)
+        for control in controls:
+            if control.seq not in broken.changed and control.seq not in broken.inserted:
+                lane.unconfirmed[control.seq] = control.body
         # Asked last: from here on nothing waits, so a runner that attaches meanwhile finds this lane or is found by it.
         link = self.link_of(state.runner_id)
         was_attached, state.attached = state.attached, link is not None
         shell = LaneShell(lane, RecentIds(recent), epoch, self)
         shell.link = link
+        if any(broken):
+            shell.push(Job(partial(seals.refuse, broken=broken)))
         if findings:
             shell.push(Job(partial(refuse, findings=findings)))
         if was_attached and link is None:
@@ -237,6 +249,27 @@ class Lanes:
         tenant_id = lane.state.tenant_id
         records = {one: await self.ledger.audit_about(tenant_id, one) for one in subjects(lane)}
         return examine(lane, records)
+
+    async def sealable(self) -> dict[str, str]:
+        """Name and digest the rows of every session that is not closed."""
+        found: dict[str, str] = {}
+        for tenant in await self.ledger.tenants():
+            for runner in await self.ledger.runners(tenant.tenant_id):
+                for record in await self.ledger.runner_sessions(runner.runner_id):
+                    state = _state_decoder.decode(record.machine)
+                    found |= seals.adopted(state, await self.ledger.controls(state.session_id, state.control_acked))
+        return found
+
+    async def _unsealed(self, lane: Lane, controls: Sequence[ControlRecord]) -> seals.Broken:
+        """Compare the control frames and the state of a lane that was read with their records (H-5)."""
+        state = lane.state
+        owners = await self.rows.register(OWNER_TENANT)
+        if not owners.begun:
+            return seals.Broken()
+        records = await self.ledger.audit_seals(state.tenant_id, seals.frames_of(state.session_id), SEALS_READ)
+        sealed = seals.read(state.session_id, records, seals.from_adopted(state, owners.rows))
+        lane.sealed = seals.deciding(state) if sealed.state is not None else b""
+        return seals.examine(state, controls, sealed)
 
     async def _transcriber(self, state: LaneState) -> Transcriber | None:
         """What the transcript holds: entries on their way first, since they may reach the file while it is read."""

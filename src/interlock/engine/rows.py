@@ -73,14 +73,14 @@ class Rows:
             await self._report(Row(name, ""), "is missing, or not the one in its audit record")
         return lost
 
-    async def adopt(self) -> bool:
-        """Bind the rows that are there, once in the life of a ledger: from then on each change has a record. Returns
-        whether it did. Raises LedgerError."""
+    async def adopt(self, others: Callable[[], Awaitable[dict[str, str]]] | None = None) -> bool:
+        """Bind the rows that are there, once in the life of a ledger: from then on each change has a record. `others`
+        names and digests further rows. Returns whether it did. Raises LedgerError."""
         if (await self.register(OWNER_TENANT)).begun:
             return False
         at = iso(self._clock.now_ms())
         drafts = [AuditDraft(tenant_id=OWNER_TENANT, at=at, who=WHO, action="adopted", meta=meta)
-                  for meta in adopted(await self._all())]
+                  for meta in adopted(await self._all(), await others() if others is not None else {})]
         await self._ledger.commit(Batch([Audit(draft) for draft in drafts]))
         return True
 

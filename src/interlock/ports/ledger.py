@@ -342,6 +342,11 @@ class Ledger(Upkeep, Protocol):
         """Records that bind rows (`command.register`), those after a seq, in order; without their personal values."""
         ...
 
+    async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
+        """The last records that seal the frames of a session, by its name of 32 hex digits (`engine.bridge.seals`), in
+        order; without their personal values."""
+        ...
+
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         """(count, last hash) of a tenant's log; (0, 64 zeros) when empty."""
         ...

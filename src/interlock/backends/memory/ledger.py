@@ -251,6 +251,11 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         return [msgspec.structs.replace(record, personal={}) for record in self._audit.records(tenant_id)[after:]
                 if MARK in record.body]
 
+    async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
+        mark = b'"frames_of":"%s"' % name.encode()
+        found = [record for record in self._audit.records(tenant_id) if mark in record.body]
+        return [msgspec.structs.replace(record, personal={}) for record in found[-limit:]]
+
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         log = self._audit.records(tenant_id)
         return (log[-1].seq, log[-1].hash) if log else (0, FIRST_PREV)

@@ -139,6 +139,13 @@ SELECT seq, hash, body FROM audit WHERE tenant_id = $1 AND seq > $2 AND position
 ORDER BY seq
 """
 """By the index `audit_of_rows`, whose condition this is."""
+_SEALS = """position('"frames_of":"'::bytea IN body)"""
+AUDIT_OF_SEALS = f"""
+SELECT seq, hash, body FROM audit
+WHERE tenant_id = $1 AND substring(body FROM {_SEALS} + 13 FOR 32) = $2::bytea AND {_SEALS} > 0
+ORDER BY seq DESC LIMIT $3
+"""
+"""By the index `audit_of_seals`, whose expressions these are."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq"
 AUDIT_NODES = """

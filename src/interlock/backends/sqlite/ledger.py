@@ -320,6 +320,10 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         found = await self._readers.rows(queries.AUDIT_OF_ROWS, (tenant_id, after))
         return [AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body) for seq, hash_, body in found]
 
+    async def audit_seals(self, tenant_id: str, name: str, limit: int) -> list[AuditRecord]:
+        found = await self._readers.rows(queries.AUDIT_OF_SEALS, (tenant_id, name.encode(), limit))
+        return [AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body) for seq, hash_, body in found[::-1]]
+
     async def audit_head(self, tenant_id: str) -> tuple[int, str]:
         found = await self._readers.row(queries.AUDIT_HEAD, (tenant_id,))
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)

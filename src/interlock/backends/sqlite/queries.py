@@ -286,6 +286,12 @@ SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND seq > ? AND instr(body
 ORDER BY seq
 """
 """By the index `audit_of_rows`, whose condition this is."""
+_SEALS = "instr(body, CAST('\"frames_of\":\"' AS BLOB))"
+AUDIT_OF_SEALS = f"""
+SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND substr(body, {_SEALS} + 13, 32) = ? AND {_SEALS} > 0
+ORDER BY seq DESC LIMIT ?
+"""
+"""By the index `audit_of_seals`, whose expressions these are."""
 AUDIT_TENANTS = "SELECT tenant_id FROM audit_head ORDER BY tenant_id"
 AUDIT_LEAVES = "SELECT hash FROM audit WHERE tenant_id = ? AND seq > ? AND seq <= ? ORDER BY seq"
 AUDIT_NODES = """

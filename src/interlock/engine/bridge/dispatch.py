@@ -143,6 +143,11 @@ def replace_prompt(lane: Lane, record: CommandRecord) -> None:
     lane.state.noop_chosen = False
 
 
+def replace_by_nothing(lane: Lane, seq: int) -> None:
+    """Put a no-op in the place of a control frame that must not be sent."""
+    _replace(lane, seq, {"replaces": ""})
+
+
 def _replace(lane: Lane, seq: int, metadata: dict[str, Any]) -> None:
     lane.replace_control(Frame(
         type="control.turn.cancel", payload=p.TurnCancel(reason="canceled before it was delivered"),

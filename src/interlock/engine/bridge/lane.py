@@ -64,6 +64,9 @@ SYSTEM = {"id": "gateway", "role": "system"}
 MAX_NOTICES = 50
 """Notices that a command's own row keeps, the newest; its stream holds all of them, however often a link flaps."""
 
+UNSEALED = frozenset({"session.error", "session.usage", "session.capabilities", "x-interlock.interaction.held"})
+"""Control frames that make no agent do anything, and so need no digest in the audit log (H-5)."""
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -123,6 +126,10 @@ class Lane:
         """This gateway's own, as runners are told it; set by the shells."""
         self.unconfirmed: dict[int, bytes] = {}
         """Control frames by seq that the runner has not confirmed, as the ledger keeps them (D-7)."""
+        self.controls: dict[int, bytes] = {}
+        """Control frames of this decision by seq, as far as they are sealed."""
+        self.sealed = b""
+        """What the lane decides by, as the audit log has its digest."""
         self.now = 0
         self.wall = 0
         self.at = iso(0)
@@ -157,6 +164,7 @@ class Lane:
         self.at = iso(wall_ms)
         self.wants_context = False
         self.out = Out([], [], [], [])
+        self.controls = {}
 
     def new_id(self, prefix: str) -> str:
         """Make an id that sorts by time: `cmd_…`, `apr_…`."""
@@ -209,6 +217,8 @@ class Lane:
             PutControl(ControlRecord(session_id=self.state.session_id, seq=self.state.control_seq,
                                      message_id=frame.message_id, body=raw))
         )
+        if kind not in UNSEALED:
+            self.controls[self.state.control_seq] = raw
         shown = kept_apart(self, frame, raw)[1] if isinstance(payload, FileTransfer) else raw
         self.append("M", shown, frame.message_id)
         self.hear(frame)
@@ -224,6 +234,7 @@ class Lane:
             PutControl(ControlRecord(session_id=self.state.session_id, seq=frame.seq, message_id=frame.message_id,
                                      body=raw))
         )
+        self.controls[frame.seq] = raw
         self.append("M", raw, frame.message_id)
         self.unconfirmed[frame.seq] = raw
 

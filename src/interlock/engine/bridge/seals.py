@@ -1,0 +1,188 @@
+"""Digests of what a lane sends and of what it decides by, in the audit record of its decision (H-5).
+
+A control frame waits in a row until its runner has it (D-7), and the lane's own state in another. The record of the
+decision that wrote them has a digest of each, and what is read differently from then is neither sent nor used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.command.audit import leaf_hash
+from interlock.engine.bridge.approving import restart_clock
+from interlock.engine.bridge.canceling import cancel_command
+from interlock.engine.bridge.dispatch import replace_by_nothing, replace_prompt
+from interlock.engine.bridge.ending import end_command
+from interlock.engine.bridge.lane import SYSTEM, UNSEALED, Lane
+from interlock.engine.bridge.lane_state import LaneState
+from interlock.ports.ledger import Audit
+from interlock.protocol.records import AuditRecord, ControlRecord
+from interlock.protocol.resources import Notice
+
+MAX_NAMED = 32
+"""Frames that one notice names at most."""
+SENTENCE = "what is stored of the session differs from the audit record, so it is not used: {}"
+_encode = msgspec.json.Encoder().encode
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    frames_of: str = ""
+    frames: dict[str, str] = {}
+    state_sha256: str = ""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    meta: _Meta
+    session_id: str = ""
+
+
+class Sealed(NamedTuple):
+    """What the log says of a session: the digest of each control frame by its number, and of its state."""
+
+    frames: Mapping[int, str]
+    state: str | None
+
+
+class Broken(NamedTuple):
+    """What differs: numbers of control frames that are changed or missing, of frames that were never sent, and whether
+    the state does."""
+
+    changed: tuple[int, ...] = ()
+    inserted: tuple[int, ...] = ()
+    state: bool = False
+
+
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def frames_of(session_id: str) -> str:
+    """Name a session for the index of records: 32 hex digits, whatever form its id has."""
+    return hashlib.sha256(session_id.encode()).hexdigest()[:32]
+
+
+def deciding(state: LaneState) -> bytes:
+    """Encode what a lane decides by, or hands to its agent, over a restart."""
+    entry = state.entry
+    return _encode((state.agent_id, state.runner_id, state.workspace, state.workspace_access, state.permission,
+                    state.trusted_kinds, state.fell, state.turn_raised, state.held_answers, entry.model_override,
+                    entry.provider_override, entry.thinking_level, entry.elevated_level, entry.auth_profile_override))
+
+
+def seal(lane: Lane) -> None:
+    """Put the digests of this decision's control frames and of what it changed into its last audit record, or into a
+    record `control` of its own if it has none. Call it last, before the commit."""
+    now = deciding(lane.state)
+    if now == lane.sealed and not lane.controls:
+        return
+    lane.sealed = now
+    meta: dict[str, Any] = {"frames_of": frames_of(lane.state.session_id), "state_sha256": _sha256(now)}
+    if lane.controls:
+        meta["frames"] = {str(seq): _sha256(raw) for seq, raw in lane.controls.items()}
+    writes = lane.out.writes
+    for place in range(len(writes) - 1, -1, -1):
+        write = writes[place]
+        if isinstance(write, Audit) and write.draft.session_id == lane.state.session_id:
+            draft = msgspec.structs.replace(write.draft, meta={**write.draft.meta, **meta})
+            writes[place] = Audit(draft)
+            return
+    lane.audit("control", SYSTEM, meta)
+
+
+def read(session_id: str, records: Sequence[AuditRecord], adopted: Sealed) -> Sealed:
+    """Read what the records of a session say, in order, on top of what was adopted."""
+    frames, state = dict(adopted.frames), adopted.state
+    name = frames_of(session_id)
+    for record in records:
+        if leaf_hash(record.body) != record.hash:
+            continue
+        try:
+            body = _decoder.decode(record.body)
+        except msgspec.MsgspecError:
+            continue
+        if body.meta.frames_of == name and body.session_id == session_id:
+            frames.update({int(seq): digest for seq, digest in body.meta.frames.items()})
+            state = body.meta.state_sha256
+    return Sealed(frames, state)
+
+
+def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> Broken:
+    """Compare what is stored of a session with what the log says."""
+    there = {control.seq: _sha256(control.body) for control in controls}
+    waiting = [seq for seq in sealed.frames if state.control_acked < seq <= state.control_seq]
+    known = [seq for seq in there if seq <= state.control_seq]
+    changed = {seq for seq in waiting if there.get(seq) != sealed.frames[seq]}
+    changed |= {seq for seq in known if seq not in sealed.frames and not _harmless(controls, seq)}
+    inserted = tuple(sorted(seq for seq in there if seq > state.control_seq))
+    # A session of before records were sealed, which was closed then: its next opening sets what it decides by.
+    differs = state.opening != "closed" if sealed.state is None else _sha256(deciding(state)) != sealed.state
+    return Broken(tuple(sorted(changed)), inserted, differs)
+
+
+def adopted(state: LaneState, controls: Sequence[ControlRecord]) -> dict[str, str]:
+    """Name and digest the rows of a session, as `Rows.adopt` binds them once."""
+    return {f"session/{state.session_id}": _sha256(deciding(state)),
+            **{f"frame/{state.session_id}/{control.seq}": _sha256(control.body) for control in controls}}
+
+
+def from_adopted(state: LaneState, rows: Mapping[str, str]) -> Sealed:
+    """Read what was adopted of a session."""
+    name = state.session_id
+    found = {seq: rows.get(f"frame/{name}/{seq}") for seq in range(state.control_acked + 1, state.control_seq + 1)}
+    return Sealed({seq: digest for seq, digest in found.items() if digest is not None}, rows.get(f"session/{name}"))
+
+
+def refuse(lane: Lane, broken: Broken) -> None:
+    """Send nothing that differs, end what it was for, and hold the session's commands from now on."""
+    how = _how(broken)
+    lane.audit("tampered", SYSTEM, {"about": lane.state.session_id, "how": how})
+    lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
+    state, active = lane.state, lane.active
+    if broken.state:
+        state.permission, state.trusted_kinds, state.fell = "never", False, True
+        state.turn_raised, state.held_answers = {}, []
+    if not (broken.changed or broken.state):
+        return
+    for record in list(lane.commands.values()):
+        if record.command.state in ("pending_approval", "queued"):
+            end_command(lane, record, "canceled", SYSTEM, error=("Conflict", SENTENCE.format(how)))
+    for seq in broken.changed:
+        if active is not None and seq == active.prompt_seq:
+            replace_prompt(lane, active)
+        else:
+            replace_by_nothing(lane, seq)
+    lane.unconfirmed = dict(sorted(lane.unconfirmed.items()))  # They are sent in this order.
+    if active is not None:
+        cancel_command(lane, active, SYSTEM["id"], "tampered")
+        restart_clock(lane)
+
+
+def _how(broken: Broken) -> str:
+    parts: list[str] = []
+    for seqs, what in ((broken.changed, "changed or removed"), (broken.inserted, "inserted")):
+        if seqs:
+            parts.append(f"control frame {', '.join(map(str, seqs[:MAX_NAMED]))} was {what}")
+    if broken.state:
+        parts.append("its state (agent, workspace, permission, overrides or held answers) was changed")
+    return "; ".join(parts)
+
+
+def _harmless(controls: Sequence[ControlRecord], seq: int) -> bool:
+    """Whether a frame that the log does not have is of a kind that is not sealed: it says something, and asks for
+    nothing."""
+    body = next(control.body for control in controls if control.seq == seq)
+    try:
+        return msgspec.json.decode(body, type=_Kind).type in UNSEALED
+    except msgspec.MsgspecError:
+        return False
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    type: str
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
