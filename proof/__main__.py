@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from proof import policy, shown
+from proof import policy, shown, tamper_database
 from proof.house import NotReady
 from proof.seeds.breaks import BREAKS
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
@@ -51,6 +51,7 @@ PROOFS = {
     "box": "proof.box",
     "policy": "proof.policy",
     "shown": "proof.shown",
+    "tamper-database": "proof.tamper_database",
     "simulation": "proof.simulation.full",
 }
 CLUSTERED = {
@@ -62,7 +63,8 @@ CLUSTERED = {
 }
 """What stands in a proof's place with --cluster; R5 is of a cluster in any case."""
 
-BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS)}
+BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(policy.PARTS), "shown": list(shown.PARTS),
+             "tamper-database": list(tamper_database.PARTS)}
 """What `--break` may name, by proof."""
 
 

@@ -7,7 +7,7 @@ worked out from the records, and a row that says something else is refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -124,7 +124,7 @@ def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
     return None
 
 
-def changed_command(record: CommandRecord, approvals: Iterable[ApprovalRecord], records: Sequence[Recorded]
+def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord], records: Sequence[Recorded]
                     ) -> str | None:
     """Say how a live execute's row differs from its records, None if it does not. `approvals` are the live ones of its
     session."""
@@ -141,6 +141,10 @@ def changed_command(record: CommandRecord, approvals: Iterable[ApprovalRecord], 
         return "its target, actor or origin is not the recorded one"
     if moves[-1].meta["to"] != command.state:
         return f"it is {command.state}, and was recorded as {moves[-1].meta['to']}"
+    there = {one.approval.id for one in approvals}
+    lost = next((name for name in _open_approvals(records, command.id) if name not in there), None)
+    if lost is not None:
+        return f"its approval {lost} is missing"
     held = [one.approval for one in approvals
             if one.approval.command_id == command.id and one.approval.door == "command" and one.approval.budget is None]
     if command.state == "pending_approval" and not any(one.state == "pending" for one in held):
@@ -154,6 +158,15 @@ def changed_command(record: CommandRecord, approvals: Iterable[ApprovalRecord], 
         if not granted:
             return "there is no audit record of the approval that it waited for"
     return None
+
+
+def _open_approvals(records: Sequence[Recorded], command_id: str) -> list[str]:
+    """Name the approvals of a command that are pending or granted by their records."""
+    last: dict[str, str] = {}
+    for one in records:
+        if one.command_id == command_id and one.approval_id is not None and "door" in one.meta:
+            last[one.approval_id] = one.meta.get("to", "")
+    return [name for name, to in last.items() if to in ("pending", "granted")]
 
 
 def _name(actor: Actor | None) -> str:

@@ -60,6 +60,13 @@ class Rows:
         own = await self.register(tenant_id)
         return differs(row, own, own if tenant_id == OWNER_TENANT else await self.register(OWNER_TENANT))
 
+    async def is_missing(self, name: str) -> bool:
+        """Whether a row that is not there is on record in the owner's log: reported and audited, if it is."""
+        if name not in (await self.register(OWNER_TENANT)).rows:
+            return False
+        await self._report(Row(name, ""), "was removed")
+        return True
+
     async def lost_denials(self, tenant_id: str, there: set[str]) -> list[str]:
         """Name the remembered rules that do not allow, are in force by the log, and are not among `there`: rows that
         were removed or changed. Each is reported and audited."""

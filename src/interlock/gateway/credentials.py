@@ -252,6 +252,8 @@ class Credentials:
     async def _check_tenant(self, tenant_id: str) -> None:
         tenant = await self._ledger.tenant(tenant_id)
         if tenant is None:
+            if await self.rows.is_missing(f"tenant/{tenant_id}"):
+                raise _unknown()
             return
         genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id))
         if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:

@@ -26,6 +26,8 @@ class StoredRows(Protocol):
 
     def live_commands(self) -> list[CommandRecord]: ...
 
+    def sessions(self) -> set[str]: ...
+
     def live_approvals(self) -> list[ApprovalRecord]: ...
 
 
@@ -60,6 +62,7 @@ class _Log:
         self._about: dict[str, list[Recorded]] = {
             **{one.command.id: [] for one in self._commands},
             **{one.approval.command_id or one.approval.id: [] for one in self._approvals}}
+        self._sessions = rows.sessions()
         self._states: dict[str, str] = {}
         for record in rows.records(tenant_id):
             self.register.read((record,))
@@ -93,6 +96,9 @@ class _Log:
                    if command.command.type == "execute" else None)
             if how is not None:
                 yield f"the stored row of the command {name} differs from its audit record: {how}"
+        for command in self._commands:
+            if command.command.type == "execute" and command.session_id not in self._sessions:
+                yield f"the stored row of the session of the command {command.command.id} was removed"
         there = {one.command.id for one in self._commands}
         for name in sorted(self._states.keys() - there):
             yield (f"the stored row of the command {name} is not there or says that it has ended, and by the audit "

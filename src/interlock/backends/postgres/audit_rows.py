@@ -14,7 +14,22 @@ from interlock.backends.postgres.database import Connection, Row, Settings, clos
 from interlock.backends.postgres.faults import NotALedger, translate
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.rows import Row as Columns
-from interlock.backends.rows import approval_of, command_of, key_of, rule_of, runner_of, signing_key_of, tenant_of
+from interlock.backends.rows import (
+    approval_of,
+    approval_row,
+    command_of,
+    command_row,
+    key_of,
+    key_row,
+    rule_of,
+    rule_row,
+    runner_of,
+    runner_row,
+    signing_key_of,
+    signing_key_row,
+    tenant_of,
+    tenant_row,
+)
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.register import BoundRecord
@@ -68,25 +83,35 @@ class PostgresAuditRows:
 
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
-        return [*self._read("SELECT body, last_used_ms FROM api_key", key_of),
-                *self._read("SELECT body FROM remembered_rule", rule_of),
-                *self._read("SELECT body FROM signing_key", signing_key_of),
-                *self._read("SELECT body FROM tenant", tenant_of),
-                *self._read("SELECT body, last_seen_ms FROM runner", runner_of)]
+        return [*self._read("body, last_used_ms, key_id, key_sha256, tenant_id FROM api_key", key_of, key_row),
+                *self._read("body, NULL, id, tenant_id FROM remembered_rule", rule_of, rule_row),
+                *self._read("body, NULL, key_id, tenant_id FROM signing_key", signing_key_of, signing_key_row),
+                *self._read("body, NULL, tenant_id FROM tenant", tenant_of, tenant_row),
+                *self._read("body, last_seen_ms, runner_id, tenant_id FROM runner", runner_of, runner_row)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""
-        return self._read("SELECT body FROM command WHERE ended_ms IS NULL", command_of)
+        return self._read("body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL",
+                          command_of, command_row)
+
+    def sessions(self) -> set[str]:
+        """Name every session that has a row."""
+        return {given(row[0]) for row in self._run(self._connection.fetch("SELECT session_id FROM session"))}
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""
-        return self._read("SELECT body FROM approval WHERE state IN ('pending', 'granted')", approval_of)
+        return self._read("body, NULL, id, tenant_id, session_id, state FROM approval "
+                          "WHERE state IN ('pending', 'granted')", approval_of, approval_row)
 
-    def _read(self, statement: str, read: Callable[[Columns], R]) -> list[R]:
+    def _read(self, wanted: str, read: Callable[[Columns], R], columns: Callable[[R], Columns]) -> list[R]:
+        """Read rows whose columns, which rows are found by, are those of their bodies."""
         found: list[R] = []
-        for row in self._run(self._connection.fetch(statement)):
+        for row in self._run(self._connection.fetch(f"SELECT {wanted}")):
+            values = tuple(given(one) if isinstance(one, str) else one for one in row)
             with suppress(msgspec.MsgspecError, TypeError):
-                found.append(read(tuple(row)))
+                record = read(values)
+                if columns(record)[: len(values) - 2] == values[2:]:
+                    found.append(record)
         return found
 
 

@@ -13,13 +13,20 @@ import msgspec
 from interlock.backends.rows import (
     Row,
     approval_of,
+    approval_row,
     command_of,
+    command_row,
     key_of,
+    key_row,
     personal_of,
     rule_of,
+    rule_row,
     runner_of,
+    runner_row,
     signing_key_of,
+    signing_key_row,
     tenant_of,
+    tenant_row,
 )
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
@@ -38,10 +45,16 @@ _ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 
 _WITHOUT_PERSONAL = "SELECT seq, hash, body, NULL FROM audit WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 _HAS_PERSONAL = "SELECT count(*) FROM sqlite_schema WHERE name = 'audit_personal'"
 _PAGE = 1_000
-_KEYS = "SELECT body, last_used_ms FROM api_key"
-_RUNNERS = "SELECT body, last_seen_ms FROM runner"
-_LIVE_COMMANDS = "SELECT body FROM command WHERE ended_ms IS NULL"
-_LIVE_APPROVALS = "SELECT body FROM approval WHERE state IN ('pending', 'granted')"
+_KEYS = "SELECT body, last_used_ms, key_id, key_sha256, tenant_id FROM api_key"
+_RULES = "SELECT body, NULL, id, tenant_id, revoked FROM remembered_rule"
+_SIGNING_KEYS = "SELECT body, NULL, key_id, tenant_id FROM signing_key"
+_TENANTS_BODIES = "SELECT body, NULL, tenant_id FROM tenant"
+_RUNNERS = "SELECT body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner"
+_LIVE_COMMANDS = "SELECT body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL"
+_LIVE_APPROVALS = """
+SELECT body, NULL, id, tenant_id, session_id, state FROM approval WHERE state IN ('pending', 'granted')
+"""
+"""Each body with what else its reader needs, then the columns that the row is found by."""
 _HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 
 
@@ -81,23 +94,30 @@ class AuditRows:
 
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
-        return [*self._read(_KEYS, key_of), *self._read("SELECT body FROM remembered_rule", rule_of),
-                *self._read("SELECT body FROM signing_key", signing_key_of),
-                *self._read("SELECT body FROM tenant", tenant_of), *self._read(_RUNNERS, runner_of)]
+        return [*self._read(_KEYS, key_of, key_row), *self._read(_RULES, rule_of, rule_row),
+                *self._read(_SIGNING_KEYS, signing_key_of, signing_key_row),
+                *self._read(_TENANTS_BODIES, tenant_of, tenant_row), *self._read(_RUNNERS, runner_of, runner_row)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""
-        return self._read(_LIVE_COMMANDS, command_of)
+        return self._read(_LIVE_COMMANDS, command_of, command_row)
+
+    def sessions(self) -> set[str]:
+        """Name every session that has a row."""
+        return {str(row[0]) for row in self._database.execute("SELECT session_id FROM session").fetchall()}
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""
-        return self._read(_LIVE_APPROVALS, approval_of)
+        return self._read(_LIVE_APPROVALS, approval_of, approval_row)
 
-    def _read(self, statement: str, read: Callable[[Row], R]) -> list[R]:
+    def _read(self, statement: str, read: Callable[[Row], R], columns: Callable[[R], Row]) -> list[R]:
+        """Read rows whose columns, which rows are found by, are those of their bodies."""
         found: list[R] = []
         for row in self._database.execute(statement).fetchall():
             with suppress(msgspec.MsgspecError, TypeError):
-                found.append(read(row))
+                record = read(row)
+                if columns(record)[: len(row) - 2] == row[2:]:
+                    found.append(record)
         return found
 
 

@@ -1,0 +1,338 @@
+"""tamper-database: edits by SQL between the question and the release; none changes what runs unnoticed (H-5).
+
+Each trial takes a copy of a ledger in which everything waits (a held command, a held tool call, a denied one, a
+prompt that its runner has not got, remembered rules, keys, a suspended tenant), edits one value of one row, and
+releases all of it: links, votes, keys, rules. Half of the edits come while the gateway is down, half while it works.
+`--break PART` puts a part of the comparison out of action; the proof must notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import structlog
+
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.engine import lanes
+from interlock.engine.bridge import mismatch, seals
+from interlock.engine.rows import Rows
+from proof.tampered_gateway import (
+    FORGED,
+    PROBES,
+    Base,
+    Gateway,
+    Outcome,
+    SetClock,
+    columns,
+    digest,
+    make_base,
+    release,
+    verified,
+)
+
+FULL_ROUNDS = 500
+PARTS = ("rows", "seals", "binding")
+"""rows: keys, rules, tenants, runners · seals: control frames, session state · binding: commands, approvals, votes"""
+TABLES = ("command", "approval", "remembered_rule", "api_key", "tenant", "runner", "control", "session", "audit")
+BODIES = {"session": "machine"}
+WORDS = ("owner", "admin", "granted", "queued", "pending", "allow", "deny", "asks", "never", "rm -rf /", "/etc", "*",
+         "default", "t2", "user:owner", "tool", "free", "", "2099-01-01T00:00:00Z")
+NUMBERS = (0, 1, 2, 9, 10**15)
+EDITS = ("aimed", "aimed", "leaf", "leaf", "leaf", "column", "column", "delete", "insert", "swap")
+_FORGED_VOTE = {"by": "user:mallory", "at": "", "decision": "grant", "method": "acl", "role": "admin"}
+_RM = {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "rm -rf /"}]}]}
+_YES = {"interaction_id": "x-i1", "decision": "allow", "by": "user:eve"}
+AIMED: dict[str, tuple[tuple[str, Any], ...]] = {
+    "command": (("command/payload", _RM), ("command/state", "queued"), ("origin", "flush"),
+                ("command/actor", {"type": "user", "id": "cara"}), ("command/target/workspace", "/etc")),
+    "approval": (("approval/required", 1), ("approval/votes", [_FORGED_VOTE, _FORGED_VOTE]), ("approval/required", 0),
+                 ("approval/state", "granted"), ("approval/input", {"command": "rm -rf /"}),
+                 ("approval/title", "harmless"), ("approval/deny_threshold", 9)),
+    "remembered_rule": (("rule/rule", {"name": "x", "effect": "allow", "until": "2099-01-01T00:00:00Z"}),
+                        ("rule/rule/effect", "allow"), ("rule/rule/agent", "*"), ("rule/rule/tool", "*")),
+    "api_key": (("role", "owner"), ("revoked", False), ("expires_ms", 10**15), ("tenant_id", "default"),
+                ("principal", {"type": "user", "id": "owner"})),
+    "tenant": (("suspended", False), ("tenant_id", "t3")),
+    "runner": (("revoked", True), ("token_sha256", "0" * 64)),
+    "control": (("payload/text", "rm -rf /"), ("payload/decision", "allow"), ("payload/workspace", "/etc"),
+                ("type", "control.turn.resume")),
+    "session": (("permission", "never"), ("workspace", "/etc"), ("held_answers", [_YES]), ("agent_id", "free"),
+                ("trusted_kinds", True)),
+    "audit": (("meta/digest", "0" * 64), ("meta/terms/required", 1), ("action", "approve"), ("meta/to", "granted")),
+}
+"""What somebody would try who knows the tables: a way into the body, and a value."""
+TRIAL_S = 30.0
+
+
+class Edit(NamedTuple):
+    """One edit by SQL."""
+
+    table: str
+    column: str
+    what: str
+
+
+class Counts(NamedTuple):
+    """What became of the edits of one column."""
+
+    edits: int = 0
+    same: int = 0
+    reported: int = 0
+    verified: int = 0
+    """Found by `audit verify --database` alone."""
+    wrong: int = 0
+
+
+def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
+    """Make the edits, print the table."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    found, wrong = asyncio.run(trials(seed, rounds or FULL_ROUNDS, broken))
+    print(table(found))
+    for line in wrong[:20]:
+        print(f"FAILED: {line}")
+    print(f"{sum(one.edits for one in found.values())} edits, seed {seed}: "
+          f"{'none changed what runs unnoticed' if not wrong else f'{len(wrong)} did'}")
+    return not wrong
+
+
+async def trials(seed: int, rounds: int, broken: str | None = None, tables: Sequence[str] = TABLES
+                 ) -> tuple[dict[str, Counts], list[str]]:
+    """Try `rounds` edits. Returns the counts by table and column, and a line for each edit that went unnoticed."""
+    dice = random.Random(seed)
+    found: dict[str, Counts] = {}
+    wrong: list[str] = []
+    # A lane whose row cannot be read is counted by what came of it.
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    with tempfile.TemporaryDirectory() as folder:
+        base = await make_base(Path(folder) / "base.db")
+        as_it_is = {live: (await _trial(base, Path(folder), None, live=live))[0] for live in (True, False)}
+        with out_of_action(broken):
+            for number in range(rounds):
+                live, place = dice.random() < 0.5, tables[number % len(tables)]
+                edit = _Editor(dice, place)
+                outcome, reported, whole = await _trial(base, Path(folder), edit, live=live)
+                more, less = _compare(as_it_is[live], outcome)
+                made = edit.made or Edit(place, "-", "none")
+                name = f"{made.table}.{made.column}"
+                counts = found.get(name, Counts())
+                bad = bool(more) or (less and not reported and whole)
+                if bad:
+                    wrong.append(f"{made.table}.{made.column} {made.what} ({'up' if live else 'down'}): "
+                                 f"{more or 'less ran, and nothing was reported'}")
+                found[name] = Counts(
+                    counts.edits + 1, counts.same + (not more and not less and not reported and whole),
+                    counts.reported + reported, counts.verified + (not reported and not whole), counts.wrong + bad)
+    return found, wrong
+
+
+def table(found: dict[str, Counts]) -> str:
+    """Lay out the counts."""
+    lines = [f"{'table.column':<34}{'edits':>7}{'no effect':>11}{'refused':>9}{'verify':>8}{'unnoticed':>11}"]
+    lines += [f"{name:<34}{one.edits:>7}{one.same:>11}{one.reported:>9}{one.verified:>8}{one.wrong:>11}"
+              for name, one in sorted(found.items())]
+    return "\n".join(lines)
+
+
+def _compare(before: Outcome, after: Outcome) -> tuple[list[str], bool]:
+    """Say what ran or would run that did not before, and whether something did not that did."""
+    more = [f"ran {one[37:160]}" for one in sorted(after.ran - before.ran)]
+    more += [f"{name} is {who}" for name, who in after.keys.items() if who is not None and who != before.keys[name]]
+    # Where a denial was changed or removed each call is asked about: no person's yes, no call.
+    more += [f"{probe}: {says}" for probe, says in after.policy.items() if says == "allow" != before.policy[probe]]
+    return more, bool(before.ran - after.ran) or before.keys != after.keys or before.policy != after.policy
+
+
+async def _trial(base: Base, folder: Path, edit: _Editor | None, *, live: bool) -> tuple[Outcome, bool, bool]:
+    file = folder / "trial.db"
+    _copy(base.file, file)
+    if edit is not None and not live:
+        edit.make(file)
+    fault = False
+    try:
+        async with asyncio.timeout(TRIAL_S):
+            ledger = await open_ledger(file, SetClock())
+            gateway = Gateway(ledger, random.Random(base.hashes[0]).randbytes)
+            try:
+                await gateway.meet()
+                await gateway.engine.start()
+                if live:
+                    for session_id in base.sessions:
+                        await gateway.attach(session_id)
+                    gateway.wire.sent.clear()
+                    if edit is not None:
+                        edit.make(file)
+                outcome, reported = await release(gateway, base)
+            finally:
+                await gateway.stop()
+    except TimeoutError:
+        raise
+    except Exception:  # noqa: BLE001 - the gateway does not start, or says that the file is damaged
+        outcome = Outcome(frozenset(), dict.fromkeys(base.secrets),
+                          {f"{agent} {tool}": "deny" for agent, tool in PROBES})
+        reported, fault = True, True
+    return outcome, reported or fault, verified(base, file)
+
+
+def _copy(base: Path, file: Path) -> None:
+    for left in file.parent.glob(f"{file.name}*"):
+        left.unlink()
+    shutil.copy(base, file)
+
+
+class _Editor:
+    """Makes one random edit in a table."""
+
+    def __init__(self, dice: random.Random, place: str) -> None:
+        self._dice = dice
+        self._table = place
+        self.made: Edit | None = None
+
+    def make(self, file: Path) -> None:
+        connection = apsw.Connection(str(file))
+        connection.set_busy_timeout(5_000)
+        try:
+            for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+                connection.execute(f"DROP TRIGGER {name}")
+            self._edit(connection)
+        finally:
+            connection.close()
+
+    def _edit(self, connection: apsw.Connection) -> None:
+        dice, place = self._dice, self._table
+        keys = [row[1] for row in connection.execute(f"PRAGMA table_info({place})") if row[5]]
+        where = " AND ".join(f"{one} = ?" for one in keys)
+        ids = connection.execute(f"SELECT {', '.join(keys)} FROM {place} ORDER BY 1").fetchall()
+        row, kind = dice.choice(ids), dice.choice(EDITS)
+        body = BODIES.get(place, "body")
+        if kind == "delete":
+            connection.execute(f"DELETE FROM {place} WHERE {where}", row)
+            self.made = Edit(place, "(row)", "deleted")
+            return
+        if kind == "insert":
+            self._insert(connection, where, row)
+            return
+        if kind == "column":
+            name = dice.choice([one for one in columns(connection, place) if one != body])
+            (was,) = connection.execute(f"SELECT {name} FROM {place} WHERE {where}", row).fetchone()
+            value = self._other(was)
+            self.made = Edit(place, name, f"{was!r} -> {value!r}"[:160])
+        elif kind == "swap":
+            name, other = body, dice.choice(ids)
+            value = connection.execute(f"SELECT {body} FROM {place} WHERE {where}", other).fetchone()[0]
+            self.made = Edit(place, body, "another row's")
+        else:
+            name = body
+            raw = connection.execute(f"SELECT {body} FROM {place} WHERE {where}", row).fetchone()[0]
+            document = json.loads(raw)
+            path = self._aim(document) if kind == "aimed" else self._leaf(document)
+            value = json.dumps(document, separators=(",", ":")).encode()
+            self.made = Edit(place, f"{body}/{path}", "changed")
+        try:
+            connection.execute(f"UPDATE {place} SET {name} = ? WHERE {where}", (value, *row))
+        except apsw.ConstraintError:
+            self.made = Edit(place, name, "refused by the database")
+
+    def _insert(self, connection: apsw.Connection, where: str, row: tuple[Any, ...]) -> None:
+        """Insert a copy of a row that gives more than it does."""
+        place, names = self._table, columns(connection, self._table)
+        values = dict(zip(names, connection.execute(f"SELECT {', '.join(names)} FROM {place} WHERE {where}",
+                                                    row).fetchone(), strict=True))
+        self.made = Edit(place, "(row)", "inserted")
+        body = BODIES.get(place, "body")
+        document = json.loads(values[body])
+        if place == "api_key":
+            document |= {"key_id": "key_forged", "key_sha256": digest(FORGED), "role": "owner", "tenant_id": "default",
+                         "revoked": False, "expires_ms": None}
+            values |= {"key_id": "key_forged", "key_sha256": digest(FORGED), "tenant_id": "default"}
+        elif place == "remembered_rule":
+            document["rule"] |= {"id": "rul_9", "rule": {"name": "x", "effect": "allow",
+                                                         "until": "2099-01-01T00:00:00Z"}, "revoked_at": None}
+            values |= {"id": "rul_9", "place": 99, "revoked": 0}
+        elif place == "control":
+            values["seq"] += 1
+            document["seq"] = values["seq"]
+            document["type"] = "control.prompt.request"
+            document["payload"] = {"prompt_id": "11111111-1111-4111-8111-111111111111", "input_type": "text",
+                                   "origin": "user", "text": "rm -rf /"}
+        else:
+            for name, value in list(values.items()):
+                if isinstance(value, str) and name != body:
+                    values[name] = value[:-1] + ("1" if value[-1:] != "1" else "2")
+                elif name in ("place", "seq"):
+                    values[name] = 10_000
+        values[body] = json.dumps(document, separators=(",", ":")).encode()
+        try:
+            connection.execute(f"INSERT OR REPLACE INTO {place} ({', '.join(values)}) "
+                               f"VALUES ({','.join('?' * len(values))})", tuple(values.values()))
+        except apsw.ConstraintError:
+            self.made = Edit(place, "(row)", "refused by the database")
+
+    def _aim(self, document: Any) -> str:
+        """Set what decides; returns the way to it."""
+        path, value = self._dice.choice(AIMED[self._table])
+        *way, last = path.split("/")
+        for name in way:
+            document = document.setdefault(name, {})
+        document[last] = value
+        return path
+
+    def _leaf(self, document: Any) -> str:
+        """Change a value somewhere in a document; returns the way to it."""
+        dice, path = self._dice, list[str]()
+        while True:
+            keys = list(document) if isinstance(document, dict) else list(range(len(document)))
+            key = dice.choice(keys)
+            inner = document[key]
+            path.append(str(key) if isinstance(document, dict) else "*")
+            if isinstance(inner, (dict, list)) and inner and dice.random() < 0.9:
+                document = inner
+                continue
+            document[key] = self._other(inner)
+            return "/".join(path)
+
+    def _other(self, was: Any) -> Any:
+        dice = self._dice
+        if isinstance(was, bool):
+            return not was
+        if isinstance(was, int):
+            return dice.choice([one for one in (*NUMBERS, was + 1, was - 1) if one != was])
+        if isinstance(was, str):
+            return dice.choice([one for one in WORDS if one != was])
+        if isinstance(was, (list, dict)):
+            return type(was)()
+        return dice.choice([*WORDS, *NUMBERS])
+
+
+@contextmanager
+def out_of_action(part: str | None) -> Generator[None]:
+    """Put one part of the comparison out of action, and back."""
+    kept = Rows.how, Rows.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    async def none(*_: Any) -> list[str]:
+        return []
+
+    try:
+        if part == "rows":
+            Rows.how, Rows.lost_denials = nothing, none  # type: ignore[assignment]
+        elif part == "seals":
+            seals.examine = lambda *_: seals.Broken()
+        elif part == "binding":
+            lanes.examine = lambda *_: []
+            mismatch.stored_otherwise = lambda *_: []
+        yield
+    finally:
+        Rows.how, Rows.lost_denials, seals.examine, lanes.examine, mismatch.stored_otherwise = kept  # type: ignore[assignment]
+
