@@ -10,12 +10,14 @@ import sys
 from types import FrameType
 
 from proof import policy, shown, tamper_database
+from proof.door_agents import AGENTS
 from proof.house import NotReady
 from proof.seeds.breaks import BREAKS
 from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
 PROOFS = {
     "kill": "proof.kill",
+    "door": "proof.door",
     "hold": "proof.hold",
     "hold-claude": "proof.hold_claude",
     "flood": "proof.flood",
@@ -88,7 +90,12 @@ def main() -> int:
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
+    parser.add_argument("--agents", default=None, metavar="A,B",
+                        help=f"of the door: which agents; all without it: {', '.join(AGENTS)}")
     given = parser.parse_args()
+    agents = tuple(given.agents.split(",")) if given.agents else ()
+    if unknown := [name for name in agents if name not in AGENTS]:
+        parser.error(f"--agents: there is no agent {', '.join(unknown)}; choose of {', '.join(AGENTS)}")
     proofs = CLUSTERED if given.cluster else PROOFS
     if given.broken and (len(given.names) > 1 or given.broken not in BREAKABLE.get(given.names[0], ())):
         parser.error(f"--break {given.broken} is for one proof alone, the one that has it")
@@ -102,6 +109,7 @@ def main() -> int:
         try:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
+            counts |= {"agents": agents} if name == "door" else {}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")
