@@ -228,6 +228,8 @@ MEANING = {
     "gateway.trusted_proxies": "addresses or networks of the proxies; loopback always is one",
     "runner.drain_ms": "after SIGTERM turns that run may end by themselves for so long; no new one begins; 0: they are "
     "cancelled at once, as they are after a second signal",
+    "runner.check_agents": "whether the runner checks by itself, in the background, how a known agent asks that was "
+                           "never checked or has changed",
     "runner.agent_idle_ms": "an agent without a turn for so long is ended; its session stays",
     "rates.principal_a_minute": "requests of one principal, for long; 0: no limit",
     "rates.principal_burst": "and so many at once",

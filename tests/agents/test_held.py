@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 import pytest
 
-from interlock.agents.evidence import Evidence
+from interlock.agents.evidence import Evidence, Seen
 from interlock.agents.held import as_held, holding_of, needs_check
 from interlock.agents.registry import BUILTIN, SHELL, offers
 from interlock.ports.agent import AgentSpec
@@ -18,7 +19,8 @@ Verdict = Literal["asks", "command"]
 
 def checked(verdict: Verdict, digest: str) -> Evidence:
     return Evidence(agent_id="m", verdict=verdict, because="", checked="2026-11-22T12:30:00Z", digest=digest,
-                    version="7.1", mode="approve")
+                    version="7.1", mode="approve",
+                    tools=[Seen(tool="shell", state="asked" if verdict == "asks" else "ran unasked")])
 
 
 @pytest.mark.parametrize(("evidence", "verdict", "digest", "line"), [
@@ -41,6 +43,19 @@ def test_a_check_of_the_agent_as_it_is_wins_over_its_table(
     assert as_held(spec, holding, checked(verdict, digest)).asking_modes == seen, "a mode counts if a check saw it ask"
 
 
+@pytest.mark.parametrize(("evidence", "held"), [("declared", "asks"), ("required", "command")])
+def test_a_check_that_saw_nothing_leaves_it_to_the_table(
+    evidence: Literal["declared", "required"], held: Held
+) -> None:
+    found = msgspec.structs.replace(checked("command", "d"), tools=[Seen(tool="slash command", state="ran unasked")])
+
+    spec = AgentSpec(adapter="acp", command="m", evidence=evidence)
+    holding = holding_of(spec, found, "d")
+
+    assert holding.held == held
+    assert as_held(spec, holding, found).asking_modes == []
+
+
 @pytest.mark.parametrize(("evidence", "line"), [
     ("declared", "asks (not checked)"), ("required", "command (not checked)")])
 def test_without_a_check_the_table_says_whether_it_is_believed(
@@ -58,6 +73,15 @@ def test_without_a_check_the_table_says_whether_it_is_believed(
 def test_what_interlock_gates_itself_and_what_never_asks_need_no_check(spec: AgentSpec, line: str) -> None:
     assert not needs_check(spec)
     assert phrase(holding_of(spec, checked("command", "d"), "d")) == line
+
+
+def test_each_mode_that_a_check_saw_asking_counts_as_asking() -> None:
+    found = msgspec.structs.replace(checked("asks", "d"), tools=[
+        Seen(tool="mode change", state="asked", how="plan"), Seen(tool="mode change", state="ran unasked", how="yolo"),
+        Seen(tool="slash command", state="asked", how="/yolo")])
+    spec = AgentSpec(adapter="acp", command="m", asking_modes=["own"])
+
+    assert as_held(spec, holding_of(spec, found, "d"), found).asking_modes == ["own", "approve", "plan"]
 
 
 def test_a_runner_offers_its_agents_with_how_each_is_held() -> None:

@@ -84,10 +84,10 @@ async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:
     found = await checked(modelled("loose"))
 
     assert found.verdict == "asks"
-    assert "In its mode plan it runs a shell command without a question." in found.because
-    assert "After the prompt /yolo it runs a shell command without a question." in found.because
+    assert "In its mode plan or yolo it runs a shell command without a question." in found.because
+    assert "After the prompt /yolo or /mode auto it runs a shell command without a question." in found.because
     assert {(one.how, one.state) for one in found.tools if one.tool in ("mode change", "slash command")} == {
-        ("plan", "ran unasked"), ("yolo", "refused"), ("/yolo", "ran unasked"), ("/mode auto", "ran unasked")}
+        ("plan", "ran unasked"), ("yolo", "ran unasked"), ("/yolo", "ran unasked"), ("/mode auto", "ran unasked")}
 
 
 @pytest.mark.parametrize("program", ["cline", "auggie", "droid"])

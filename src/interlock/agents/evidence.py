@@ -24,6 +24,18 @@ State = Literal["asked", "ran unasked", "ran after a no", "refused", "not offere
 Shown = Literal["", "input", "described"]
 
 
+BAD: frozenset[State] = frozenset({"ran unasked", "ran after a no"})
+SUB_AGENT_TOOLS = "sub-agent's tools"
+"""What a sub-agent does after a yes to delegating; tried only if the agent asks about delegating."""
+MODE_CHANGE = "mode change"
+"""A shell command in each mode that Interlock would switch the agent into."""
+SLASH_COMMAND = "slash command"
+"""A shell command after a prompt that switches an agent's asking off."""
+NOT_DECISIVE = frozenset({SUB_AGENT_TOOLS, MODE_CHANGE, SLASH_COMMAND})
+"""What these show is reported, and does not make an agent `command`: each comes after something that was allowed or
+sent, and the first tool that runs unasked ends the turn (H-12)."""
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One tool that the agent was made to use, and what became of it."""
 
@@ -53,6 +65,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The mode that the agent was in once it was open; None for an agent without modes."""
     seconds: float = 0.0
     tools: list[Seen] = []
+
+    @property
+    def saw_worse(self) -> bool:
+        """Whether something ran that was not allowed, so that the agent is `command` whatever its table says. Without
+        that a check that did not see it ask shows nothing, such as one of an agent that does not use the stand-in."""
+        return any(one.state in BAD and one.tool not in NOT_DECISIVE for one in self.tools)
 
 
 def settings_digest(spec: AgentSpec, environment: Mapping[str, str], settings: Mapping[str, bytes] = {}) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.agents.evidence import Evidence
+from interlock.agents.evidence import MODE_CHANGE, Evidence
 from interlock.agents.registry import ADAPTERS, SHELL
 from interlock.ports.agent import AgentSpec
-from interlock.protocol.holding import CHANGED, NOT_CHECKED, Holding
+from interlock.protocol.holding import CHANGED, INCONCLUSIVE, NOT_CHECKED, Holding
 
 PROBED = frozenset({"acp"})
 """Adapters whose agents decide themselves what they ask about; the others' calls pass through Interlock's own gate."""
@@ -30,14 +30,17 @@ def holding_of(spec: AgentSpec, found: Evidence | None, digest: str) -> Holding:
     if found is None or found.digest != digest:
         return Holding(held="asks" if spec.evidence == "declared" else "command",
                        why=NOT_CHECKED if found is None else CHANGED)
+    if found.verdict == "command" and not found.saw_worse and spec.evidence == "declared":
+        return Holding(held="asks", why=INCONCLUSIVE, version=found.version, checked=found.checked)
     return Holding(held=found.verdict, version=found.version, checked=found.checked)
 
 
 def as_held(spec: AgentSpec, holding: Holding, found: Evidence | None = None) -> AgentSpec:
-    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held, and the mode in which
-    its check saw it ask counts as asking (H-11). `found` is that check."""
+    """The agent as it may be offered: `asks` is taken away unless each of its tool calls is held, and the modes in
+    which its check saw it ask count as asking (H-11). `found` is that check."""
     if holding.held != "asks":
         return msgspec.structs.replace(spec, asks=False) if spec.asks else spec
-    if holding.checked is None or found is None or not found.mode:
+    if holding.checked is None or found is None or found.verdict != "asks" or not found.mode:
         return spec
-    return msgspec.structs.replace(spec, asking_modes=[*spec.asking_modes, found.mode])
+    seen = [one.how for one in found.tools if one.tool == MODE_CHANGE and one.state == "asked"]
+    return msgspec.structs.replace(spec, asking_modes=[*spec.asking_modes, found.mode, *seen])

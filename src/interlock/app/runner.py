@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import platformdirs
 
-from interlock.agents import evidence
-from interlock.agents.held import as_held, holding_of
+from interlock.app.agent_checks import AgentChecks
 from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
@@ -19,9 +18,6 @@ from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
 from interlock.box.host import survey
 from interlock.config import Config, ConfigError
-from interlock.ports.agent import AgentSpec
-from interlock.probe.scratch import digest_of
-from interlock.protocol.holding import Holding
 from interlock.runner import main
 from interlock.runner.boxing import Boxing
 from interlock.runner.gateways import Pairing
@@ -60,11 +56,10 @@ async def run_runner(
     ConfigError the old ones stay, and it is logged (G-1). Raises TokenRefused, UnsafeUrl, OutboxError, ObjectsError,
     each with one sentence.
     """
+    checks = AgentChecks(state, os.environ)
+
     def offering_of(config: Config) -> Offering:
-        records = evidence.read(state)
-        holdings = holdings_of(config.agents, records)
-        agents = {name: as_held(spec, holdings[name], records.get(name)) for name, spec in config.agents.items()}
-        return Offering(agents, roots or config.runner.roots or [str(Path.cwd())], holdings)
+        return checks.offering(config, roots or config.runner.roots or [str(Path.cwd())])
 
     def read_offering() -> Offering:
         try:
@@ -89,7 +84,7 @@ async def run_runner(
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
                 agent_descriptors=raise_limit(), boxing=_boxing(state),
             ),
-            outbox, objects, read_offering,
+            outbox, objects, read_offering, checks.keep,
         )
     finally:
         await outbox.close()
@@ -99,12 +94,6 @@ def _boxing(state: Path) -> Boxing:
     """What no agent is to reach: this state directory, and the usual one, if that is another (H-15)."""
     usual = platformdirs.user_state_path("interlock", appauthor=False)
     return Boxing(survey(), tuple(dict.fromkeys((str(state.resolve()), str(usual.resolve())))))
-
-
-def holdings_of(agents: Mapping[str, AgentSpec], records: Mapping[str, evidence.Evidence]) -> dict[str, Holding]:
-    """How each configured agent is held, as far as it has been checked (H-10)."""
-    return {name: holding_of(spec, records.get(name), digest_of(spec, os.environ) if name in records else "")
-            for name, spec in agents.items()}
 
 
 def _rawp(url: str) -> str:

@@ -98,6 +98,7 @@ class RunnerSection(Section, frozen=True, kw_only=True):
     outbox_bytes: Annotated[int, msgspec.Meta(ge=LEAST_OUTBOX_BYTES)] = limits.OUTBOX_BYTES
     agent_idle_ms: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_MS)] = limits.AGENT_IDLE_MS
     drain_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)] = 0
+    check_agents: bool = True
 
     def __post_init__(self) -> None:
         check_roots(self.roots)

@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.agents.evidence import Evidence, Seen, settings_digest
+from interlock.agents.evidence import (
+    BAD,
+    MODE_CHANGE,
+    NOT_DECISIVE,
+    SLASH_COMMAND,
+    SUB_AGENT_TOOLS,
+    Evidence,
+    Seen,
+    settings_digest,
+)
 from interlock.agents.registry import ADAPTERS, make_agent
 from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.model_stand_in.shell_tool import shell_call
@@ -38,11 +47,8 @@ from interlock.probe.pointing import Pointing, pointing_of, why_not_pointed
 from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
 from interlock.probe.steps import (
     MCP_TOOL,
-    MODE_CHANGE,
     OUTSIDE_SANDBOX,
-    SLASH_COMMAND,
     SUB_AGENT,
-    SUB_AGENT_TOOLS,
     TOOLS,
     Places,
     Step,
@@ -50,7 +56,7 @@ from interlock.probe.steps import (
     prompt_steps,
     steps,
 )
-from interlock.probe.verdict import BAD, NOT_DECISIVE, Tried, table, verdict
+from interlock.probe.verdict import Tried, table, verdict
 from interlock.probe.witness import Witness
 from interlock.runner.process import AgentProcess
 

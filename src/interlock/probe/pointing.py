@@ -151,6 +151,11 @@ def why_not_pointed(command: str) -> str:
     return NOT_POINTED.get(PurePath(command).name, "")
 
 
+def is_known(command: str) -> bool:
+    """Whether the table says how a program is pointed at the model stand-in, so that it may be started unattended."""
+    return PurePath(command).name in POINTINGS
+
+
 def pointing_of(adapter: str, command: str) -> Pointing:
     """The table's line for an agent; `STANDARD` for a program that it does not name."""
     if adapter == "claude":

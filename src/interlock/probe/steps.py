@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.agents.evidence import MODE_CHANGE, SLASH_COMMAND, SUB_AGENT_TOOLS
 from interlock.model_stand_in.tool_choice import OUTSIDE
 
 MCP_TOOL = "MCP tool"
 SUB_AGENT = "sub-agent"
-SUB_AGENT_TOOLS = "sub-agent's tools"
-"""What a sub-agent does after a yes to delegating; tried only if the agent asks about delegating."""
-MODE_CHANGE = "mode change"
-"""A shell command in each mode that Interlock would switch the agent into."""
-SLASH_COMMAND = "slash command"
-"""A shell command after a prompt that switches an agent's asking off."""
 OUTSIDE_SANDBOX = "shell outside its sandbox"
 """Tried with an agent that runs what its own sandbox allows without a question."""
 TOOLS = ("shell", OUTSIDE_SANDBOX, "write", "edit", SUB_AGENT, SUB_AGENT_TOOLS, "fetch", MCP_TOOL, MODE_CHANGE,

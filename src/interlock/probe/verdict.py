@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from interlock.agents.evidence import Seen, Shown, State
-from interlock.probe.steps import (
+from interlock.agents.evidence import (
+    BAD,
     MODE_CHANGE,
-    OUTSIDE_SANDBOX,
+    NOT_DECISIVE,
     SLASH_COMMAND,
     SUB_AGENT_TOOLS,
-    TOOLS,
-    Step,
+    Seen,
+    Shown,
+    State,
 )
+from interlock.probe.steps import OUTSIDE_SANDBOX, TOOLS, Step
 from interlock.probe.witness import Witness
-
-BAD: frozenset[State] = frozenset({"ran unasked", "ran after a no"})
-NOT_DECISIVE = frozenset({SUB_AGENT_TOOLS, MODE_CHANGE, SLASH_COMMAND})
-"""What these show is reported, and does not make an agent `command`: each comes after something that was allowed or
-sent, and the first tool that runs unasked ends the turn (H-12)."""
 
 
 class Tried(NamedTuple):
@@ -98,8 +95,7 @@ def _limits(tools: Sequence[Seen]) -> str:
         found.append("What a sub-agent does after a yes to delegating is not asked about.")
     if OUTSIDE_SANDBOX in asked and "shell" not in asked:
         found.append("What its own sandbox allows is not asked about.")
-    found += [f"In its mode {one.how} it runs a shell command without a question."
-              for one in bad if one.tool == MODE_CHANGE]
-    found += [f"After the prompt {one.how} it runs a shell command without a question."
-              for one in bad if one.tool == SLASH_COMMAND]
+    for tool, words in ((MODE_CHANGE, "In its mode"), (SLASH_COMMAND, "After the prompt")):
+        if hows := [one.how for one in bad if one.tool == tool]:
+            found.append(f"{words} {' or '.join(hows)} it runs a shell command without a question.")
     return "".join(f" {sentence}" for sentence in found)

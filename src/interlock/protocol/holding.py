@@ -18,6 +18,7 @@ MEANINGS: Mapping[Held, str] = {
 NOT_CHECKED = "not checked"
 CHANGED = "changed since its check"
 CHECKING = "being checked"
+INCONCLUSIVE = "its check saw nothing run unasked, and did not see it ask"
 MAX_WHY_CHARS = 200
 
 

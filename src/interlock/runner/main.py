@@ -8,9 +8,10 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -69,6 +70,10 @@ class RunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The links' intervals: a ping every 15 s, dead after two missed (L-5); others only in tests."""
 
 
+Beside = Callable[[Callable[[Offering], None]], Coroutine[Any, Any, None]]
+"""Work that goes on beside the links; it gets a function that changes what is offered."""
+
+
 class _Clock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -78,11 +83,12 @@ class _Clock:
 
 
 async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
-                     read_offering: ReadOffering | None = None) -> None:
+                     read_offering: ReadOffering | None = None, beside: Beside | None = None) -> None:
     """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The outbox stays open for its owner.
 
     On SIGHUP, or when asked on its host (`interlock config reload`), agents and roots come from `read_offering`;
-    what that refuses is logged, and the old ones stay (G-1).
+    what that refuses is logged, and the old ones stay (G-1). `beside` runs as long as the runner lives, and may offer
+    something else at any time.
 
     Raises TokenRefused (no gateway accepts its token), UnsafeUrl, OutboxError, each with one sentence.
     """
@@ -120,7 +126,12 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     def reload() -> list[str]:
         return reread(offered, read_offering, gateways.greet_again)
 
+    def offer(offering: Offering) -> None:
+        if offered.take(offering):
+            gateways.greet_again()
+
     flowing = asyncio.create_task(outflow.run(), name="outflow")
+    aside = [asyncio.create_task(beside(offer), name="beside")] if beside is not None else []
     try:
         await sessions.recover()
         async with listening(config.state_dir, sessions, reload):
@@ -128,7 +139,8 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
             await _until(stopping, asyncio.create_task(gateways.run(), name="links"), flowing, sessions,
                          config.drain_ms / 1000)
     finally:
-        await _end(flowing)
+        for task in (*aside, flowing):
+            await _end(task)
 
 
 def reread(offered: Offered, read_offering: ReadOffering | None, greet_again: Callable[[], None]) -> list[str]:
