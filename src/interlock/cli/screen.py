@@ -16,6 +16,7 @@ import msgspec
 from interlock.cli.terminal import is_terminal, one_line, printable, styled, write
 from interlock.cli.values import count
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
 from interlock.protocol.resources import VERBOSE_NOTICES, Notice
 from interlock.session.entry import Verbosity
 
@@ -204,6 +205,9 @@ class Screen:
             self._errors.append((error.message, line))
 
     def _session_error(self, error: p.SessionError) -> None:
+        answered = not error.fatal and error.error_code == Code.SESSION_NOT_FOUND
+        if answered or error.error_code == Code.WORKSPACE_NOT_TRUSTED:
+            return  # The gateway asks, and sends the prompt again; if nothing comes of it, the command's end says so.
         self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
 
     def tell_errors(self, said: str | None = None) -> None:

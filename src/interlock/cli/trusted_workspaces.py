@@ -24,7 +24,7 @@ DOOR = "workspace"
 
 def trusted(*, json: Json = False, where: Here = NOWHERE) -> int:
     """List the workspaces whose files may configure an agent."""
-    return asyncio.run(_list(where, json=json))
+    return asyncio.run(listed(where, json=json))
 
 
 def forget(
@@ -35,10 +35,11 @@ def forget(
     where: Here = NOWHERE,
 ) -> int:
     """Revoke a yes, or every yes for a directory: the agent's next start there is asked about again."""
-    return asyncio.run(_forget(what, where, json=json))
+    return asyncio.run(forgotten(what, where, json=json))
 
 
-async def _list(where: Where, *, json: bool) -> int:
+async def listed(where: Where, *, json: bool) -> int:
+    """The same as `trusted`, awaited."""
     async with GatewayLink(where) as link:
         found = await _rules(link)
     if json:
@@ -53,7 +54,8 @@ async def _list(where: Where, *, json: bool) -> int:
     return Exit.DONE
 
 
-async def _forget(what: str, where: Where, *, json: bool) -> int:
+async def forgotten(what: str, where: Where, *, json: bool) -> int:
+    """The same as `forget`, awaited. Raises Trouble."""
     async with GatewayLink(where) as link:
         found = [one for one in await _rules(link) if one.revoked_at is None]
         chosen = [one for one in found if one.rule.get(DOOR) == what.rstrip("/")]

@@ -16,6 +16,7 @@ import json5
 import msgspec
 
 from interlock.agents.evidence import settings_digest
+from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import AgentSpec
 from interlock.probe.pointing import NOT_A_KEY, Pointing, pointing_of
 from interlock.runner.environment import environment
@@ -68,8 +69,8 @@ def surroundings(spec: AgentSpec, pointing: Pointing, url: str, *, home: Path, w
                  base: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of the checked agent: as the runner would give it (A-1), but with HOME and the XDG
     directories in the scratch HOME, no secret, and no way to the network."""
-    configured = {name: NOT_A_KEY if _SECRET.search(name) else value for name, value in spec.env.items()
-                  if name not in _HOMES}
+    configured = {name: NOT_A_KEY if _SECRET.search(name) else value
+                  for name, value in {**ignoring_env(spec), **spec.env}.items() if name not in _HOMES}
     made = environment(base, session_id=session_id, workspace=workspace, runner_id="check", extra=configured)
     made = {name: value for name, value in made.items() if not name.startswith("XDG_")}
     closed = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _CLOSED)

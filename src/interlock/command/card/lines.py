@@ -98,7 +98,7 @@ def workspace_lines(files: WorkspaceFiles) -> list[Line]:
         else:
             shown += _split(f"{file.size} bytes, sha256 {file.sha256}")
         if not file.does:
-            shown += _split(f"such a file: {', '.join(file.could)}", "note")
+            shown += _split(f"what such a file can do: {', '.join(file.could)}", "note")
     return shown
 
 

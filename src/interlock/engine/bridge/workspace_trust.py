@@ -14,6 +14,7 @@ import msgspec
 from interlock.command.card.reading import workspace_files
 from interlock.command.card.text import one_line
 from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.register import bound
 from interlock.command.remembering import plain
 from interlock.engine.bridge import termination
 from interlock.engine.bridge.approving import open_approval
@@ -86,8 +87,9 @@ def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remem
                 digest=approval.digest, until=iso(lane.wall + TRUSTED_MS))
     kept = RememberedRule(id=lane.new_id("rul"), tenant_id=approval.tenant_id, created_at=lane.at, created_by=by,
                           approval_id=approval.id, rule=plain(rule))
-    lane.out.writes.append(PutRule(RuleRecord(rule=kept)))
-    lane.audit("policy_change", who, {"rule": kept.id, "change": "remembered", "effect": "allow"},
+    row = RuleRecord(rule=kept)
+    lane.out.writes.append(PutRule(row))
+    lane.audit("policy_change", who, {"rule": kept.id, "change": "remembered", "effect": "allow", **bound(row)},
                command_id=approval.command_id, approval_id=approval.id)
     return msgspec.structs.replace(approval, remembered=kept.id)
 
