@@ -594,6 +594,75 @@ def ask_abandon(turn: Turn, file: str = "written.txt") -> None:
         turn.act(call_id, file, turn.pipe.answer(request), ONCE)
 
 
+def outcome_of(answer: dict[str, Any]) -> str:
+    """An answer to a permission in one word: `error`, `cancelled`, or the option that was selected."""
+    if "error" in answer:
+        return "error"
+    outcome = answer["result"].get("outcome", {})
+    return outcome.get("optionId") or outcome.get("outcome", "nothing")
+
+
+def whole_request(turn: Turn, file: str = "written.txt") -> dict[str, Any]:
+    return {"sessionId": turn.session_id,
+            "options": [{"optionId": name, "name": name, "kind": kind} for name, kind in ONCE],
+            "toolCall": {"toolCallId": turn.call_id(), "title": f"write {file}", "kind": "edit",
+                         "rawInput": {"path": file, "content": WRITTEN}}}
+
+
+@word
+def ask_half(turn: Turn) -> None:
+    """Requests that lack their options, their call, or both, or that have something else in their place."""
+    whole = whole_request(turn)
+    session, options = {"sessionId": turn.session_id}, whole["options"]
+    halves: list[Any] = [session, {**session, "options": options}, {**session, "toolCall": whole["toolCall"]},
+                         {**whole, "toolCall": 7}, {**whole, "options": "allow"}, [], None]
+    for half in halves:
+        turn.text(outcome_of(turn.pipe.answer(turn.pipe.request("session/request_permission", half))) + ";")
+
+
+@word
+def ask_elsewhere(turn: Turn) -> None:
+    """A request of a session that is not there."""
+    asked = {**whole_request(turn), "sessionId": "another"}
+    turn.text(outcome_of(turn.pipe.answer(turn.pipe.request("session/request_permission", asked))) + ";")
+
+
+@word
+def ask_many(turn: Turn, count: str, left_open: str) -> None:
+    """So many requests at once; the turn ends while `left_open` of them wait."""
+    for _ in range(int(count)):
+        turn.pipe.request("session/request_permission", whole_request(turn))
+        while turn.pipe.read(timeout=0):
+            pass
+    while len(turn.pipe.answers) < int(count) - int(left_open):
+        turn.pipe.read()
+    turn.text(";".join(sorted({outcome_of(answer) for answer in turn.pipe.answers.values()})) + ";")
+
+
+@word
+def ask_same_id(turn: Turn) -> None:
+    """Two requests under one id."""
+    request = {"id": "same", "method": "session/request_permission"}
+    for file in ("one.txt", "two.txt"):
+        turn.pipe.send({**request, "params": whole_request(turn, file)})
+    for _ in range(2):
+        turn.text(outcome_of(turn.pipe.answer("same")) + ";")  # type: ignore[arg-type]
+
+
+LATE: list[int] = []
+
+
+@word
+def ask_late(turn: Turn) -> None:
+    """A request behind the turn's end; `late-said` tells what it was answered with."""
+    turn.after.append(lambda: LATE.append(turn.pipe.request("session/request_permission", whole_request(turn))))
+
+
+@word
+def late_said(turn: Turn) -> None:
+    turn.text(outcome_of(turn.pipe.answer(LATE.pop())) + ";")
+
+
 SET = {"mode": "default", "model": "small", "effort": "low", "loaded": "no"}
 VALUES = {"mode": ["default", "plan", "auto"], "model": ["small", "large"], "effort": ["low", "high"]}
 CATEGORIES = {"mode": "mode", "model": "model", "effort": "thought_level"}

@@ -308,3 +308,27 @@ def test_two_permissions_at_once_are_answered_each_by_itself(house: House, works
     assert errand.ended()["state"] == "succeeded"
     assert not (workspace / "one.txt").exists()
     assert (workspace / "two.txt").read_text() == WRITTEN
+
+
+MANY, OPEN = 10_000, 64
+"""Requests of one turn, and how many of them may wait at one time."""
+
+
+@pytest.mark.req("A-5", "H-1")
+@pytest.mark.parametrize(("words", "answer", "sentences"), [
+    ("ask-half", "cancelled", 2), ("ask-elsewhere", "cancelled", 1), ("ask-same-id", "error", 1),
+    ("ask-late", "cancelled", 0), (f"ask-many:{MANY}:{OPEN}", "cancelled", 1),
+], ids=["half a request", "another session's", "one id twice", "after the turn's end", "10,000 at once"])
+def test_what_cannot_be_asked_is_answered_no_and_the_session_goes_on(
+    house: House, workspace: Path, words: str, answer: str, sentences: int
+) -> None:
+    errand = give(house, workspace, f"{words} text:done")
+    assert errand.ended()["state"] == "succeeded"
+    again = submit(house, "misbehaving", "late-said text:again" if words == "ask-late" else "text:again",
+                   session_id=errand.session_id)
+    assert again.ended()["state"] == "succeeded"
+
+    said = errand.text().removesuffix("again").replace("done", "")
+    assert set(said.split(";")) == {answer, ""}
+    assert list(workspace.glob("*.txt")) == []
+    assert len({frame["payload"]["message"] for frame in errand.sent("agent.error")}) == sentences

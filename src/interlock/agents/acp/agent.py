@@ -80,6 +80,8 @@ class AcpAgent:
         self._over = asyncio.Event()
         self._exit = Exit(0, None)
         self._malformed = 0
+        self._unasked = 0
+        """Requests of this turn that were denied because too many waited."""
 
     # --- its start ---
     async def open(self, opening: Opening) -> Started:
@@ -226,6 +228,7 @@ class AcpAgent:
             await rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock does not offer {request.method}.")
             return
         if self._updates is None or self._cancelled or len(self._aside) >= MAX_OPEN_QUESTIONS:
+            self._unasked += self._prompting and not self._cancelled
             await rpc.answer(request, none)
             return
         try:
@@ -269,7 +272,7 @@ class AcpAgent:
         assert updates is not None, "open comes first"
         content = [block_of(block) for block in prompt.content]
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
-        self._denied = False
+        self._denied, self._unasked = False, 0
         updates.begin(scribe)
         try:
             return await self._ask_agent(rpc, updates, {"sessionId": self._acp_session, "prompt": content})
@@ -277,6 +280,9 @@ class AcpAgent:
             self._prompting = False
             updates.end()
             await self._report_garbage(scribe, rpc.garbage + self._malformed - garbage)
+            if self._unasked:
+                await scribe.warn(Code.UNSUPPORTED_CAPABILITY, f"The agent asked for more than {MAX_OPEN_QUESTIONS} "
+                                  f"permissions at once, so {self._unasked} were denied.")
 
     async def _ask_agent(self, rpc: Rpc, updates: Updates, params: dict[str, Any]) -> TurnOutcome:
         rpc.too_long = None

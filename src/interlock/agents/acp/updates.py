@@ -35,11 +35,13 @@ class Updates:
         """Whether the prompt has brought text, a file or a tool call."""
         self.cancelled = False
         """Whether its end was asked for: nothing more is asked of a person."""
+        self._asked_elsewhere = False
+        """Whether it asked for a permission under another session's id; that is said once."""
 
     def begin(self, scribe: Scribe) -> None:
         """A prompt starts."""
         self._scribe = scribe
-        self.spoke = self.cancelled = False
+        self.spoke = self.cancelled = self._asked_elsewhere = False
         self._cost_before = self._cost
         self._tokens.begin()
 
@@ -163,9 +165,15 @@ class Updates:
 
     async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[Question, Scribe] | None:
         """What a `session/request_permission` asks, its call announced; None where no prompt runs that could ask."""
-        if asked.session_id != self._session_id or self._scribe is None:
+        if self._scribe is None:
             return None
         scribe = self._scribe
+        if asked.session_id != self._session_id:
+            if not self._asked_elsewhere:
+                self._asked_elsewhere = True
+                await scribe.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
+                                  "session, so it was denied.")
+            return None
         announced = self._calls.announced_input(asked.tool_call.tool_call_id)
         call = self._calls.find(asked.tool_call)
         if call is None:
