@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.agents import evidence
+from interlock.agents.held import holding_of
 from interlock.agents.registry import SHELL
 from interlock.cli.config_verbs import load_config
 from interlock.cli.exit_status import Exit
@@ -22,6 +23,7 @@ from interlock.cli.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.terminal import is_terminal, one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble, usage
 from interlock.ports.agent import AgentSpec
+from interlock.protocol.holding import INCONCLUSIVE, MEANINGS
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 
@@ -37,7 +39,7 @@ def check(name: str, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """
     spec = _configured(name, where)
     found = _check(name, spec, where)
-    _show(found, json=json)
+    _show(spec, found, json=json)
     return Exit.DONE
 
 
@@ -59,8 +61,9 @@ def add(name: str, /, *,
         say("nothing was changed", "yellow")
         return Exit.DONE
     write_private(change.file, change.text.encode())
-    found = _check(name, _configured(name, where), where)
-    _show(found, json=json)
+    spec = _configured(name, where)
+    found = _check(name, spec, where)
+    _show(spec, found, json=json)
     if not json:
         say("a gateway and runner that run read it with: interlock config reload", "dim")
     return Exit.DONE
@@ -94,25 +97,33 @@ def _configured(name: str, where: Where) -> AgentSpec:
 
 def _check(name: str, spec: AgentSpec, where: Where) -> evidence.Evidence:
     state = writable(where.directory())
-    from interlock.probe.check import check as run_check  # The model stand-in is imported by this verb alone.
+    # The model stand-in is imported by this verb alone.
+    from interlock.probe.check import StandInUnavailable
+    from interlock.probe.check import check as run_check
 
     say(f"checking {name}; this takes some seconds", "dim")
-    found = asyncio.run(run_check(name, spec, os.environ, datetime.now(UTC)))
+    try:
+        found = asyncio.run(run_check(name, spec, os.environ, datetime.now(UTC)))
+    except StandInUnavailable as error:
+        raise Trouble("Unavailable", str(error), "Nothing was checked, and the last record was kept.") from None
     write_private(state / evidence.FILE_NAME, evidence.with_record(evidence.read(state), found))
     return found
 
 
-def _show(found: evidence.Evidence, *, json: bool) -> None:
+def _show(spec: AgentSpec, found: evidence.Evidence, *, json: bool) -> None:
     if json:
         print_json(msgspec.json.encode(found))
         return
     if found.tools:
-        print_table([[one.tool, one.state, _shown(one)] for one in found.tools], ("TOOL", "WHAT IT DID", "INPUT SHOWN"))
+        print_table([[one_line(f"{one.tool} {one.how}".strip()), one.state, _shown(one)] for one in found.tools],
+                    ("TOOL", "WHAT IT DID", "INPUT SHOWN"))
     version = f" {one_line(found.version)}" if found.version else ""
     mode = f", opened in mode {one_line(found.mode)}" if found.mode else ""
-    held = "each tool call is held" if found.verdict == "asks" else "the whole command is held"
+    holding = holding_of(spec, found, found.digest)
     say(f"{found.agent_id}{version}{mode} · {found.seconds:.0f} s", "dim")
-    result(f"{found.verdict}: {held}. {one_line(found.because, 2_000)}")
+    differs = holding.held != found.verdict
+    believed = f" Its table says that it asks, and is believed: {INCONCLUSIVE}." if differs else ""
+    result(f"{holding.held}: {MEANINGS[holding.held]}. {one_line(found.because, 2_000)}{believed}")
 
 
 def _shown(one: evidence.Seen) -> str:

@@ -75,8 +75,8 @@ _DEEDS = {OUTSIDE_SANDBOX: OUTSIDE, MCP_TOOL: "mark"}
 """What the stand-in calls what a tool of the table does."""
 _NAMED = frozenset({"write", "edit", "fetch", MCP_TOOL, SUB_AGENT})
 """Tools that are not tried if no request of the agent's offers them."""
-NEVER_ASKS = "Its adapter {} asks about nothing; the whole command is held."
-NOT_ASKED = "It did not use the model stand-in, so nothing can be seen of it; the whole command is held."
+NEVER_ASKS = "Its adapter {} asks about nothing."
+NOT_ASKED = "It did not use the model stand-in, so nothing can be seen of it."
 
 
 class StandInUnavailable(Exception):

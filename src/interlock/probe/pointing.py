@@ -138,7 +138,7 @@ POINTINGS: Mapping[str, Pointing] = {
 """By the name of the agent's program."""
 
 
-_ACCOUNT = "It needs {} account, so it cannot be pointed at the model stand-in; the whole command is held."
+_ACCOUNT = "It needs {} account, so it cannot be pointed at the model stand-in."
 NOT_POINTED: Mapping[str, str] = {
     "auggie": _ACCOUNT.format("an Augment"), "cline": _ACCOUNT.format("a Cline"),
     "droid": _ACCOUNT.format("a Factory"),
