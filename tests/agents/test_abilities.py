@@ -313,7 +313,10 @@ async def test_an_agent_in_a_mode_of_its_own_makes_no_claim(tmp_path: Path) -> N
         await scene.turn("diff:notes.txt")
         assert "without asking" in scene.all("agent.error")[-1].payload.message
         await scene.turn("mode:auto text:there")
-        assert "switched itself" in scene.all("agent.error")[-1].payload.message
+        changed = scene.all("x-interlock.asking.changed")[-1].payload
+        assert (changed.asks, "its mode 'auto'" in changed.message) == (False, True)
+        await scene.turn("text:more")
+        assert scene.all("x-interlock.asking.changed")[-1].payload.asks, "it is put back before the next prompt"
 
 
 @pytest.mark.req("A-6")

@@ -28,7 +28,7 @@ MODES: dict[str, tuple[str, list[str]]] = {
 """What each agent opens in, and what it lists: as the real ones answer `session/new`; the last is not known."""
 OPENS = {"@agentclientprotocol/codex-acp": "read-only", "@mistralai/mistral-vibe": "ask", "goose": "approve",
          "@agentclientprotocol/claude-agent-acp": "default", "qwen-code": "default"}
-KILO_ASKS = {"KILO_PERMISSION": '{"*":"ask"}', "KILO_DISABLE_PROJECT_CONFIG": "1"}
+KILO_ASKS = {"KILO_PERMISSION": '{"*":"ask"}'}
 
 
 def listed(agent: str, current: str | None = None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def test_an_agent_whose_config_says_that_it_does_not_ask_keeps_its_mode() 
 
 @pytest.mark.req("A-6", "H-11")
 @pytest.mark.parametrize(("agent", "mode"), [
-    ("@agentclientprotocol/codex-acp", "Read-Only"), ("@mistralai/mistral-vibe", "ask"), ("goose", "chat"),
+    ("@agentclientprotocol/codex-acp", "Read-Only"), ("@mistralai/mistral-vibe", "ask"), ("goose", "approve"),
     ("@agentclientprotocol/claude-agent-acp", "plan"), ("qwen-code", "plan"), ("Kilo", "ask"), ("a stranger", "auto"),
 ])  # fmt: skip
 async def test_a_prompt_chooses_a_mode_of_every_agent_that_has_modes(agent: str, mode: str) -> None:
@@ -121,7 +121,8 @@ async def test_a_prompt_chooses_a_mode_of_every_agent_that_has_modes(agent: str,
 @pytest.mark.parametrize(("agent", "mode", "choosable"), [
     ("@agentclientprotocol/codex-acp", "agent-full-access", "read-only."),
     ("@agentclientprotocol/codex-acp", "workspace-write", "read-only."),
-    ("@mistralai/mistral-vibe", "auto-approve", "ask."), ("goose", "smart_approve", "approve, chat."),
+    ("@mistralai/mistral-vibe", "auto-approve", "ask."), ("goose", "smart_approve", "approve."),
+    ("goose", "chat", "approve."),
     ("Copilot", "Https://Agentclientprotocol.Com/Protocol/Session-Modes#Autopilot",
      f"{COPILOT}agent, {COPILOT}plan."),
     ("Kilo", "debug", "code, ask, plan."),
@@ -188,10 +189,11 @@ async def test_the_answer_to_a_config_option_is_read_back() -> None:
 
 @pytest.mark.req("A-6")
 async def test_a_refused_mode_leaves_the_one_before() -> None:
-    async with opened(DONE, **listed("goose", "approve")) as told:
+    async with opened(DONE, **listed("goose", "approve"), modes=["chat"]) as told:
         told.process.script["session/set_mode"] = [{"error": {"code": -32603, "message": "not now"}}]
         with pytest.raises(SettingRefused, match="The agent refused the mode 'chat': not now"):
             await told.agent.switch_mode("chat")
+        assert told.agent.asks
         told.process.script["session/set_mode"] = [{"result": {}}]
         await told.agent.switch_mode("chat")
         assert modes_set(told) == ["chat", "chat"]

@@ -55,7 +55,8 @@ class StillClock:
 
 def misbehaving(*words: str, **fields: Any) -> AgentSpec:
     """The misbehaving agent as a configured one."""
-    return AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", str(MISBEHAVING), *words], **fields)
+    return AgentSpec(adapter="acp", command=sys.executable, args=["-I", "-S", str(MISBEHAVING), *words],
+                     **{"asking_modes": ["default", "plan"], **fields})
 
 
 def program(code: str, *arguments: str) -> AgentSpec:

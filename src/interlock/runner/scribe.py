@@ -226,7 +226,7 @@ class TurnScribe:
             call.asked = True
         answer = await self._refused(question) or await self._interactions.ask(question)
         if answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.allowed_json = allowed_input(question, answer)
+            call.allowed_json, call.allowed_content = allowed_input(question, answer), question.content_json
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
             call.denied = True
         return answer

@@ -51,6 +51,8 @@ class ToolCall:
         self.asked = False
         self.allowed_json: bytes | None = None
         """The input that was allowed; what it runs with is compared with it (H-3)."""
+        self.allowed_content: bytes | None = None
+        """What the request that was allowed shows beside its input."""
         self.input_json = b"{}"
         self.reported = False
         """It was reported as one that ran without a yes, or with another input."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from interlock.command.card.lines import title
-from interlock.command.card.request import Asked, parts, same_input
+from interlock.command.card.request import Asked, parts, same_effect
 from interlock.ports.agent import Answer, Question
 from interlock.protocol.codes import Code
 from interlock.runner.tooling import ToolCall
@@ -29,7 +29,9 @@ def without_yes(call: ToolCall, input_json: bytes) -> tuple[Code, str] | None:
         if not _does_something(call, input_json):
             return None
         return Code.RAN_UNASKED, f"The agent ran a tool without asking: {act}"
-    if call.denied or not call.allowed_json or input_json == b"{}" or same_input(input_json, call.allowed_json):
+    if call.denied or not call.allowed_json or input_json == b"{}":
+        return None
+    if same_effect(input_json, call.allowed_json, call.allowed_content):
         return None
     allowed = title(Asked(call.tool_name, call.allowed_json, kind=call.kind))
     return Code.RAN_OTHER_THAN_ALLOWED, f"The agent ran {act!r}, but {allowed!r} was allowed."

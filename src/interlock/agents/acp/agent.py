@@ -17,6 +17,7 @@ from interlock.agents.acp.inquiries import CANCELLED, Inquiry
 from interlock.agents.acp.modes import asking_of
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
+from interlock.agents.acp.readers import reader_of
 from interlock.agents.acp.rpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -125,7 +126,7 @@ class AcpAgent:
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
         choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
-        self._updates = Updates(self._acp_session, choices, self._tokens)
+        self._updates = Updates(self._acp_session, choices, self._tokens, reader_of(info), opening.workspace)
         controls = self._controls = Controls(choices, rpc, self._acp_session, opening)
         await controls.open()
         self._features = _offered(told.agent_capabilities, controls)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from interlock.agents.acp.content import file_of
-from interlock.agents.acp.wire import ToolCall, text_of
+from interlock.agents.acp.wire import Location, ToolCall, text_of
 from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
@@ -43,9 +43,12 @@ class Call:
         self.streamed = False
         self.cut = False
         """The agent said that what it streamed is not the whole."""
+        self.repeated = False
+        """Another call was announced under the same id."""
+        self.content: list[dict[str, Any]] = []
+        self.locations: list[Location] = []
         self._vendor_name: str | None = None
         self._shown = ""
-        self._content: list[dict[str, Any]] = []
         self._raw_output = b""
         self._exit: tuple[int | None, Any] | None = None
         """Exit code and signal of a command that did not end with 0."""
@@ -64,7 +67,8 @@ class Call:
         if bytes(update.raw_output) not in _EMPTY:
             self._raw_output = bytes(update.raw_output)
         if update.content:
-            self._content = update.content
+            self.content = update.content
+        self.locations = update.locations or self.locations
         meta = update.meta or {}
         self._vendor_name = _name_in(meta) or update.name or self._vendor_name
         self._exit = _bad_exit(meta) or self._exit
@@ -104,7 +108,7 @@ class Call:
 
     def _content_stream(self) -> list[tuple[Channel, str]]:
         # ACP replaces a call's content: what grew is new, anything else waits for the result.
-        text = text_of(self._content)
+        text = text_of(self.content)
         if len(text) <= len(self._shown) or not text.startswith(self._shown):
             return []
         grown = text[len(self._shown) :]
@@ -118,19 +122,19 @@ class Call:
     @property
     def files(self) -> list[GivenFile]:
         """Images and other files in what it shows."""
-        found = (file_of(item.get("content")) for item in self._content if item.get("type") == "content")
+        found = (file_of(item.get("content")) for item in self.content if item.get("type") == "content")
         return [file for file in found if file is not None]
 
     def output(self) -> tuple[OutputType, Any]:
         """The result's type and output; None is "what was streamed"."""
-        diffs = [_diff(item) for item in self._content if item.get("type") == "diff"]
+        diffs = [_diff(item) for item in self.content if item.get("type") == "diff"]
         if diffs:
             return "diff", diffs
-        if self.streamed and not self.cut and self._shown in ("", text_of(self._content)):
+        if self.streamed and not self.cut and self._shown in ("", text_of(self.content)):
             return "text", None
         kind = "agent_result" if self.name in _SUBAGENTS else _BY_KIND.get(self.kind or "", "text")
         raw: Any = _json(self._raw_output)
-        text = raw if isinstance(raw, str) else text_of(self._content)
+        text = raw if isinstance(raw, str) else text_of(self.content)
         if text:
             return kind, text
         if raw is None and self._exit is not None:
@@ -145,11 +149,13 @@ class Calls:
         self._open: dict[str, Call] = {}
         self._closed: OrderedDict[str, None] = OrderedDict()
 
-    def find(self, update: ToolCall) -> Call | None:
-        """The call with what the update adds; None when it has ended already."""
+    def find(self, update: ToolCall, *, begins: bool = False) -> Call | None:
+        """The call with what the update adds; None when it has ended already. `begins` is that it announces a call."""
         if update.tool_call_id in self._closed:
             return None
         call = self._open.get(update.tool_call_id)
+        if call is not None and begins:
+            call.repeated = True
         if call is None:
             call = self._open[update.tool_call_id] = Call(update.tool_call_id)
         call.merge(update)

@@ -12,8 +12,9 @@ from interlock.agents.acp.calls import ENDED, Call, Calls, is_empty
 from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.inquiries import Inquiry, elicited, inquiry_of
+from interlock.agents.acp.readers import Effect, Reader, read
 from interlock.agents.acp.usage import Tokens
-from interlock.command.card.request import lacks_effect, same_input
+from interlock.command.card.request import announces, lacks_effect
 from interlock.ports.agent import Option, Question, Scribe, TurnUsage
 from interlock.protocol.codes import Code
 
@@ -23,8 +24,12 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 class Updates:
     """The updates of one agent's session. Without a scribe (no prompt runs) only figures are remembered."""
 
-    def __init__(self, session_id: str, choices: Choices, tokens: Tokens) -> None:
+    def __init__(self, session_id: str, choices: Choices, tokens: Tokens, reader: Reader | None = None,
+                 workspace: str = "") -> None:
+        """`reader` finds the effect of a permission request where this agent puts it."""
         self._session_id = session_id
+        self._reader = reader
+        self._workspace = workspace
         self._choices = choices
         self._tokens = tokens
         self._calls = Calls()
@@ -55,13 +60,13 @@ class Updates:
         update = wire.UPDATE.decode(params)
         if update.session_id != self._session_id:
             return
-        match wire.KIND.decode(update.update).session_update:
+        match kind := wire.KIND.decode(update.update).session_update:
             case "agent_message_chunk":
                 await self._chunk(update.update, "text")
             case "agent_thought_chunk":
                 await self._chunk(update.update, "thinking")
             case "tool_call" | "tool_call_update":
-                await self._tool(wire.TOOL_CALL.decode(update.update))
+                await self._tool(wire.TOOL_CALL.decode(update.update), begins=kind == "tool_call")
             case "plan":
                 await self._plan(wire.PLAN.decode(update.update))
             case "usage_update":
@@ -90,8 +95,8 @@ class Updates:
         else:
             await self._scribe.thinking(text)
 
-    async def _tool(self, update: wire.ToolCall) -> None:
-        call = self._calls.find(update) if self._scribe is not None else None
+    async def _tool(self, update: wire.ToolCall, *, begins: bool) -> None:
+        call = self._calls.find(update, begins=begins) if self._scribe is not None else None
         if call is None or self._scribe is None:
             return
         if call.ready(update.status):
@@ -174,8 +179,9 @@ class Updates:
                 await scribe.warn(Code.INVALID_FRAME, "The agent asked for a permission under the id of another "
                                   "session, so it was denied.")
             return None
-        announced = self._calls.announced_input(asked.tool_call.tool_call_id)
-        call = self._calls.find(asked.tool_call)
+        before = self._calls.open(asked.tool_call.tool_call_id) or Call(asked.tool_call.tool_call_id)
+        announced, effect = before.input_json, read(self._reader, own, before, self._workspace)
+        call = self._calls.find(msgspec.structs.replace(asked.tool_call, raw_input=effect.call.raw_input))
         if call is None:
             return None
         await self._announce(call)
@@ -184,16 +190,18 @@ class Updates:
             for option in asked.options
             if option.kind in _KINDS
         ]
-        return _subject(own, call, announced, options), scribe
+        return _subject(effect, call, announced, options), scribe
 
 
-def _subject(asked: wire.AskedCall, call: Call, announced: bytes, options: list[Option]) -> Question:
+def _subject(effect: Effect, call: Call, announced: bytes, options: list[Option]) -> Question:
     """The question by what the request itself says, and not by what was announced under its id before (H-1)."""
+    asked = effect.call
     own = bytes(asked.raw_input) if not is_empty(asked.raw_input) else b""
     kind = asked.kind or call.kind
     return Question(
         call.invocation_id, call.name, asked.title or call.title or call.name, own or b"{}", options, kind,
         locations=tuple(location.path for location in asked.locations or []),
         content_json=None if is_empty(asked.content) else bytes(asked.content),
-        described=lacks_effect(kind, own), changed=announced != b"{}" and not same_input(own or b"{}", announced),
+        described=lacks_effect(kind, own) and not effect.whole,
+        changed=announced != b"{}" and not announces(announced, own or b"{}", bytes(asked.content)),
     )

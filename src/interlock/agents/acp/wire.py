@@ -116,6 +116,12 @@ class Cost(msgspec.Struct):
     currency: str = "USD"
 
 
+class Location(msgspec.Struct):
+    """A file that a tool call concerns."""
+
+    path: str
+
+
 class ToolCall(msgspec.Struct, rename={
     "tool_call_id": "toolCallId", "raw_input": "rawInput", "raw_output": "rawOutput", "meta": "_meta"
 }):
@@ -129,13 +135,8 @@ class ToolCall(msgspec.Struct, rename={
     raw_input: msgspec.Raw = _RAW
     raw_output: msgspec.Raw = _RAW
     content: list[dict[str, Any]] | None = None
+    locations: list[Location] | None = None
     meta: dict[str, Any] | None = None
-
-
-class Location(msgspec.Struct):
-    """A file that a tool call concerns."""
-
-    path: str
 
 
 class AskedCall(msgspec.Struct, rename={"raw_input": "rawInput"}):

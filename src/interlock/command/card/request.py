@@ -66,6 +66,10 @@ _WHOLE = ("content", "contents", "file_text", "fileText", "text")
 _PATCHES = ("patch", "diff", "patch_text", "patchText", "input")
 _COMMANDS = ("command", "cmd", "commandLine", "command_line", "script")
 _WORDS = ("description", "explanation", "justification", "reason", "title")
+_SURROUNDINGS = frozenset({"cwd", "dir", "dir_path", "directory", "env", "environment", "input", "shell", "stdin",
+                           "workdir", "working_directory"})
+"""Members that decide where and with what a command runs: one that was allowed with them ran with them."""
+_ABSENT = object()
 _LINKS = ("url", "uri", "href", "endpoint")
 _EDITOR = frozenset({"create", "str_replace", "insert", "view", "undo_edit"})
 """What the `command` of a text editor says; no shell gets it."""
@@ -105,6 +109,71 @@ def same_input(one: bytes, other: bytes) -> bool:
         return one == other or json.loads(one) == json.loads(other)
     except (ValueError, RecursionError):
         return False
+
+
+def same_effect(ran: bytes, allowed: bytes, content: bytes | None = None) -> bool:
+    """Whether what ran is what was allowed: the same input, the same command in the same surroundings, or the edit of
+    one file that makes the change which `allowed` or its `content` shows. Agents name one act in different words in
+    their requests and in their reports."""
+    if same_input(ran, allowed):
+        return True
+    reported, shown = parts(Asked("", ran)), parts(Asked("", allowed))
+    if not reported.edits:
+        return _same_command(ran, allowed, reported, shown)
+    changes = parts(Asked("", b"{}", content=content)).edits if content else shown.edits
+    return len(changes) == 1 and all(_makes(edit, changes[0]) for edit in reported.edits)
+
+
+def _same_command(ran: bytes, allowed: bytes, reported: Parts, shown: Parts) -> bool:
+    """Whether a report of a command adds nothing to the one that was allowed; one without a command says nothing."""
+    one, other = _decoded(ran), _decoded(allowed)
+    if one is None or other is None or any(name not in _WORDS and other.get(name, _ABSENT) != value
+                                           for name, value in one.items()):
+        return False
+    left_out = other.keys() - one.keys()
+    return not reported.lines or (reported.lines == shown.lines and not left_out & _SURROUNDINGS)
+
+
+def announces(announced: bytes, asked: bytes, content: bytes | None = None) -> bool:
+    """Whether an announcement is one of what is asked: it says the same, less of it, or the same act in other words."""
+    if same_effect(announced, asked, content):
+        return True
+    one, other = _decoded(announced), _decoded(asked)
+    if one is None or other is None or any(other.get(name, value) != value for name, value in one.items()):
+        return False
+    return one.keys() <= other.keys() or (bool(parts(Asked("", announced)).lines) and (
+        parts(Asked("", announced)).lines == parts(Asked("", asked)).lines))
+
+
+def _makes(edit: Edit, change: Edit) -> bool:
+    """Whether an edit makes a change from a whole text to a whole text. One whose old text is not there word for word
+    (agents look for it without its spaces) must at least leave its new text."""
+    if change.patch:
+        return _in_patch(edit, change)
+    if edit.path != change.path:
+        return False
+    if edit.old is None or change.old is None:
+        return edit.new == change.new
+    if edit.old not in change.old:
+        return edit.new in change.new
+    return change.new in (change.old.replace(edit.old, edit.new, 1), change.old.replace(edit.old, edit.new))
+
+
+def _in_patch(edit: Edit, change: Edit) -> bool:
+    """Whether a diff of one file takes away only what the edit does, and adds only that."""
+    body = [line for line in change.new.split("\n") if not line.startswith(("+++ ", "--- "))]
+    added, removed = ([line[1:] for line in body if line.startswith(sign)] for sign in "+-")
+    new, old = edit.new.split("\n"), (edit.old or "").split("\n")
+    return edit.path.lstrip("/") == change.path.lstrip("/") and set(added) <= set(new) and (
+        edit.old is None or set(removed) <= set(old)) and any(line in added for line in new)
+
+
+def _decoded(raw: bytes) -> dict[str, Any] | None:
+    try:
+        value: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _read(found: Parts, members: list[Member]) -> None:
