@@ -108,8 +108,20 @@ class Reading:
                   if approval.kind == "permission" else "wants an answer in words")
         ruled = f"  rule: {one_line(approval.rule, NAME_CHARS)} · {wanted}"
         if short:
-            return self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…")
-        return [*self._ours(ruled), *self._ours(f"  sha256 {approval.digest}")]
+            return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._made_keys()]
+        return [*self._ours(ruled), *self._made_keys(), *self._ours(f"  sha256 {approval.digest}")]
+
+    def _made_keys(self) -> list[Row]:
+        """Say which votes the one who asked could have cast, and which of them would not count."""
+        approval, rows = self._approval, list[Row]()
+        if approval.require_independent:
+            rows += self._ours("  no vote counts by a key that the one who asked has made")
+        for vote in approval.votes:
+            if vote.key_made_by is not None and vote.withdrawn_at is None:
+                voter, maker = one_line(vote.by, NAME_CHARS), one_line(vote.key_made_by, NAME_CHARS)
+                rows += self._ours(f"  {maker}, who asked for this, made the key of {voter}, which voted "
+                                   f"{vote.decision}", "note")
+        return rows
 
     def _ours(self, text: str, style: Style = "plain") -> list[Row]:
         first, *more = _cut(text, self._width - 2)

@@ -239,7 +239,7 @@ class Asker:
     def _may_always(self, approval: Approval) -> bool:
         """One person's always can stand for a plain yes of one person, and for nothing else (A-9)."""
         plain = approval.required == 1 and not approval.groups and not approval.signed and approval.self_approval
-        return plain and approval.kind == "permission"
+        return plain and not approval.require_independent and approval.kind == "permission"
 
     async def _agreed(self, approval: Approval, scope: str, answers: Answers) -> dict[str, Any] | None:
         """Show the rule before it is saved, in each width that fits the call; None if the person goes back."""

@@ -74,6 +74,10 @@ def whoami(*, json: Json = False, where: Here = NOWHERE) -> int:
     return asyncio.run(_whoami(where, json=json))
 
 
+def _made(key: Key) -> str:
+    return ago(key.created_at) + (f" by {one_line(key.created_by, 80)}" if key.created_by is not None else "")
+
+
 async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
         raw = await link.get("/v1/keys", _of(tenant))
@@ -86,7 +90,7 @@ async def _list(tenant: str | None, where: Where, *, json: bool) -> int:
         return Exit.DONE
     print_table([[one.key_id, one_line(f"{one.principal.type}:{one.principal.id}"), ", ".join(one.roles),
                   one_line(one.label), _state(one), ago(one.last_used_at) if one.last_used_at else "never",
-                  ago(one.created_at)] for one in sorted(found, key=lambda one: one.revoked)],
+                  _made(one)] for one in sorted(found, key=lambda one: one.revoked)],
                 ("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"))
     return Exit.DONE
 

@@ -45,6 +45,8 @@ class Ballot(NamedTuple):
     """The key whose signature on it was verified (P-4)."""
     option_id: str | None = None
     """The agent's option that it names."""
+    key_makers: tuple[str, ...] = ()
+    """Who made the voter's key, and who made theirs."""
 
 
 class Counted(NamedTuple):
@@ -97,7 +99,8 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
         return Counted(approval, "repeated")
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
                 method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id,
-                driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id)
+                driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id,
+                key_made_by=_asker_who_made_the_key(approval, ballot))
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
     grants = [vote for vote in standing(voted) if vote.decision == "grant"]
     denials = len(standing(voted)) - len(grants)
@@ -133,9 +136,20 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
                if approval.driver == ballot.by else "an agent that is driven by who asked for it")
         raise Problem("Forbidden", f"{who} does not count as an approver of it",
                       hint="Another person decides; who asked can cancel the command.")
+    maker = _asker_who_made_the_key(approval, ballot)
+    if approval.require_independent and maker is not None:
+        raise Problem("Forbidden", f"the rule {approval.rule} counts no vote by a key that {maker} made, who asked for "
+                      "it", hint="Somebody votes whose key another person made, or who signs in at an issuer.")
     if approval.signed and ballot.key_id is None:
         raise Problem("Forbidden", f"the rule {approval.rule} counts only votes that are signed",
                       hint="Vote with method signature: interlock approve --sign.")
+
+
+def _asker_who_made_the_key(approval: Approval, ballot: Ballot) -> str | None:
+    """Name who asked, if they made the key that votes for somebody else, or a key that made it."""
+    askers = [named(one) for one in (approval.requested_by, approval.driver) if one is not None]
+    voter = named(ballot.driver or ballot.by)
+    return next((asker for asker in askers if asker in ballot.key_makers and asker != voter), None)
 
 
 def _check_option(approval: Approval, ballot: Ballot) -> None:

@@ -58,7 +58,8 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
     approval = record.approval
     return {
         "required": approval.required, "groups": [[group.role, group.min] for group in approval.groups],
-        "deny_threshold": approval.deny_threshold, "signed": approval.signed, "self_approval": approval.self_approval,
+        "deny_threshold": approval.deny_threshold, "signed": approval.signed,
+        "require_independent": approval.require_independent, "self_approval": approval.self_approval,
         "requested_by": _name(approval.requested_by), "driver": _name(approval.driver), "kind": approval.kind,
         "interaction_id": approval.interaction_id or "", "supersedes": approval.supersedes or "",
         "verb": approval.verb or "", "workspace_files": approval.workspace_files, "expires_ms": record.expires_ms,
@@ -115,6 +116,8 @@ def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
     drivers = {by: one.meta["driver"] for by, one in cast.items() if "driver" in one.meta}
     if any(vote.by in drivers and (vote.driver or "") != drivers[vote.by] for vote in votes):
         return "the drivers of its votes are not the recorded ones"
+    if any(vote.key_made_by != cast[vote.by].meta.get("key_made_by") for vote in votes):
+        return "who made the keys of its votes is not the recorded one"
     if approval.state == "granted" and approval.kind != "question":
         grants = [vote for vote in votes if vote.decision == "grant"]
         enough = len(grants) >= approval.required and all(

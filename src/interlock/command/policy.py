@@ -198,7 +198,8 @@ def _before_rules(subject: Subject) -> Verdict | None:
 def _goes_first(rule: Rule) -> bool:
     """Denials and quorums: what nobody's "always" may pass by."""
     return rule.effect == "deny" or (
-        rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or rule.signed or not rule.self_approval)
+        rule.effect == "ask" and (rule.required > 1 or bool(rule.groups) or rule.signed or rule.require_independent
+                                   or not rule.self_approval)
     )
 
 

@@ -65,7 +65,8 @@ def rule_of(approval: Approval, subject: Subject, decision: Decision, wish: Reme
     and the sessions of the person whose work it is, for 30 days (H-8); a no holds everywhere until it is revoked.
     Raises Problem if the wish does not fit the approval.
     """
-    if approval.required > 1 or approval.groups or approval.signed or not approval.self_approval:
+    if approval.required > 1 or approval.groups or approval.signed or approval.require_independent or (
+            not approval.self_approval):
         raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
                       "one person's always cannot replace it", hint="Vote without remember.")
     if approval.workspace_files:

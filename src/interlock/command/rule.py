@@ -93,6 +93,7 @@ class Verdict(NamedTuple):
     groups: tuple[Group, ...] = ()
     deny_threshold: int = 1
     signed: bool = False
+    require_independent: bool = False
 
 
 class Step(NamedTuple):
@@ -113,9 +114,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule no longer
     holds. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
-    or "2d". With `signed` only votes by signature count. An allow rule that says something of the input must cover all
-    of it (H-6). Raises ValueError with one sentence that begins with the
-    field's name.
+    or "2d". With `signed` only votes by signature count, with `require_independent` none by a key that the one
+    who asked has made. An allow rule that says something of the input must cover all of it (H-6). Raises ValueError
+    with one sentence that begins with the field's name.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: str | None = None
     self_approval: bool = msgspec.field(name="self", default=True)
     signed: bool = False
+    require_independent: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -199,6 +201,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             tuple(self.groups),
             self.deny_threshold,
             self.signed,
+            self.require_independent,
         )
 
     def missed(self, subject: Subject) -> str | None:

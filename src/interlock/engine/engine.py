@@ -313,7 +313,7 @@ class Engine:
         assert record is not None
         at = iso(self.clock.now_ms())
         ballot = Ballot(by=principal.actor, decision=body.decision, at=at, digest=body.digest,
-                        driver=principal.driver, option_id=body.option_id)
+                        driver=principal.driver, option_id=body.option_id, key_makers=principal.key_makers)
         approval = count(record.approval, ballot).approval
         shell = await self.lanes.need(record.approval.session_id)
         await shell.call(lambda lane: lane.out.writes.append(PutIdempotency(remember(approval))))

@@ -238,7 +238,7 @@ class Credentials:
             with contextlib.suppress(LedgerError):
                 await self._ledger.commit(Batch([UseKey(record.key_id, now)]))
         return Principal(tenant_id=record.tenant_id, actor=record.principal, role=record.role, key_id=record.key_id,
-                         driver=record.driver)
+                         driver=record.driver, key_makers=tuple(record.makers))
 
     async def _runner(self, hashed: str) -> Principal:
         record = await self._ledger.runner_by_token(hashed)

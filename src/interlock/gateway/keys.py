@@ -13,7 +13,16 @@ from interlock.command.register import bound
 from interlock.gateway.credentials import OWNER_TENANT, Credentials, digest, new_key, owns_all
 from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Audit, Batch, Ledger, PutIdempotency, PutKey
-from interlock.protocol.access import GIVEN_ROLES, MAX_KEYS, PERSON_ID, KeyBody, MadeKey, named_roles, written_roles
+from interlock.protocol.access import (
+    GIVEN_ROLES,
+    MAX_KEYS,
+    MAX_MAKERS,
+    PERSON_ID,
+    KeyBody,
+    MadeKey,
+    named_roles,
+    written_roles,
+)
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import ulid
 from interlock.protocol.problems import Place, Problem, malformed
@@ -61,7 +70,7 @@ class Keys:
                 key_sha256=digest(secret), key_id="key_" + ulid(now, self._entropy(10)), tenant_id=tenant_id,
                 principal=body.principal, driver=_driver(principal, body, tenant_id), role=roles, created_ms=now,
                 label=body.label.strip(), origin="made",
-                expires_ms=now + body.ttl_ms if body.ttl_ms is not None else None,
+                expires_ms=now + body.ttl_ms if body.ttl_ms is not None else None, makers=_makers(principal),
             )
             made = _shown_once(record, secret)
             await self._commit(record, self._draft(record, principal, "key_rotate", "made"), remember(made))
@@ -78,7 +87,7 @@ class Keys:
                 raise Problem("Conflict", f"The key {key_id} is the one in this gateway's state directory.",
                               hint="End the gateway, remove owner.key there, and start it again: it makes another.")
             secret = new_key(self._entropy)
-            changed = msgspec.structs.replace(record, key_sha256=digest(secret))
+            changed = msgspec.structs.replace(record, key_sha256=digest(secret), makers=_makers(principal))
             made = _shown_once(changed, secret)
             await self._commit(changed, self._draft(changed, principal, "key_rotate", "rotated"), remember(made))
         self._credentials.forget()
@@ -142,7 +151,7 @@ class Keys:
     def _draft(self, record: KeyRecord, principal: Principal, action: str, step: str) -> AuditDraft:
         # No label: it is free text, and the log cannot forget (U-4).
         meta = {"step": step, "key_id": record.key_id, "role": record.role,
-                "principal": named(record.principal),
+                "principal": named(record.principal), "makers": record.makers,
                 **({"driver": named(record.driver)} if record.driver is not None else {}), **bound(record)}
         return AuditDraft(tenant_id=record.tenant_id, at=iso(self._clock.now_ms()), who=principal.who, action=action,
                           meta=meta)
@@ -160,6 +169,16 @@ def _driver(maker: Principal, body: KeyBody, tenant_id: str) -> Actor | None:
     if body.principal.type != "agent" or tenant_id != maker.tenant_id:
         return None
     return maker.driver or (maker.actor if maker.actor.type == "user" else None)
+
+
+def _makers(principal: Principal) -> list[str]:
+    """Name everybody who could have the secret of a key that a principal makes: they, and who made their key. Raises
+    Problem."""
+    makers = list(dict.fromkeys([named(principal.driver or principal.actor), *principal.key_makers]))
+    if len(makers) > MAX_MAKERS:
+        raise Problem("QuotaExceeded", f"A key has at most {MAX_MAKERS} people in the line of those who made it.",
+                      hint="Have somebody make it whose own key was made by an owner.")
+    return makers
 
 
 def _shown_once(record: KeyRecord, secret: str) -> MadeKey:

@@ -24,6 +24,8 @@ OWNER_TENANT = "default"
 MAX_KEYS = 1_000
 """Keys of a tenant that are not revoked; one more is answered 429 QuotaExceeded."""
 MAX_TENANTS = 1_000
+MAX_MAKERS = 32
+"""People who made a key, directly or by keys that they made; with more no key is made."""
 KEY_LIFE_MAX_MS = 10 * 366 * 24 * 60 * 60 * 1000
 
 
@@ -52,6 +54,9 @@ class Key(Resource, frozen=True, kw_only=True):
     """Written once a minute at most."""
     expires_at: str | None = None
     revoked: bool = False
+    created_by: str | None = None
+    """Who made it, or gave it its present secret: `user:ann`. None for the owner's key, and for keys made before this
+    was recorded."""
 
 
 class MadeKey(Resource, frozen=True, kw_only=True):

@@ -176,6 +176,8 @@ class Principal(Record, frozen=True, kw_only=True):
     key_id: str
     driver: Actor | None = None
     """The person who drives the agent that asks (P-3)."""
+    key_makers: tuple[str, ...] = ()
+    """Who made its key, and who made theirs, as `user:ann`: each of them could have the secret (H-5)."""
 
     @property
     def roles(self) -> frozenset[str]:
@@ -243,6 +245,8 @@ class KeyRecord(Record, frozen=True, kw_only=True):
     origin: Literal["file", "made"] = "file"
     """`file`: the owner's key in the state directory, of which one is good at a time."""
     last_used_ms: int | None = None
+    makers: list[str] = []
+    """Who made or rotated it, as `user:ann`, then who made the key that they used, and so on; empty for the file's."""
 
 
 class TenantRecord(Record, frozen=True, kw_only=True):

@@ -46,7 +46,8 @@ def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict,
         lane, door="command", title=prompt_title(lane.state.agent_id, raw), input_bytes=raw, rule=verdict.rule,
         required=max(verdict.required, required), ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms,
         command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
-        groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed, holding=holding,
+        groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
+        require_independent=verdict.require_independent, holding=holding,
         judged=judged(on),
     )
 

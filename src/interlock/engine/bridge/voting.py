@@ -37,7 +37,8 @@ class Booth(NamedTuple):
     remembered: int = 0
 
 
-_TERMS = ("rule", "required", "groups", "deny_threshold", "self_approval", "signed")
+_TERMS = ("rule", "required", "groups", "deny_threshold", "self_approval", "signed",
+          "require_independent")
 """What an approval asks of its voters, and the rule that does."""
 MAX_REMEMBERED_RULES = 1_000
 """Remembered rules of a tenant that are in force at one time: every call is held against them."""
@@ -113,7 +114,8 @@ def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
 def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBody, key: SigningKey | None) -> Ballot:
     """The vote as it is counted. A signature covers the digest that it was made on, and is checked first (P-4)."""
     ballot = Ballot(by=principal.actor, decision=body.decision, at=lane.at, comment=body.comment, digest=body.digest,
-                    role=principal.role, driver=principal.driver, option_id=body.option_id)
+                    role=principal.role, driver=principal.driver, option_id=body.option_id,
+                    key_makers=principal.key_makers)
     if body.method == "acl":
         return ballot
     if body.option_id is not None:
@@ -185,9 +187,11 @@ def _terms(old: Approval, verdict: Verdict) -> dict[str, Any]:
         "groups": [Quorum(role=role, min=least) for role, least in mins.items()],
         "deny_threshold": min(old.deny_threshold, verdict.deny_threshold),
         "self_approval": old.self_approval and verdict.self_approval, "signed": old.signed or verdict.signed,
+        "require_independent": old.require_independent or verdict.require_independent,
     }
     now = {**both, "required": verdict.required, "groups": quorums(verdict), "deny_threshold": verdict.deny_threshold,
-           "self_approval": verdict.self_approval, "signed": verdict.signed}
+           "self_approval": verdict.self_approval, "signed": verdict.signed,
+           "require_independent": verdict.require_independent}
     if both == now:
         return both
     return {**both, "rule": old.rule if {**both, "rule": old.rule} == before else f"{old.rule} and {verdict.rule}"}
@@ -235,6 +239,9 @@ def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str,
         meta |= {"key_id": ballot.key_id, "signature": body.signature, "at": body.at}
     if ballot.driver is not None:
         meta["driver"] = named(ballot.driver)
+    made_by = approval.votes[-1].key_made_by
+    if made_by is not None:  # A reader of the log sees that one person could have cast both sides.
+        meta["key_made_by"] = made_by
     return meta
 
 

@@ -60,7 +60,8 @@ def found(lane: Lane, payload: p.SessionError, policy: Policy) -> bool:
         lane, door="command", title=title(files), input_bytes=raw, rule=verdict.rule, required=verdict.required,
         ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms, requested_by=record.command.actor, driver=record.driver,
         self_approval=verdict.self_approval, command_id=record.command.id, groups=quorums(verdict),
-        deny_threshold=verdict.deny_threshold, signed=verdict.signed, workspace_files=True,
+        deny_threshold=verdict.deny_threshold, signed=verdict.signed,
+        require_independent=verdict.require_independent, workspace_files=True,
         judged=judged(subject))
     _no_longer(lane, approval)
     return True
@@ -77,7 +78,8 @@ def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remem
     """Keep a yes as a rule for this agent, runner and directory while the files stay the same. One that several people
     must give, or sign, is asked for at each start: no rule replaces it. Raises Problem if too many are kept."""
     files = workspace_files(bytes(approval.input))
-    if files is None or approval.required > 1 or approval.groups or approval.signed or not approval.self_approval:
+    if files is None or approval.required > 1 or approval.groups or approval.signed or (
+            approval.require_independent or not approval.self_approval):
         return approval
     if remembered >= limit:
         raise Problem("QuotaExceeded", f"{limit} rules are remembered already",

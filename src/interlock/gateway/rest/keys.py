@@ -96,6 +96,7 @@ def _key(record: KeyRecord) -> Key:
         revoked=record.revoked,
         last_used_at=iso(record.last_used_ms) if record.last_used_ms is not None else None,
         expires_at=iso(record.expires_ms) if record.expires_ms is not None else None,
+        created_by=record.makers[0] if record.makers else None,
     )
 
 

@@ -30,6 +30,8 @@ class Vote(Resource, frozen=True, kw_only=True):
     """The person who drives the agent that voted: the vote is theirs."""
     option_id: str | None = None
     """The agent's option that it named."""
+    key_made_by: str | None = None
+    """Who asked for it, if they made the voter's key themselves or by a key that they made: they could have cast it."""
     withdrawn_at: str | None = None
 
 
@@ -114,6 +116,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     self_approval: bool = True
     signed: bool = False
     """Only votes that are signed count (P-4)."""
+    require_independent: bool = False
+    """Votes by keys that the one who asked has made, directly or by keys that they made, do not count (H-5)."""
     supersedes: str | None = None
     """The approval whose input was changed into this one's (P-2)."""
     superseded_by: str | None = None

@@ -1,0 +1,97 @@
+"""Votes by keys that the one who asked has made: named, and not counted if a rule says so (H-5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.conversation import OWNER, Table, remember
+from interlock.cli.approval_card import card
+from interlock.command.policy import Policy, Rule
+from interlock.gateway.credentials import Credentials
+from interlock.gateway.keys import Keys
+from interlock.ports.ledger import Batch, PutTenant
+from interlock.protocol.access import MAX_MAKERS, KeyBody
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import Principal, TenantRecord
+from interlock.protocol.resources import Actor
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "P-3")]
+
+
+def two_others(**said: Any) -> Policy:
+    return Policy((msgspec.convert({"name": "two others", "door": "command", "effect": "ask", "required": 2,
+                                    "self": False, **said}, Rule),))
+
+
+class People(Table):
+    """A gateway whose keys are made for people as they are needed."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.credentials = Credentials(self.ledger, self.clock)
+        self.keys = Keys(self.ledger, self.clock, self.entropy, self.credentials)
+
+    async def person(self, name: str, maker: Principal) -> tuple[Principal, str]:
+        """Make a key for somebody; returns who votes with it, and its id."""
+        await self.ledger.commit(Batch([PutTenant(TenantRecord(tenant_id="default", name="", created_ms=0))]))
+        made = await self.keys.make(maker, KeyBody(principal=Actor(type="user", id=name), roles=["admin"]), remember)
+        return await self.credentials.principal(made.key), made.key_id
+
+
+async def test_a_vote_by_a_key_that_the_asker_made_says_so_everywhere() -> None:
+    table = People(two_others())
+    bob, _ = await table.person("bob", OWNER)
+    held = await table.execute()
+    voted = await table.vote(held.approval_id, "grant", bob)
+    assert [vote.key_made_by for vote in voted.votes] == ["user:owner"]
+    assert "user:owner, who asked for this, made the key of user:bob, which voted grant" in card(voted, width=200)
+    records = [msgspec.json.decode(one.body) for one in await table.ledger.audit("default", 0, 100)]
+    assert [one["meta"]["key_made_by"] for one in records if one["action"] == "vote"] == ["user:owner"]
+    await table.engine.stop()
+
+
+async def test_invented_people_do_not_meet_a_quorum_that_wants_independent_ones() -> None:
+    table = People(two_others(require_independent=True))
+    bob, _ = await table.person("bob", OWNER)
+    carl, _ = await table.person("carl", bob)  # By a key of a key.
+    held = await table.execute()
+    for one in (bob, carl):
+        with pytest.raises(Problem, match="counts no vote by a key that user:owner made"):
+            await table.vote(held.approval_id, "grant", one)
+    others = [Principal(tenant_id="default", actor=Actor(type="user", id=name), role="admin", key_id="oidc")
+              for name in ("dora", "emil")]
+    for one in others:
+        await table.vote(held.approval_id, "grant", one)
+    assert await table.state(held.id) == "dispatched"
+    await table.engine.stop()
+
+
+async def test_rotating_a_key_does_not_shake_its_makers_off() -> None:
+    table = People(two_others(require_independent=True))
+    bob, key_id = await table.person("bob", OWNER)
+    made = await table.keys.rotate(bob, key_id, remember)
+    again = await table.credentials.principal(made.key)
+    assert again.key_makers == ("user:bob", "user:owner")
+    held = await table.execute()
+    with pytest.raises(Problem, match="user:owner made"):
+        await table.vote(held.approval_id, "grant", again)
+    await table.engine.stop()
+
+
+async def test_the_line_of_makers_is_bounded() -> None:
+    table = People(two_others())
+    long = Principal(tenant_id="default", actor=Actor(type="user", id="z"), role="owner", key_id="k",
+                     key_makers=tuple(f"user:{n}" for n in range(MAX_MAKERS)))
+    with pytest.raises(Problem, match="at most 32 people"):
+        await table.person("bob", long)
+    await table.engine.stop()
+
+
+async def test_a_rule_that_wants_independent_votes_comes_before_what_somebody_remembered() -> None:
+    rule = msgspec.convert({"name": "independent", "effect": "ask", "require_independent": True}, Rule)
+    policy = Policy((rule,), (Rule(name="always", effect="allow"),))
+    assert policy.rules[0].name == "independent"
+    assert policy.rules[0].verdict().require_independent
