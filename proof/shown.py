@@ -1,5 +1,7 @@
 """shown: 200 hostile requests on every surface; no yes is possible on what was not shown (H-4, Y-1).
 
+A part of them, and one of 5,000 lines, are read and answered in a real terminal of each width, too.
+
 Each request ends in a marker. Wherever a yes is taken, the marker, the person, the agent and the place were
 shown before, no hidden character was, and no line of the agent's stands at the margin.
 `--break PART` puts one part out of action.
@@ -25,9 +27,13 @@ from interlock.command.card import lines as card
 from interlock.command.card import reading
 from interlock.engine.notifier import Notifier
 from interlock.protocol.resources import Actor, Approval
+from proof.shown_terminal import watch
 
 WIDTHS = (40, 80, 200)
 SURFACES = (*(f"terminal {width}" for width in WIDTHS), "REST", "webhook", "Telegram")
+TYPED_EVERY = 12
+"""One request in so many is answered in a real terminal; in the full run."""
+LONG_LINES = 5_000
 PARTS = ("visible", "pages", "buttons")
 """visible: characters are shown as they are · pages: the first page counts as the whole · buttons: Telegram shows a
 part and offers a yes."""
@@ -65,15 +71,27 @@ def subjects() -> list[tuple[str, Approval]]:
     return found
 
 
+def long_one() -> tuple[str, Approval]:
+    """A command of 5,000 lines; what it does stands in the last one."""
+    rows = "\n".join(f"echo {row}" for row in range(LONG_LINES))
+    return f"{LONG_LINES:,} lines", _asked({"command": f"{rows}\n{MARK}"})
+
+
 def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
     """Show each request on each surface; prints a table."""
+    tried = [*subjects(), long_one()]
     with out_of_action(broken):
-        misses = attack(subjects())
-    total = len(subjects())
+        misses = attack(tried)
+    counts = dict.fromkeys(SURFACES, len(tried))
+    if broken is None:  # What is out of action here is not so in the terminal's own process.
+        at_keys = [*tried[::TYPED_EVERY], long_one()]
+        for width in WIDTHS:
+            misses[f"typed at {width}"] = typed(at_keys, width)
+            counts[f"typed at {width}"] = len(at_keys)
     print(f"{'surface':<14}{'requests':>10}{'misses':>8}")
-    for surface in SURFACES:
-        print(f"{surface:<14}{total:>10}{len(misses[surface]):>8}" + "".join(f"  {one}" for one in misses[surface][:2]))
-    passed = total >= 200 and not any(misses.values())
+    for surface, count in counts.items():
+        print(f"{surface:<14}{count:>10}{len(misses[surface]):>8}" + "".join(f"  {one}" for one in misses[surface][:2]))
+    passed = len(tried) >= 200 and not any(misses.values())
     print("passed" if passed else "FAILED")
     return passed
 
@@ -101,6 +119,20 @@ def attack(tried: list[tuple[str, Approval]]) -> dict[str, list[str]]:
         raw = approval.subject if isinstance(approval.subject, msgspec.Raw) else approval.input
         if hashlib.sha256(bytes(raw)).hexdigest() != approval.digest:
             misses["REST"].append(f"{name}: another digest")
+    return misses
+
+
+def typed(tried: list[tuple[str, Approval]], width: int) -> list[str]:
+    """Answer requests in a real terminal of this width; returns what it missed."""
+    misses: list[str] = []
+    for (name, _), seen in zip(tried, watch([approval for _, approval in tried], width), strict=True):
+        if not seen.agreed:
+            misses.append(f"{name}: never whole")
+        elif MARK not in seen.text.replace("\n  ↪ ", ""):
+            misses.append(f"{name}: a yes to what was not shown")
+        if seen.widest > width:
+            misses.append(f"{name}: {seen.widest} cells in {width} columns")
+        misses += [f"{name}: {one}" for one in _hidden(seen.text)]
     return misses
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proof.shown import PARTS, attack, out_of_action, subjects
+from proof.shown import PARTS, attack, long_one, out_of_action, subjects, typed
 
 EVERY = 7
 """One hostile request in so many is tried here."""
@@ -14,6 +14,12 @@ def test_no_yes_is_possible_on_what_was_not_shown() -> None:
     tried = subjects()
     assert len(tried) >= 200
     assert not any(attack(tried[::EVERY]).values())
+
+
+@pytest.mark.req("H-4", "Y-2")
+@pytest.mark.parametrize("width", [40, 200])
+def test_in_a_real_terminal_a_yes_counts_only_once_all_was_shown(width: int) -> None:
+    assert typed([*subjects()[::60], long_one()], width) == []
 
 
 @pytest.mark.parametrize("part", PARTS)
