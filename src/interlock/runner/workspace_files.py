@@ -22,6 +22,7 @@ from interlock.agents.workspace_files import Place, places_read
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.runner.blocks import sound
+from interlock.runner.descriptors import is_shortage
 
 MAX_FILES = 200
 """Files that are listed; an agent whose workspace holds more is not started."""
@@ -123,7 +124,9 @@ def _below(directory: Path, depth: int) -> Iterator[Path]:
         if os.path.lexists(str(directory).rstrip("/")):
             yield directory  # A link that leads nowhere yet.
         return
-    except OSError:  # It is a file, or closed to us.
+    except OSError as error:  # It is a file, or closed to us.
+        if is_shortage(error):
+            raise
         yield directory
         return
     for one in entries:
@@ -151,6 +154,8 @@ def _read(path: str, file: Path, place: Place, left: int) -> p.WorkspaceFile:
         # Without O_NONBLOCK a FIFO in the repository would hold up the start.
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
+        if is_shortage(error):  # That says nothing of the file: the start fails, as it would a moment later.
+            raise
         return _unread(about, f"it cannot be opened: {error.strerror}")
     try:
         seen = os.fstat(descriptor)
