@@ -8,18 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import platformdirs
-
 from interlock.app.agent_checks import AgentChecks
+from interlock.app.boxing import boxing_of
 from interlock.app.descriptors import raise_limit
 from interlock.app.place import LOCAL_RUNNER
 from interlock.app.tokenizer import begin_tokenizer
 from interlock.backends.objects.directory import DirectoryObjects
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.box.host import survey
 from interlock.config import Config, ConfigError
 from interlock.runner import main
-from interlock.runner.boxing import Boxing
 from interlock.runner.gateways import Pairing
 from interlock.runner.offered import Offering, OfferingRefused
 
@@ -82,18 +79,12 @@ async def run_runner(
                 roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
-                agent_descriptors=raise_limit(), boxing=_boxing(state),
+                agent_descriptors=raise_limit(), boxing=boxing_of(state),
             ),
             outbox, objects, read_offering, checks.keep,
         )
     finally:
         await outbox.close()
-
-
-def _boxing(state: Path) -> Boxing:
-    """What no agent is to reach: this state directory, and the usual one, if that is another (H-15)."""
-    usual = platformdirs.user_state_path("interlock", appauthor=False)
-    return Boxing(survey(), tuple(dict.fromkeys((str(state.resolve()), str(usual.resolve())))))
 
 
 def _rawp(url: str) -> str:

@@ -97,13 +97,15 @@ def _configured(name: str, where: Where) -> AgentSpec:
 
 def _check(name: str, spec: AgentSpec, where: Where) -> evidence.Evidence:
     state = writable(where.directory())
+    from interlock.app.boxing import boxing_of
+
     # The model stand-in is imported by this verb alone.
     from interlock.probe.check import StandInUnavailable
     from interlock.probe.check import check as run_check
 
     say(f"checking {name}; this takes some seconds", "dim")
     try:
-        found = asyncio.run(run_check(name, spec, os.environ, datetime.now(UTC)))
+        found = asyncio.run(run_check(name, spec, os.environ, datetime.now(UTC), boxing_of(state)))
     except StandInUnavailable as error:
         raise Trouble("Unavailable", str(error), "Nothing was checked, and the last record was kept.") from None
     write_private(state / evidence.FILE_NAME, evidence.with_record(evidence.read(state), found))

@@ -107,6 +107,8 @@ class Opening(NamedTuple):
     workspace_access: Literal["rw", "ro", "none"] = "rw"
     fresh_id: str = ""
     """A UUID of this opening alone, for an agent that wants its new conversation named."""
+    hidden: tuple[str, ...] = ()
+    """Files and directories that an adapter's own tools must not open, absolute, links resolved (H-15)."""
     keys: Keys = Keys()
     """Secrets of the runner's environment that the adapter itself needs: never an agent's process (A-1)."""
     servers: tuple[McpServer, ...] = ()

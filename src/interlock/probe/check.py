@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ from interlock.probe.steps import (
 )
 from interlock.probe.verdict import Tried, table, verdict
 from interlock.probe.witness import Witness
+from interlock.runner.boxing import NO_BOX, Boxing, BoxRefused
 from interlock.runner.process import AgentProcess
 
 OPEN_TIMEOUT_S = 30.0
@@ -91,8 +93,10 @@ class Scene(NamedTuple):
     model: ModelServer
 
 
-async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], now: datetime) -> Evidence:
-    """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC. Never raises for
+async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], now: datetime,
+                boxing: Boxing = NO_BOX) -> Evidence:
+    """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC;
+    `boxing` is what the runner keeps from its agents, and is kept from this one, too (H-15). Never raises for
     what the agent does: an agent that cannot be checked has the verdict `command`, with a sentence. Raises
     StandInUnavailable."""
     began = time.monotonic()
@@ -108,7 +112,7 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     try:
         with _scene() as scene:
             async with asyncio.timeout(WHOLE_TIMEOUT_S):
-                found = await _in_scene(agent_id, spec, environment, pointing, settings, scene)
+                found = await _in_scene(agent_id, spec, environment, pointing, settings, scene, boxing)
     except AgentStartFailed as failed:
         found = _command(f"It did not start: {failed}")
     except TimeoutError:
@@ -117,7 +121,7 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
 
 
 async def _in_scene(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], pointing: Pointing,
-                    settings: Mapping[str, bytes], scene: Scene) -> dict[str, Any]:
+                    settings: Mapping[str, bytes], scene: Scene, boxing: Boxing) -> dict[str, Any]:
     furnish(scene.home, settings, pointing.files(scene.model.url))
     session_id = str(uuid.uuid4())
     variables = surroundings(spec, pointing, scene.model.url, home=scene.home, workspace=scene.workspace,
@@ -128,7 +132,12 @@ async def _in_scene(agent_id: str, spec: AgentSpec, environment: Mapping[str, st
                        ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
     opening = Opening(session_id, agent_id, opened, str(scene.workspace), variables, fresh_id=str(uuid.uuid4()),
                       servers=(server,))
-    return await _try(make_agent(opened, AgentProcess.start), opening, scene, pointing.prompts)
+    try:
+        walls = boxing.walls(agent_id, spec, str(scene.workspace), "rw", variables)
+    except BoxRefused as refused:
+        raise AgentStartFailed(str(refused)) from None
+    spawn = partial(AgentProcess.start, walls=walls)
+    return await _try(make_agent(opened, spawn), opening, scene, pointing.prompts)
 
 
 def _command(because: str) -> dict[str, Any]:

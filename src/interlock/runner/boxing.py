@@ -46,7 +46,7 @@ class Boxing(NamedTuple):
                 raise BoxRefused(f"Agent {agent_id} starts only behind its walls ([agents.{agent_id}.box]), and "
                                  f"{self.why_not(box)}; set on_unavailable = \"start\" there to start it without.")
             return NO_WALLS
-        hidden = [_resolved(path) for path in (*self.hidden, *box.hide)]
+        hidden = [*self.concealed(spec)]
         if (over := inside(workspace, hidden)) is not None:
             raise BoxRefused(f"The directory {workspace} lies in {over}, which is hidden from agents; work in another "
                              f"directory, or keep the state directory elsewhere with --state.")
@@ -59,6 +59,12 @@ class Boxing(NamedTuple):
             writable = without_nested([_resolved(path) for path in (workspace, *box.write, *temporary)])
         hidden = [path for path in hidden if os.path.lexists(path)]
         return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable)
+
+    def concealed(self, spec: AgentSpec) -> tuple[str, ...]:
+        """Return what is hidden from an agent, links resolved: by walls around its processes, and by the tools of one
+        that works inside the runner, which need none."""
+        box = spec.box or AS_SHIPPED
+        return () if box.walls == "none" else tuple(_resolved(path) for path in (*self.hidden, *box.hide))
 
     def holds(self, spec: AgentSpec, access: str) -> bool:
         """Whether a wall holds an agent to this workspace access. Landlock lets names be listed, so it holds no agent

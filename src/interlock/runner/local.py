@@ -9,6 +9,9 @@ import asyncio
 import contextlib
 import os
 import shutil
+import socket
+import struct
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -17,6 +20,7 @@ import msgspec
 import structlog
 
 from interlock.runner.controlling import TakeRefused
+from interlock.runner.keeper import process_table
 from interlock.runner.sessions import Sessions
 
 SOCKET_FILE = "runner.sock"
@@ -64,7 +68,9 @@ async def listening(directory: Path, sessions: Sessions, reload: Callable[[], li
         with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
             async with asyncio.timeout(ASKING_S):
                 line = await reader.readline()
-            writer.write(msgspec.json.encode(await _answer(sessions, reload, line)) + b"\n")
+            refused = of_an_agent(writer.get_extra_info("socket"))
+            answer = Taken(ok=False, sentence=refused) if refused else await _answer(sessions, reload, line)
+            writer.write(msgspec.json.encode(answer) + b"\n")
             await writer.drain()
         writer.close()
 
@@ -88,6 +94,22 @@ async def listening(directory: Path, sessions: Sessions, reload: Callable[[], li
         path.unlink(missing_ok=True)
         if apart is not None:
             shutil.rmtree(apart, ignore_errors=True)
+
+
+def of_an_agent(link: socket.socket) -> str | None:
+    """Return why a connection is not answered: it is of a process that this runner started, an agent's. Where the
+    system does not tell (other than Linux), None: the directory's mode decides alone."""
+    if sys.platform != "linux":
+        return None
+    pid, _, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    table = process_table()
+    if pid and pid not in table:
+        return "The process that asks has ended, so nothing tells whether it is an agent's."
+    while pid in table:  # One of another container has the number 0 here, and none of those is an agent's.
+        pid = table[pid][0]
+        if pid == os.getpid():
+            return "An agent's processes may not ask this of their runner."
+    return None
 
 
 def _forget_left(place: Path) -> None:

@@ -68,7 +68,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     opening = Opening(
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
-        keys=keys_of(spec, around.environment),
+        keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
     )
     try:
         walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)

@@ -63,7 +63,7 @@ class Conversation:
         """The prompt that comes next, or runs, is to end: a cancel may be quicker than its beginning."""
         own = {name for name in (*opening.keys, opening.spec.api_key_env) if name}
         environment = {name: value for name, value in opening.environment.items() if name not in own}
-        self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace))
+        self._workshop = Workshop(opening.workspace, Shell(spawn, environment, opening.workspace), opening.hidden)
         self._model(choice)
 
     def _new_http(self) -> httpx2.AsyncClient:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from interlock.agents.builtin.places import ToolFailed, opened, resolved, shown
+from interlock.agents.builtin.places import Root, ToolFailed, opened, resolved, shown
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A file above this is neither read nor edited: `search` and `shell` reach into it."""
@@ -19,7 +19,7 @@ MAX_DEPTH = 5
 MAX_MISS_CHARS = 80
 
 
-def read(workspace: Path, path: str, offset: int = 1, limit: int = MAX_READ_LINES) -> str:
+def read(workspace: Root, path: str, offset: int = 1, limit: int = MAX_READ_LINES) -> str:
     """Lines of a text file from line `offset` on, each behind its number. Raises ToolFailed."""
     if offset < 1 or limit < 1:
         raise ToolFailed("`offset` and `limit` count lines from 1.")
@@ -41,7 +41,7 @@ def read(workspace: Path, path: str, offset: int = 1, limit: int = MAX_READ_LINE
     return "\n".join(found) + more
 
 
-def text_of(workspace: Path, path: str) -> str:
+def text_of(workspace: Root, path: str) -> str:
     """All of a text file. Raises ToolFailed where it is none, or too large."""
     with opened(workspace, resolved(workspace, path), os.O_RDONLY) as file:
         kind = os.fstat(file)
@@ -60,7 +60,7 @@ def text_of(workspace: Path, path: str) -> str:
         raise ToolFailed(f"{path} is not UTF-8 text ({len(data)} bytes).") from None
 
 
-def write(workspace: Path, path: str, content: str, *, append: bool = False) -> str:
+def write(workspace: Root, path: str, content: str, *, append: bool = False) -> str:
     """Make a file, put other content into one, or add to its end; returns what to say. Raises ToolFailed."""
     place = resolved(workspace, path)
     if place == workspace.resolve():
@@ -72,7 +72,7 @@ def write(workspace: Path, path: str, content: str, *, append: bool = False) -> 
     return f"{shown(workspace, place)}: {did}, {lines} lines"
 
 
-def edit(workspace: Path, path: str, old_text: str, new_text: str, every: bool = False) -> str:
+def edit(workspace: Root, path: str, old_text: str, new_text: str, every: bool = False) -> str:
     """Put `new_text` in the place of `old_text`, which must stand there exactly once unless `every`. Raises ToolFailed.
     """
     if not old_text:
@@ -90,7 +90,7 @@ def edit(workspace: Path, path: str, old_text: str, new_text: str, every: bool =
     return f"{shown(workspace, place)}: {found} {'place' if found == 1 else 'places'} changed"
 
 
-def _put(workspace: Path, place: Path, content: str, *, append: bool = False) -> None:
+def _put(workspace: Root, place: Path, content: str, *, append: bool = False) -> None:
     with opened(workspace, place, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0)) as file:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise ToolFailed(f"{shown(workspace, place)} is no regular file.")
@@ -104,7 +104,7 @@ def _put(workspace: Path, place: Path, content: str, *, append: bool = False) ->
             raise ToolFailed(f"{shown(workspace, place)}: {error.strerror}.") from None
 
 
-def listing(workspace: Path, path: str = ".", depth: int = 1) -> str:
+def listing(workspace: Root, path: str = ".", depth: int = 1) -> str:
     """What lies in a directory, a line each: directories end with a slash, links show where they point. Raises
     ToolFailed."""
     top = resolved(workspace, path)

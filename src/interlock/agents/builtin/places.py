@@ -4,7 +4,7 @@ look and the opening is noticed (A-1)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,29 @@ class ToolFailed(Exception):
     """A tool could not do what it was asked; the text is one sentence for the model."""
 
 
-def resolved(workspace: Path, named: str) -> Path:
+class Workspace:
+    """A workspace of which a part is hidden from the agent (H-15). `hidden` are absolute, links resolved."""
+
+    def __init__(self, root: str, hidden: Sequence[str] = ()) -> None:
+        self._root = Path(root)
+        self.hidden = tuple(Path(path) for path in hidden)
+
+    def resolve(self) -> Path:
+        """Return its directory, links resolved."""
+        return self._root.resolve()
+
+
+Root = Path | Workspace
+"""A workspace, with or without a hidden part."""
+
+
+def refuse_hidden(workspace: Root, place: Path) -> None:
+    """Raise ToolFailed for a place that is hidden from the agent."""
+    if isinstance(workspace, Workspace) and any(place.is_relative_to(hidden) for hidden in workspace.hidden):
+        raise ToolFailed(f"{shown(workspace, place)} is hidden from agents.")
+
+
+def resolved(workspace: Root, named: str) -> Path:
     """The place that a name means, links resolved. Raises ToolFailed for one outside the workspace."""
     if "\0" in named:
         raise ToolFailed("A path holds no zero byte.")
@@ -26,18 +48,20 @@ def resolved(workspace: Path, named: str) -> Path:
         raise ToolFailed(f"The path {named!r} cannot be followed: {error}.") from None
     if place != root and root not in place.parents:
         raise ToolFailed(f"The path {named!r} lies outside the workspace {root}; only what is inside can be reached.")
+    refuse_hidden(workspace, place)
     return place
 
 
-def shown(workspace: Path, place: Path) -> str:
+def shown(workspace: Root, place: Path) -> str:
     """A place as the model sees it: relative to the workspace."""
     return place.relative_to(workspace.resolve()).as_posix()
 
 
 @contextmanager
-def opened(workspace: Path, place: Path, flags: int, mode: int = 0o644) -> Generator[int]:
+def opened(workspace: Root, place: Path, flags: int, mode: int = 0o644) -> Generator[int]:
     """Open a resolved place, from the workspace down and following no link: one that was put there since `resolved`
     looked is refused. Raises ToolFailed."""
+    refuse_hidden(workspace, place)
     parts = place.relative_to(workspace.resolve()).parts
     directory = -1
     try:

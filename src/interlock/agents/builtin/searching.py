@@ -12,7 +12,7 @@ from typing import Any
 
 import re2
 
-from interlock.agents.builtin.places import ToolFailed, opened, resolved, shown
+from interlock.agents.builtin.places import Root, ToolFailed, opened, resolved, shown
 
 MAX_MATCHES = 200
 MAX_LINE_CHARS = 300
@@ -26,7 +26,7 @@ LEFT_OUT = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "venv", "_
 """Directories that are searched only where they are named."""
 
 
-def search(workspace: Path, pattern: str, path: str = ".", glob: str = "*", *, ignore_case: bool = False) -> str:
+def search(workspace: Root, pattern: str, path: str = ".", glob: str = "*", *, ignore_case: bool = False) -> str:
     """Lines that match, as `file:line: text`. RE2 takes time in proportion to the text, whatever the pattern is.
     Raises ToolFailed."""
     matches = _expression(pattern, ignore_case)
@@ -69,7 +69,7 @@ def _files(top: Path, glob: str) -> Iterator[Path]:
                 yield place
 
 
-def _lines(workspace: Path, place: Path) -> list[str]:
+def _lines(workspace: Root, place: Path) -> list[str]:
     try:
         # A link is followed to no other place: what it points at is searched where it lies.
         with opened(workspace, place, os.O_RDONLY) as file:

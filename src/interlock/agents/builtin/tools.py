@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from interlock.agents.builtin import files, searching
-from interlock.agents.builtin.places import ToolFailed, resolved
+from interlock.agents.builtin.places import ToolFailed, Workspace, resolved
 from interlock.agents.builtin.shell import TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S, Ran, Shell
 from interlock.protocol.payloads import OutputType
 
@@ -179,8 +178,8 @@ T = TypeVar("T")
 class Workshop:
     """Does what was allowed, inside the workspace."""
 
-    def __init__(self, workspace: str, shell: Shell) -> None:
-        self._workspace = Path(workspace)
+    def __init__(self, workspace: str, shell: Shell, hidden: Sequence[str] = ()) -> None:
+        self._workspace = Workspace(workspace, hidden)
         self._shell = shell
         self.only_adds = False
         """A silent turn writes down what must last: nothing that was written before it is lost by that (Z-5)."""
