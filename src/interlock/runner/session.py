@@ -65,6 +65,8 @@ class RunnerSession:
         self.order = asyncio.Lock()
         """Held by whoever acts on a control frame or passes control: one after another, whichever gateway it is."""
         self._interactions = Interactions(self.journal, around.presence, around.waits, lambda: self.controller)
+        self._reads_by_asking = False
+        """The agent may only read its workspace, and no wall holds it to that: its asking does (H-15)."""
         self._turn: Turn | None = None
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -203,6 +205,8 @@ class RunnerSession:
         started = as_configured(opening, starting.result())
         try:
             check_access(opening, started, self._around.boxing)
+            held = self._around.boxing.holds(opening.spec, opening.workspace_access)
+            self._reads_by_asking = opening.workspace_access == "ro" and not held
             await back_to_mode(agent, started, self.state.mode)
         except OpenRefused:
             await agent.close()
@@ -225,7 +229,7 @@ class RunnerSession:
             return
         try:
             content, settings = await take_prompt(self._uploads, agent, started.features, payload,
-                                                  reads_only=self.state.access == "ro")
+                                                  reads_only=self._reads_by_asking)
         except PromptRefused as refused:
             await self._refuse(frame, refused.code, str(refused))
             return
