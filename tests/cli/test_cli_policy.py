@@ -57,6 +57,16 @@ async def test_always_shows_the_rule_before_it_is_saved_and_says_how_to_take_it_
     assert "interlock policy forget rul_1" in said
 
 
+@pytest.mark.req("H-13", "A-9")
+async def test_always_is_not_offered_for_files_that_configure_an_agent(tmp_path: Path) -> None:
+    files = {"agent_id": "qwen", "directory": "/w", "files": []}
+    script = Script({f"POST {GRANTS}": [answer(approval("granted", decided_by="user:me"))]})
+    async with link_to(script, tmp_path) as link:
+        assert await Asker(link, "ask", Says("a", "y")).answer(
+            shown(door="command", workspace_files=True, input=files))
+    assert [one.url.path for one in script.asked] == [GRANTS]
+
+
 @pytest.mark.req("A-9", "Y-4")
 async def test_always_offers_the_widths_that_fit_the_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wider = {**KEPT, "words": "rm -rf **"}
