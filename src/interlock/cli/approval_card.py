@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from interlock.cli.syntax import highlighted
 from interlock.cli.terminal import is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
@@ -31,7 +32,7 @@ TITLED_FROM = 4
 """A request of more lines is preceded by its title."""
 DIGEST_CHARS = 16
 INDENT, CONTINUED = "    ", "  ↪ "
-_COLOURS: dict[Style, str] = {"command": "bold", "added": "green", "removed": "red", "place": "cyan", "note": "yellow"}
+_COLOURS: dict[Style, str] = {"added": "green", "removed": "red", "place": "cyan", "note": "yellow"}
 
 
 class Row(NamedTuple):
@@ -154,6 +155,12 @@ def json_of(approval: Approval) -> str:
     return f"{lines}\n  sha256:{approval.digest}"
 
 
+def show_json(approval: Approval) -> None:
+    """Print what the digest covers as JSON on standard error, coloured on a terminal."""
+    text = "".join(f"{highlighted(line, 'json', sys.stderr)}\n" for line in json_of(approval).split("\n"))
+    write(sys.stderr, text, safe=True)
+
+
 def grants(approval: Approval) -> int:
     """Count the yeses that hold now: those that were withdrawn do not."""
     return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
@@ -203,6 +210,8 @@ def _cut(text: str, width: int) -> list[str]:
 
 
 def _coloured(row: Row) -> str:
+    if row.style == "command" and not row.ours:
+        return highlighted(row.text, "bash", sys.stderr)
     style = _COLOURS.get(row.style)
     if row.ours and style is None:
         return row.text

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from interlock.cli.approval_card import Reading, Row, grants, json_of, show
+from interlock.cli.approval_card import Reading, Row, grants, show, show_json
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.terminal import is_terminal, one_line, say, write
@@ -222,7 +222,7 @@ class Asker:
                     if wish is not None:
                         return await self._vote(approval, "grant", more={"remember": wish})
                 case "?":
-                    say(json_of(approval))
+                    show_json(approval)
                 case _:
                     say("Please answer y or n.")
 

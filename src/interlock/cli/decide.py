@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import naming
-from interlock.cli.approval_card import Reading, grants, json_of, show
+from interlock.cli.approval_card import Reading, grants, show, show_json
 from interlock.cli.asking import (
     Answers,
     answer_question,
@@ -280,7 +280,7 @@ async def _agreed(
             case "n" | "N" | "no":
                 return False, None
             case "?":
-                say(json_of(approval))
+                show_json(approval)
             case _:
                 say("Please answer y or n.")
 
