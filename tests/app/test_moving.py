@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from interlock.backends.sqlite.ledger import open_ledger
 from interlock.backends.sqlite.lock import AlreadyRunning, lock_state
 from interlock.command.audit_check import verify_records
 from interlock.config import ClusterSection
+from interlock.engine.rows import Rows
+from interlock.gateway.row_state import compare_rows
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
     Append,
@@ -337,3 +340,27 @@ def test_the_log_in_the_database_is_checked_by_itself(postgres: Settings) -> Non
     with audit_rows(postgres) as rows:
         assert rows.tenants() == []
         assert list(rows.records("t1")) == []
+
+
+@pytest.mark.req("H-5", "U-5")
+def test_rows_in_the_database_are_compared_with_its_log(postgres: Settings) -> None:
+    def key(name: str, **changes: Any) -> KeyRecord:
+        return msgspec.structs.replace(KeyRecord(
+            key_sha256=name, key_id=f"key_{name}", tenant_id="default", role="viewer", created_ms=1,
+            principal=Actor(type="user", id="ann")), **changes)
+
+    async def prepare() -> None:
+        ledger = await open_in_postgres(postgres, CLOCK)
+        try:
+            await ledger.commit(Batch([PutKey(key("good")), PutKey(key("bad"))]))
+            await Rows(ledger, CLOCK).adopt()
+            await ledger.commit(Batch([PutKey(key("bad", role="owner")), PutKey(key("new"))]))
+        finally:
+            await ledger.close()
+
+    asyncio.run(prepare())
+    with audit_rows(postgres) as rows:
+        assert sorted(compare_rows(rows)) == [
+            "the stored row of the API key key_bad is not the one in the audit record of its last change",
+            "the stored row of the API key key_new has no audit record: it was not written by a gateway",
+        ]
