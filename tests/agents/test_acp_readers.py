@@ -146,6 +146,9 @@ def test_a_report_in_other_words_is_the_same_act_and_another_act_is_not() -> Non
     patch = msgspec.json.encode({"fileName": "/w/a", "diff": "\ndiff --git a/w/a b/w/a\n--- a/w/a\n+++ b/w/a\n"
                                  "@@ -1,2 +1,2 @@\n-before\n+after\n more\n"})
     assert same_effect(b'{"path":"/w/a","old_str":"before","new_str":"after"}', patch)
+    made = msgspec.json.encode({"fileName": "/w/a", "diff": "\ndiff --git a/w/a b/w/a\ncreate file mode 100644\n"
+                                "--- a/dev/null\n+++ b/w/a\n@@ -1,0 +1,1 @@\n+text\n"})
+    assert same_effect(b'{"path":"/w/a","file_text":"text\\n"}', made)
     assert not same_effect(b'{"path":"/w/b","old_str":"before","new_str":"after"}', patch)
     assert not same_effect(b'{"path":"/w/a","old_str":"before","new_str":"evil"}', patch)
 

@@ -164,7 +164,8 @@ def _in_patch(edit: Edit, change: Edit) -> bool:
     body = [line for line in change.new.split("\n") if not line.startswith(("+++ ", "--- "))]
     added, removed = ([line[1:] for line in body if line.startswith(sign)] for sign in "+-")
     new, old = edit.new.split("\n"), (edit.old or "").split("\n")
-    return edit.path.lstrip("/") == change.path.lstrip("/") and set(added) <= set(new) and (
+    files = {name.lstrip("/") for name in change.path.split(", ")} - {"dev/null"}
+    return files == {edit.path.lstrip("/")} and set(added) <= set(new) and (
         edit.old is None or set(removed) <= set(old)) and any(line in added for line in new)
 
 
