@@ -7,6 +7,7 @@ import pytest
 
 from interlock.cli.screen import Screen, summary
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
 from interlock.protocol.resources import Notice
 from interlock.session.entry import Verbosity, verbosity
 
@@ -168,3 +169,15 @@ def test_what_is_shown_beside_the_words_goes_by_the_session_s_verbose_level(
     assert "✗ Bash failed" in failed
     assert "no such file" in failed
     assert [verbosity(word, "on") for word in (None, "FULL", "off", "loud", 7)] == ["on", "full", "off", "on", "on"]
+
+
+@pytest.mark.req("H-11", "H-13")
+@pytest.mark.parametrize(("code", "lines"), [(Code.WORKSPACE_NOT_TRUSTED, 0), (Code.NOT_ASKING, 0),
+                                             (Code.AGENT_START_FAILED, 1)])
+def test_a_refusal_upon_which_the_gateway_asks_a_person_is_no_error_on_the_screen(
+    capsys: pytest.CaptureFixture[str], code: Code, lines: int
+) -> None:
+    screen = Screen("claude")
+    show(screen, ("session.error", p.SessionError(error_code=code, message="It was not started.", fatal=True)))
+    screen.tell_errors()
+    assert capsys.readouterr().err.count("It was not started.") == lines

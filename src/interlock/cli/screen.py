@@ -206,7 +206,7 @@ class Screen:
 
     def _session_error(self, error: p.SessionError) -> None:
         answered = not error.fatal and error.error_code == Code.SESSION_NOT_FOUND
-        if answered or error.error_code == Code.WORKSPACE_NOT_TRUSTED:
+        if answered or error.error_code in _ASKED_BY_GATEWAY:
             return  # The gateway asks, and sends the prompt again; if nothing comes of it, the command's end says so.
         self._errors.append((error.message, f"session error[{error.error_code}]: {error.message}"))
 
@@ -225,6 +225,8 @@ class Screen:
                         f"interlock sessions save @last {file.transfer_id[:8]}")
 
 
+_ASKED_BY_GATEWAY = (Code.WORKSPACE_NOT_TRUSTED, Code.NOT_ASKING)
+"""Refusals by a runner upon which the gateway asks a person, who is then shown an approval."""
 _ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}
 
 
