@@ -104,11 +104,16 @@ class _Screen:
 
 async def _ask() -> None:
     answers = TerminalAnswers(sys.stdin.fileno())
-    sys.stderr.write("ready>")
+    _say("ready>")
     while line := await answers.line():
         approval = msgspec.json.decode(bytes.fromhex(line), type=Approval)
         agreed, _ = await decide._agreed(approval, "grant", {}, answers)
-        sys.stderr.write(_AGREED if agreed else _OPEN)
+        _say(_AGREED if agreed else _OPEN)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()  # It is written by lines otherwise, and this may be none.
 
 
 def main() -> None:

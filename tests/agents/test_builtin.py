@@ -107,7 +107,7 @@ async def test_a_tool_runs_only_after_a_yes(model_server: ModelServer, form: str
         assert (tmp_path / "made.txt").exists() == (decision == "allow")
         assert scene.text() == f"First. {AFTER_TOOL}"
         told = msgspec.json.encode(model_server.recording.turns()[-1].body).decode()
-        assert ("Denied: Not today." in told) == (decision == "deny")
+        assert ("Denied by ada: Not today. Do not try" in told) == (decision == "deny")
 
 
 async def test_files_are_written_read_changed_listed_and_searched(model_server: ModelServer, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 OPTIONS = [Option("allow", "Allow", "allow_once"), Option("reject", "Deny", "reject_once")]
 TOO_MANY = "Too many calls at once: the first {} of an answer are done. Call this one again."
 REFUSED = ("AgentRefused", "The model refused to go on with this prompt.")
-DENIED = "Denied{}. Do not try the same by another way."
+DENIED = "{}. Do not try the same by another way."
 
 
 class Setting(NamedTuple):
@@ -175,7 +175,7 @@ class AgentTurn:
         question = Question(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind, takes_input=True)
         answer = await self.scribe.ask(question)
         if not answer.allow:
-            return Result(DENIED.format(f": {answer.message.rstrip('.')}" if answer.message else ""), ok=False)
+            return Result(DENIED.format(_denial(answer.message)), ok=False)
         if answer.updated_input is not None:
             call = understood(call.name, answer.updated_input, self.setting.tools)
             if call.wrong is not None:
@@ -199,3 +199,11 @@ class AgentTurn:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _denial(message: str | None) -> str:
+    """Return what the model reads of a no: the runner's sentence begins with `denied by` if it knows who decided."""
+    sentence = (message or "").rstrip(".")
+    if sentence.startswith("denied"):
+        return "D" + sentence[1:]
+    return f"Denied: {sentence}" if sentence else "Denied"
