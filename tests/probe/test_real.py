@@ -16,17 +16,22 @@ pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
+@pytest.mark.req("H-10", "H-11")
 @pytest.mark.needs("goose")
-@pytest.mark.parametrize("mode", ["approve", "auto"])
-async def test_goose_asks_in_the_mode_that_interlock_sets_and_not_in_its_own(mode: str) -> None:
+@pytest.mark.parametrize(("own", "configured_mode", "opened_in", "verdict"), [
+    ("approve", "", "approve", "asks"), ("auto", "", "approve", "asks"), ("approve", "auto", "auto", "command"),
+])
+async def test_goose_is_put_into_the_mode_that_asks_unless_its_config_names_another(
+    own: str, configured_mode: str, opened_in: str, verdict: str
+) -> None:
     command, path = str(require("goose")), os.environ.get("PATH", os.defpath)
-    spec = AgentSpec(adapter="acp", command=command, args=["acp"], env={"PATH": path, "GOOSE_MODE": mode})
+    spec = AgentSpec(adapter="acp", command=command, args=["acp"], env={"PATH": path, "GOOSE_MODE": own},
+                     mode=configured_mode)
     found = await check("goose", spec, os.environ, NOW)
 
-    assert found.mode == mode
-    assert found.verdict == ("asks" if mode == "approve" else "command")
+    assert (found.mode, found.verdict) == (opened_in, verdict)
     assert found.seconds < 30
-    if mode == "approve":
+    if verdict == "asks":
         assert {one.tool: one.state for one in found.tools}["MCP tool"] == "asked"
 
 
