@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import shlex
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
-from interlock import config
+import msgspec
+
 from interlock.command.facts import programs, request, shell
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Policy, Rule, Subject
 from interlock.command.presets import PRESETS
 from interlock.command.remembering import offers
+from interlock.command.rule import concerns, listed
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Actor, Approval, Remembering
 from proof.policy_hostile import ORDINARY, WORKSPACE, hostile_commands, hostile_inputs
+from proof.policy_pages import REPOSITORY, read_pages
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOW_MS = 1_800_000_000_000
 KINDS = ("execute", "edit", "read", "search", "other")
+FITTING = {"tenant_id": "tenant", "runner_id": "runner", "workspace": "workspace", "person": "person",
+           "origin": "origin", "session_id": "session", "permission": "permission"}
+"""Fields of a subject that are set so that a rule's field of another name fits."""
+LEAST_COMMANDS, LEAST_INPUTS, LEAST_ORDINARY = 400, 150, 100
+"""How many of each a whole run tries."""
 WANTED = 0.9
 """The least part of the ordinary commands that the presets allow."""
 SAID_ALWAYS = ("git status", "git diff --stat", "ls -l src", "pytest -q tests/test_a.py", "make test", "npm test",
@@ -55,6 +60,7 @@ class Found(NamedTuple):
     """What a run counted."""
 
     rules: dict[str, int]
+    unread: list[str]
     commands: int
     inputs: int
     decisions: int
@@ -66,11 +72,13 @@ class Found(NamedTuple):
     def passed(self) -> bool:
         """Whether nothing hostile passed and enough of the ordinary did."""
         allowed = self.ordinary - len(self.refused_ordinary)
-        return not self.passed_hostile and allowed >= WANTED * self.ordinary and all(self.rules.values())
+        usable = allowed >= WANTED * self.ordinary
+        return not self.passed_hostile and not self.unread and usable and all(self.rules.values())
 
     def table(self) -> str:
         """What is printed."""
         lines = [f"rules of {name:<42}{count}" for name, count in self.rules.items()]
+        lines += [f"  not tried: {one}" for one in self.unread]
         lines += [f"{'hostile commands':<51}{self.commands}", f"{'hostile inputs':<51}{self.inputs}",
                   f"{'decisions':<51}{self.decisions}", f"{'hostile ones that passed':<51}{len(self.passed_hostile)}",
                   *(f"  {one}" for one in self.passed_hostile[:40]),
@@ -83,18 +91,21 @@ class Found(NamedTuple):
 def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
     """Try all of it once; it is the same each time."""
     with out_of_action(broken):
-        found = attack(hostile_commands()[:rounds], every_rule())
+        found = attack(hostile_commands()[:rounds], *every_rule())
     print(found.table())
-    print("passed" if found.passed else "FAILED")
-    return found.passed
+    large = rounds is not None or (found.commands >= LEAST_COMMANDS and found.inputs >= LEAST_INPUTS
+                                   and found.ordinary >= LEAST_ORDINARY)
+    print("passed" if found.passed and large else "FAILED")
+    return found.passed and large
 
 
-def every_rule() -> list[Tried]:
-    """All that is tried."""
-    return [*of_docs(), *of_presets(), *of_always()]
+def every_rule(root: Path = REPOSITORY) -> tuple[list[Tried], list[str]]:
+    """All that is tried, with the pages of a tree, and a sentence for each rule there that cannot be."""
+    docs, unread = of_docs(root)
+    return [*docs, *of_presets(), *of_always()], unread
 
 
-def attack(commands: list[str], tried: list[Tried]) -> Found:
+def attack(commands: list[str], tried: list[Tried], unread: Sequence[str] = ()) -> Found:
     """Try every rule on every hostile command and input, and the presets on the ordinary ones."""
     inputs = hostile_inputs()
     passed: list[str] = []
@@ -112,7 +123,8 @@ def attack(commands: list[str], tried: list[Tried]) -> Found:
     anybody = Tried("presets", presets, "goose", "shell", KINDS, {})
     refused = [line for line in ORDINARY if not _allowed(anybody, line)]
     counts = {name: sum(one.origin.startswith(name) for one in tried) for name in ("docs", "preset", "always")}
-    return Found(counts, len(commands), len(inputs), decisions, list(dict.fromkeys(passed)), len(ORDINARY), refused)
+    return Found(counts, list(unread), len(commands), len(inputs), decisions, list(dict.fromkeys(passed)),
+                 len(ORDINARY), refused)
 
 
 def _allowed(tried: Tried, line: str) -> bool:
@@ -129,30 +141,27 @@ def _subject(tried: Tried, asked: Request, understood: request.Facts, kind: str)
 
 
 # --- where rules come from ---
-def of_docs() -> Iterator[Tried]:
-    """Every rule on every page that allows tool calls, by itself, and every one that a page has people keep."""
-    for page in sorted(DOCS.rglob("*.md")):
-        if page.parent.name == "decisions":
+def of_docs(root: Path = REPOSITORY) -> tuple[list[Tried], list[str]]:
+    """Every rule on every page that allows tool calls, by itself, and a sentence for each that cannot be tried."""
+    shown, unread = read_pages(root)
+    tried: list[Tried] = []
+    for origin, rule in shown:
+        if rule.effect != "allow" or not concerns(rule, "tool") or rule.type is not None:
             continue
-        name = f"docs {page.relative_to(DOCS)}"
-        for language, body in FENCE.findall(page.read_text("utf-8")):
-            if language == "toml" and "policy" in body:
-                read = config.parse(body, str(page)).policy
-                yield from (_tried(f"{name} {rule.name}", [rule]) for rule in read.in_force
-                            if rule.effect == "allow" and rule.door != "command" and rule.type is None)
-            if language in ("sh", "console"):
-                yield from _typed(name, body)
+        one = _tried(f"docs {origin}", [rule])
+        if (missed := _misfit(one, rule)) is not None:
+            unread.append(f"{origin}: its `{missed}` fits no subject that is tried")
+        tried.append(one)
+    return tried, unread
 
 
-def _typed(name: str, body: str) -> Iterator[Tried]:
-    for line in body.splitlines():
-        typed = line.removeprefix("$ ")
-        if not typed.startswith("interlock approve "):
-            continue
-        said = dict(pairwise(shlex.split(typed, comments=True)))
-        fields = {field: said[f"--{field}"] for field in ("words", "command", "path") if f"--{field}" in said}
-        if fields:
-            yield _tried(f"{name} {line}", [Rule(name=line, effect="allow", door="tool", **fields)])
+def _misfit(tried: Tried, rule: Rule) -> str | None:
+    """Name the field, other than those about the input, that keeps a rule from all that is tried on it."""
+    known = dict.fromkeys(("words", "command", "command_line", "path", "url", "digest"))
+    # A rule for a box allows what happens inside it (H-18); what is tried here is that it allows nothing outside.
+    bare = msgspec.structs.replace(rule, shell=[], box=None, **known)
+    harmless = Request(json.dumps({"command": "true"}).encode(), WORKSPACE, described=bool(rule.described))
+    return bare.missed(_subject(tried, harmless, facts(harmless), tried.kinds[0]))
 
 
 def of_presets() -> Iterator[Tried]:
@@ -182,12 +191,17 @@ def of_always() -> Iterator[Tried]:
 
 
 def _tried(origin: str, rules: list[Rule], kinds: tuple[str, ...] | None = None) -> Tried:
-    """A rule with the agent, tool and kind that it is for, so that only the input is left to decide."""
-    first = next(rule for rule in rules if rule.effect == "allow")
-    wanted = first.kind if isinstance(first.kind, list) else [first.kind] if first.kind else ["execute"]
-    agent = first.agent if isinstance(first.agent, str) else (first.agent or ["goose"])[0]
-    tool = first.tool if isinstance(first.tool, str) else (first.tool or ["shell"])[0]
-    return Tried(origin, Policy(rules), agent, tool, kinds or tuple(wanted), {})
+    """A rule with the agent, tool, kind and place that it is for, so that only the input is left to decide."""
+    rule = next(rule for rule in rules if rule.effect == "allow")
+    known: dict[str, Any] = {name: listed(getattr(rule, field))[0] for name, field in FITTING.items()
+                             if getattr(rule, field) is not None}
+    if rule.cost_over is not None:
+        known["cost_usd"] = rule.cost_over + 1
+    if rule.hours is not None:
+        first = datetime.fromisoformat(f"2027-01-15T{rule.hours[:5].replace('24:', '00:')}")
+        known["at_ms"] = int(first.replace(tzinfo=ZoneInfo(rule.zone)).timestamp() * 1000)
+    return Tried(origin, Policy(rules), (listed(rule.agent) or ("goose",))[0], (listed(rule.tool) or ("shell",))[0],
+                 kinds or listed(rule.kind) or ("execute",), known)
 
 
 # --- what the proof must notice ---

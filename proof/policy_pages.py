@@ -1,0 +1,97 @@
+"""The rules of policy that documentation shows: in fences of any kind, and in the commands that it has people type."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock import config
+from interlock.command.policy import Rule
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[ ]*(\w*)[^\n]*\n(.*?)^\1\2`*~*[ ]*$", re.MULTILINE | re.DOTALL)
+SHOWS_RULE = re.compile(r"""\[\[?\s*policy\b|\bpolicy\s*=|["']?\beffect["']?\s*[=:]\s*["'](?:allow|ask|deny)""")
+"""A fence with such text is one with a rule, whatever language it names."""
+TYPED = re.compile(r"\binterlock approve [^`\n]*")
+KEPT = ("words", "command", "path")
+"""What a person widens an "always" with."""
+
+
+class Shown(NamedTuple):
+    """A rule that a page shows, and where."""
+
+    origin: str
+    rule: Rule
+
+
+class Pages(NamedTuple):
+    """The rules of a tree's pages, and a sentence for each example that could not be read as rules."""
+
+    rules: list[Shown]
+    unread: list[str]
+
+
+def pages(root: Path = REPOSITORY) -> Iterator[Path]:
+    """Find every page of a tree: those beside its README, and all below docs, deploy and examples."""
+    yield from sorted(root.glob("*.md"))
+    for folder in ("docs", "deploy", "examples"):
+        yield from sorted((root / folder).rglob("*.md"))
+
+
+def read_pages(root: Path = REPOSITORY) -> Pages:
+    """Read all rules of all pages. An example that shows a rule and cannot be read is reported, not passed over."""
+    rules: list[Shown] = []
+    unread: list[str] = []
+    for page in pages(root):
+        name, text = str(page.relative_to(root)), page.read_text("utf-8")
+        for indent, _, language, body in FENCE.findall(text):
+            # A fence in a list or a quotation has its indent before each line.
+            plain = textwrap.dedent("\n".join(line.removeprefix(indent) for line in body.splitlines()))
+            if not SHOWS_RULE.search(plain):
+                continue
+            try:
+                rules += [Shown(f"{name} {rule.name}", rule) for rule in _written(plain, language, name)]
+            except (ValueError, config.ConfigError) as error:
+                unread.append(f"{name}: an example with a rule cannot be read: {' '.join(str(error).split())}")
+        for line in dict.fromkeys(TYPED.findall(text)):
+            try:
+                rules += [Shown(f"{name} {line}", rule) for rule in _typed(line)]
+            except ValueError as error:
+                unread.append(f"{name}: {line}: {error}")
+    return Pages(rules, unread)
+
+
+def _written(text: str, language: str, page: str) -> list[Rule]:
+    """Read the rules of a fence. Raises ValueError or ConfigError."""
+    if language == "json":
+        return [msgspec.convert(one, Rule) for one in _objects(json.loads(text)) if "effect" in one]
+    rules = config.parse(text, page).policy.in_force
+    if not rules:
+        raise ValueError("it sets no rule; write it as [[policy.rules]] of a config")
+    return rules
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(one)
+
+
+def _typed(line: str) -> Iterator[Rule]:
+    """Read what `interlock approve … --always rule` leaves with a width that the person writes. Raises ValueError."""
+    words = iter(shlex.split(line.partition(" #")[0]))
+    fields: dict[str, Any] = {}
+    for word in words:
+        option, _, value = word.partition("=")
+        if option.removeprefix("--") in KEPT and option.startswith("--"):
+            fields[option.removeprefix("--")] = value or next(words, "")
+    if fields:
+        yield Rule(name=line, effect="allow", door="tool", **fields)
