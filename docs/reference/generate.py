@@ -385,7 +385,8 @@ MEANING = {
     "rule.url": "glob over the URLs in the tool's input and its commands",
     "rule.described": "whether the agent only describes the call and does not send its input; no allow rule about the "
                       "input covers such a call",
-    "rule.box": "whether the agent works in a box; none has one yet",
+    "rule.box": "`true` for an agent whose box limits its writes and its network, `false` for every other one; or a "
+                "list of parts that its box must have: `walls`, `writes`, `network`, `programs`, `staged`",
     "rule.workspace_files": "globs of files that configure an agent, as the approval shows their paths; with `door = "
                             "\"workspace\"` alone. An allow rule must fit every file",
     "rule.until": "the moment from which the rule no longer holds, such as `2026-12-24T18:00:00Z`",

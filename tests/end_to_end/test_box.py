@@ -59,9 +59,9 @@ def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspa
     errand.vote("deny", approval)
     errand.ended()
 
-    assert approval["walls"] == HOST.kinds[0]
+    assert approval["box"] == {"walls": HOST.kinds[0]}
     offered = [agent for node in house.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
-    assert {agent["walls"] for agent in offered} == {HOST.kinds[0]}
+    assert {agent["box"]["walls"] for agent in offered} == {HOST.kinds[0]}
 
 
 @pytest.mark.req("H-15")

@@ -21,6 +21,7 @@ from interlock.engine.presence import Present
 from interlock.engine.viewers import Viewers
 from interlock.ports.transcripts import Transcripts
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.frames import Direction, decode, encode
 from interlock.protocol.holding import Holding
@@ -103,7 +104,7 @@ class Table:
     def __init__(
         self, policy: Policy | None = None, permission: str = "asks", timeout_ms: int = 60_000,
         transcripts: Transcripts | None = None, context_owner: str = "agent",
-        holding: Holding | None = None,
+        holding: Holding | None = None, box: Box | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.ledger = MemoryLedger()
@@ -112,6 +113,7 @@ class Table:
         self.policy = policy or Policy()
         self.permission = permission
         self.holding = holding
+        self.box = box
         self.context_owner = context_owner
         self.limits = Limits(timeout_ms=timeout_ms)
         self.transcripts = transcripts
@@ -126,7 +128,7 @@ class Table:
         self.wire = Wire()
         offer = p.AgentOffer(agent_id="shell", adapter="acp", adapter_type="process",
                              permission=self.permission, context_owner=self.context_owner,  # type: ignore[arg-type]
-                             holding=self.holding)
+                             holding=self.holding, box=self.box)
         hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer], sessions=[],
                         roots=["/w"])
         record = RunnerRecord(runner_id="local", tenant_id="default", token_sha256="", device_name="host",
@@ -182,8 +184,14 @@ class Table:
         return frame
 
     async def opened(self, session_id: str) -> None:
+        await self.boxed(session_id, self.box)
+
+    async def boxed(self, session_id: str, box: Box | None, **metadata: Any) -> None:
+        """The runner answers the last open, and states the opening's box."""
+        answered = {"in_reply_to": self.wire.last("control.session.open").message_id} if box is not None else {}
         await self.say(session_id, "session.capabilities", p.Capabilities(
-            dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": self.permission}))
+            dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": self.permission}, box=box),
+            **{**answered, **metadata})
 
     async def started(self, session_id: str, turn_id: str = "t1") -> None:
         prompt = self.wire.last("control.prompt.request").payload

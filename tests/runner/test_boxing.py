@@ -10,6 +10,7 @@ from interlock.box.host import Host
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS
 from interlock.ports.agent import AgentSpec
+from interlock.protocol.box import Box
 from interlock.runner.boxing import Boxing, BoxRefused
 
 ABLE = Host(("namespace", "landlock"))
@@ -94,7 +95,7 @@ def test_without_a_box_or_with_leave_the_agent_starts_without_walls_and_says_so(
     for spec in (PLAIN, boxed(on_unavailable="start")):
         assert boxing.walls("x", spec, str(place / "work"), "rw", {}) == NO_WALLS
         offer = boxing.offered(offers({"x": spec})[0], spec)
-        assert offer.walls == "none"
+        assert offer.box == Box(walls="none")
         assert "this host can raise no walls" in (offer.unwalled or "")
 
 
@@ -106,4 +107,12 @@ def test_a_person_may_choose_no_walls(place: Path) -> None:
     assert boxing.walls("x", spec, str(place / "state"), "rw", {}) == NO_WALLS
     from interlock.agents.registry import offers
     offer = boxing.offered(offers({"x": spec})[0], spec)
-    assert (offer.walls, offer.unwalled) == ("none", "its config sets walls = \"none\"")
+    assert (offer.box, offer.unwalled) == (Box(walls="none"), "its config sets walls = \"none\"")
+
+
+@pytest.mark.req("H-18")
+def test_it_states_what_holds_and_nothing_without_walls() -> None:
+    spec = boxed(write=["/w"])
+    assert Boxing(ABLE).box(spec, "ro") == Box(walls="namespace", access="ro", limited=True)
+    assert Boxing(LANDLOCK).box(PLAIN, "none") == Box(walls="landlock"), "Landlock shows its names"
+    assert Boxing(BARE).box(boxed(write=["/w"], on_unavailable="start"), "ro") == Box(walls="none")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Kind = Literal["namespace", "landlock", "none"]
-"""`namespace`: a mount namespace of the agent's own. `landlock`: Linux's access rules. `none`: no wall at all."""
+from interlock.protocol.box import WallKind
+
+Kind = WallKind
 
 
 class Walls(NamedTuple):

@@ -24,6 +24,8 @@ from interlock.cli.terminal import one_line, print_json, print_table, result, sa
 from interlock.cli.trouble import Trouble
 from interlock.ports.agent import AgentSpec
 from interlock.probe.scratch import digest_of
+from interlock.protocol.box import Box
+from interlock.protocol.box import phrase as phrase_box
 from interlock.protocol.holding import MEANINGS, Holding, phrase
 from interlock.protocol.resources import Node
 
@@ -86,8 +88,8 @@ async def _offers(where: Where) -> tuple[list[dict[str, Any]], str | None]:
 def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
     if offered:
         print_table([[str(one.get("agent_id", "")), str(one["runner_id"]), str(one["status"]),
-                      str(one.get("adapter", "")), str(one.get("walls") or "not told"), one_line(str(one["held"]))]
-                     for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "WALLS", "IS HELD"))
+                      str(one.get("adapter", "")), one_line(str(one["held"])), boxed(one)]
+                     for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD", "BOX"))
         for sentence in unwalled(offered):
             say(sentence, "yellow")
         for one in offered:
@@ -100,11 +102,32 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
         say("no runner offers an agent; start one with: interlock up", "yellow")
 
 
+def box_of(offered: Mapping[str, Any]) -> Box | None:
+    """Return the box that a runner says it starts an agent in."""
+    return msgspec.convert(offered.get("box"), Box | None)
+
+
+def boxed(offered: Mapping[str, Any]) -> str:
+    """Describe an agent's box on one line (H-18)."""
+    box = box_of(offered)
+    return "not stated by its runner" if box is None else one_line(phrase_box(box), 300)
+
+
+def boxes(offered: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return one line for each box that agents have, with their names; none for agents without walls (H-18)."""
+    found: dict[str, list[str]] = {}
+    for one in offered:
+        box = box_of(one)
+        if box is not None and box.walls != "none":
+            found.setdefault(boxed(one), []).append(one_line(str(one.get("agent_id", ""))))
+    return [f"{', '.join(names)} {held}; the state directory is hidden" for held, names in found.items()]
+
+
 def unwalled(offered: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return one sentence for each reason why agents have no walls (H-15)."""
     reasons: dict[str, list[str]] = {}
     for one in offered:
-        if one.get("walls") == "none":
+        if (box := box_of(one)) is not None and box.walls == "none":
             why = one_line(str(one.get("unwalled") or "its runner does not tell why"), 300)
             reasons.setdefault(why, []).append(one_line(str(one.get("agent_id", ""))))
     return [f"no walls around {', '.join(names)}, which can read the keys of this state directory: {why}"

@@ -23,9 +23,11 @@ from interlock.cli.pairings import pairings
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.trouble import Trouble
+from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
 from interlock.protocol.resources import Node
+from interlock.runner.boxing import Boxing
 
 LEAST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 512 * MIB
@@ -77,10 +79,11 @@ def examine(where: Where) -> Iterator[Finding]:
     yield _config(state)
     yield from _ledger(state)
     yield _key(state)
-    yield walls(survey(), state)
+    host = survey()
+    yield walls(host, state)
     yield from asyncio.run(_gateway(where))
     yield from _pairings(state)
-    yield from _agents(state)
+    yield from _agents(state, host)
 
 
 def _disk(state: Path) -> Finding:
@@ -183,12 +186,19 @@ def _pairings(state: Path) -> Iterator[Finding]:
                           f"Close it: chmod 600 {token}")
 
 
-def _agents(state: Path) -> Iterator[Finding]:
+def _agents(state: Path, host: Host) -> Iterator[Finding]:
     try:
         specs = config.load(state / config.FILE_NAME).agents
     except config.ConfigError:
         return  # Said above.
+    boxing = Boxing(host)
     for name, spec in specs.items():
+        if spec.box is not None:
+            box = boxing.box(spec, "rw")
+            held = box.walls != "none" or spec.box.walls == "none" or spec.box.on_unavailable == "start"
+            yield Finding(f"box of {name}", held, f"{phrase(box)}." if held else
+                          f"it does not start, since {boxing.why_not(spec.box)}.",
+                          f'Change [agents.{name}.box], or set on_unavailable = "start" there.')
         if spec.command:
             where = shutil.which(spec.command)
             yield Finding(f"agent {name}", where is not None, where or f"{spec.command} is not on PATH.",

@@ -44,7 +44,7 @@ def use_presets(names: Sequence[str], where: Where) -> int:
     if "ci" in wanted:
         say("  what is built and tested runs as you: with edits, an agent may run what it wrote", "yellow")
     if "boxed" in wanted:
-        say("  no agent has a box yet, so boxed allows nothing so far", "yellow")
+        say("  it concerns agents whose [agents.ID.box] sets `write` and `network`; see: interlock agents", "yellow")
     say("a gateway that runs reads it with: interlock config reload", "dim")
     return Exit.DONE
 

@@ -225,7 +225,7 @@ class Screen:
                         f"interlock sessions save @last {file.transfer_id[:8]}")
 
 
-_ASKED_BY_GATEWAY = (Code.WORKSPACE_NOT_TRUSTED, Code.NOT_ASKING)
+_ASKED_BY_GATEWAY = (Code.WORKSPACE_NOT_TRUSTED, Code.NOT_ASKING, Code.NOT_BOXED)
 """Refusals by a runner upon which the gateway asks a person, who is then shown an approval."""
 _ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}
 

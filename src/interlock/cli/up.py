@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.agents import unwalled
+from interlock.cli.agents import boxes, unwalled
 from interlock.cli.children import STOP_GRACE_S, Child, Mended, ending, keep_alive, keep_apart, prepare_log
 from interlock.cli.config_mistakes import mistakes_of
 from interlock.cli.config_verbs import load_config
@@ -252,9 +252,8 @@ class Up:
         say(f"runner   {node.node_id} (process {self._runner.pid}) · agents: {agents}")
         for child in self._aside:
             say(f"{child.name:<8} (process {child.pid})")
-        kinds = dict.fromkeys(str(agent["walls"]) for agent in node.agents if agent.get("walls") not in (None, "none"))
-        if kinds:
-            say(f"walls    {', '.join(kinds)}: the state directory is hidden from agents")
+        for sentence in boxes(node.agents):
+            say(f"box      {sentence}")
         for sentence in unwalled(node.agents):
             say(f"walls    {sentence}", "yellow")
         say(f"roots    {', '.join(node.roots)}")

@@ -16,6 +16,7 @@ from interlock.command.approval import named, standing
 from interlock.command.audit import leaf_hash
 from interlock.command.machine import STATES
 from interlock.protocol.access import named_roles
+from interlock.protocol.box import Box
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
 from interlock.protocol.resources import Actor, Approval
 
@@ -66,8 +67,14 @@ def terms(record: ApprovalRecord) -> dict[str, Any]:
         "budget": "" if approval.budget is None else _sha256(msgspec.json.encode(approval.budget)),
         "input": _sha256(bytes(approval.input)),
         "judged": "" if record.judged is None else _sha256(msgspec.json.encode(record.judged)),
+        "box": "" if approval.box is None else _sha256(msgspec.json.encode(approval.box)),
         "shown": _sha256(msgspec.json.encode([getattr(approval, name) for name in _SHOWN])),
     }
+
+
+def box_fact(box: Box | None) -> dict[str, Any]:
+    """Give what the audit records of a command say of the box that it needs (H-18); empty if it needs none."""
+    return {} if box is None else msgspec.to_builtins(box)
 
 
 def target(record: CommandRecord) -> str:
@@ -155,6 +162,9 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
     waited = any(one.meta["to"] == "pending_approval" for one in moves)
     if record.needs_asking != (first.meta.get("needs_asking") is True and not waited):
         return "whether it needs an agent that asks is not the recorded one"
+    boxes = [one.meta["needs_box"] for one in moves if "needs_box" in one.meta]
+    if box_fact(record.needs_box) != (boxes[-1] if boxes else {}):
+        return "the box that it needs is not the recorded one"
     if command.state == "queued" and waited:
         granted = any(one.action == "approve" and one.meta.get("digest") == command.payload_sha256
                       for one in records if one.command_id == command.id and one.approval_id is not None)

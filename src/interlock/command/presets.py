@@ -11,6 +11,7 @@ from typing import Literal
 
 from interlock.command.coverage import SECRETS
 from interlock.command.rule import Rule
+from interlock.protocol.box import CLOSED
 
 Preset = Literal["readonly", "edits", "ci", "boxed"]
 
@@ -75,7 +76,10 @@ PRESETS: dict[Preset, tuple[Rule, ...]] = {
              shell=["pipe", "and", "or", "sequence"]),
     ),
     "boxed": (
+        Rule(name="boxed: ask before a fetch", effect="ask", door="tool", kind="fetch"),
         Rule(name="boxed: work inside the box", effect="allow", door="tool", box=True),
+        Rule(name="boxed: start in a box, for an agent that never asks", effect="allow", door="command",
+             type="execute", permission="never", origin="user", box=True),
     ),
 }
 
@@ -87,6 +91,12 @@ def rules_of(used: Iterable[Preset]) -> list[Rule]:
 
 def is_broad(rule: Rule) -> bool:
     """Whether an allow rule lets a tool do anything it is given: nothing of the input is looked at."""
-    looked_at = (rule.words, rule.command, rule.command_line, rule.path, rule.url, rule.digest, rule.box)
+    looked_at = (rule.words, rule.command, rule.command_line, rule.path, rule.url, rule.digest, _box(rule))
     return rule.effect == "allow" and rule.door != "command" and rule.type is None and all(
         one is None for one in looked_at)
+
+
+def _box(rule: Rule) -> bool | None:
+    """Whether a rule asks for a box that keeps writes and network; None if it asks for less."""
+    wanted = set(CLOSED) if rule.box is True else set(rule.box or ())
+    return set(CLOSED) <= wanted or None

@@ -15,6 +15,7 @@ import msgspec
 from interlock.command.coverage import Wanted, check_command, check_words, meets, uncovered
 from interlock.command.facts.request import Facts
 from interlock.command.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
+from interlock.protocol.box import CLOSED, Part
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
 
@@ -68,8 +69,8 @@ class Subject(NamedTuple):
     workspace: str | None = None
     person: str | None = None
     """Whose session it is: `user:ann`, or the person who drives the agent that asked."""
-    box: bool = False
-    """The agent works inside a box (H-18)."""
+    box: tuple[Part, ...] = ()
+    """What holds the opening that asks, as its runner has stated it (H-18)."""
     workspace_files: tuple[str, ...] = ()
     """Files that configure the agent, by their paths from the workspace (H-13)."""
 
@@ -112,7 +113,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     RE2 for one simple command, `command_line` the whole line itself; `shell` names the operators that an allow rule
     lets stand between its commands. `path` is a glob: `*` stays inside one directory, `**` does not. `digest` is the
     SHA-256 of the input, hex. `hours` is "09:00-18:00" in `zone`; `until` is the moment from which the rule no longer
-    holds. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
+    holds. `box` is true for an agent whose walls keep its writes and its network (H-18), or names parts that it must
+    have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
     or "2d". With `signed` only votes by signature count, with `require_independent` none by a key that the one
     who asked has made. An allow rule that says something of the input must cover all of it (H-6). Raises ValueError
@@ -140,7 +142,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     session: str | None = None
     digest: str | None = None
     described: bool | None = None
-    box: bool | None = None
+    box: bool | list[Part] | None = None
     workspace_files: str | list[str] | None = None
     permission: Permission | None = None
     cost_over: float | None = None
@@ -285,7 +287,7 @@ MATCHES: tuple[tuple[str, Callable[[Rule, Subject], bool]], ...] = (
     ("person", lambda rule, subject: is_one_of(rule.person, subject.person)),
     ("tool", lambda rule, subject: fits_glob(rule.tool, subject.tool_name)),
     ("kind", lambda rule, subject: fits_glob(rule.kind, subject.tool_kind)),
-    ("box", lambda rule, subject: rule.box is None or rule.box is subject.box),
+    ("box", lambda rule, subject: fits_box(rule.box, subject.box)),
     ("described", lambda rule, subject: rule.described is None or rule.described is subject.facts.described),
     ("workspace_files", lambda rule, subject: fits_files(rule, subject.workspace_files)),
     ("until", lambda rule, subject: rule.until is None or subject.at_ms < (moment_ms(rule.until) or 0)),
@@ -300,6 +302,15 @@ def concerns(rule: Rule, door: Door) -> bool:
     """Whether a rule is about this door. One that names none was written for commands and tools: an allow of an agent
     is no yes to what a repository makes of it."""
     return rule.door == door or (rule.door is None and door != "workspace")
+
+
+def fits_box(wanted: bool | list[Part] | None, found: Sequence[Part]) -> bool:
+    """Whether a rule's `box` fits: true for a closed box, false for any that is not, a list for one with all of it."""
+    if wanted is None:
+        return True
+    if isinstance(wanted, list):
+        return bool(wanted) and set(wanted) <= set(found)
+    return wanted is (set(CLOSED) <= set(found))
 
 
 def fits_files(rule: Rule, files: Sequence[str]) -> bool:

@@ -239,7 +239,7 @@ class Engine:
         if offer is not None and lane.state.opening == "closed":
             lane.state.permission = "never" if lane.state.fell else offer.permission
             lane.state.trusted_kinds = offer.trusted_kinds
-            lane.state.holding, lane.state.walls = offer.holding, offer.walls
+            lane.state.holding, lane.state.offered_box = offer.holding, offer.box
             lane.state.context.owner = offer.context_owner
         return submitting.submit_execute(lane, principal, body, self.policy, origin)
 

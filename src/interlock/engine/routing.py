@@ -149,7 +149,7 @@ class Router:
             permission=offer.permission if offer is not None else "never",
             holding=offer.holding if offer is not None else None,
             trusted_kinds=offer.trusted_kinds if offer is not None else False,
-            walls=offer.walls if offer is not None else None,
+            offered_box=offer.box if offer is not None else None,
             context=ContextState(owner=offer.context_owner if offer is not None else "agent"),
         )
 

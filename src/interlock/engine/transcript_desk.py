@@ -237,7 +237,7 @@ class TranscriptDesk:
             session_id=session_id, tenant_id=record.tenant_id, session_key=run_key(record.agent_id, session_id),
             agent_id=record.agent_id, runner_id=record.runner_id, workspace=record.workspace,
             created_ms=self._lanes.clock.now_ms(), permission=source.permission, holding=source.holding,
-            trusted_kinds=source.trusted_kinds, walls=source.walls,
+            trusted_kinds=source.trusted_kinds, offered_box=source.offered_box,
             context=ContextState(owner=source.context.owner),
         )
         header = self._header(fresh, f"{record.session_id}.jsonl")

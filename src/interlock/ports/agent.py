@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from interlock.box.spec import BoxSpec
+from interlock.protocol.box import Box
 from interlock.protocol.payloads import (
     Channel,
     Compacted,
@@ -109,6 +110,8 @@ class Opening(NamedTuple):
     """A UUID of this opening alone, for an agent that wants its new conversation named."""
     hidden: tuple[str, ...] = ()
     """Files and directories that an adapter's own tools must not open, absolute, links resolved (H-15)."""
+    box: Box | None = None
+    """What holds its processes, as the runner states it (H-18)."""
     keys: Keys = Keys()
     """Secrets of the runner's environment that the adapter itself needs: never an agent's process (A-1)."""
     servers: tuple[McpServer, ...] = ()

@@ -39,6 +39,7 @@ class Code(StrEnum):
     RAN_UNASKED = "RAN_UNASKED"
     RAN_OTHER_THAN_ALLOWED = "RAN_OTHER_THAN_ALLOWED"
     NOT_ASKING = "NOT_ASKING"
+    NOT_BOXED = "NOT_BOXED"
     STOPPED_ASKING = "STOPPED_ASKING"
     INTERNAL = "INTERNAL"
 
@@ -117,6 +118,10 @@ MEANINGS: dict[Code, Meaning] = {
     Code.NOT_ASKING: Meaning(
         "The agent does not ask before its tools, and the command was only for one that does.", Fault.AGENT,
         "Approve the whole command, or open the agent in a mode in which it asks: `interlock agents`."
+    ),
+    Code.NOT_BOXED: Meaning(
+        "The agent's box holds less than the one that the command was decided on.", Fault.RUNNER,
+        "Approve the command for the box that is shown now, or correct `[agents.ID.box]` on the runner."
     ),
     Code.STOPPED_ASKING: Meaning(
         "The agent was switched so that it no longer asks before its tools.", Fault.AGENT,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from interlock.protocol.access import named_roles
+from interlock.protocol.box import Box
 from interlock.protocol.drains import Drain
 from interlock.protocol.resources import Actor, Approval, Command, Delivery, RememberedRule, SigningKey
 
@@ -82,6 +83,8 @@ class CommandRecord(Record, frozen=True, kw_only=True):
     """The session's agent ends with this command, where nothing else waits for it."""
     needs_asking: bool = False
     """Policy let it through because its agent asks before its tools: it starts only while that is so (H-11)."""
+    needs_box: Box | None = None
+    """Policy or people decided on it with this box in view: it starts only in one that holds as much (H-18)."""
 
 
 class Judged(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,7 +97,8 @@ class Judged(Record, frozen=True, kw_only=True, omit_defaults=True):
     allowed_tools: tuple[str, ...] = ()
     cost_usd: float = 0.0
     person: str | None = None
-    box: bool = False
+    box: Box | None = None
+    """What the runner had stated of the opening that asked (H-18)."""
     fell: bool = False
     """The agent had used a tool without a yes before, so a rule that allows does not answer for a person (H-12)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from interlock.box.host import Host
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
 from interlock.ports.agent import AgentSpec
+from interlock.protocol.box import Box
 from interlock.protocol.payloads import AgentOffer
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -81,10 +82,20 @@ class Boxing(NamedTuple):
         return self.host.why_none or "this host has none"
 
     def offered(self, offer: AgentOffer, spec: AgentSpec | None) -> AgentOffer:
-        """Return what hello says of an agent, with its walls in it."""
+        """Return what hello says of an agent, with its box in it."""
         box = (spec.box if spec is not None else None) or AS_SHIPPED
         kind = self.host.choose(box)
-        return msgspec.structs.replace(offer, walls=kind, unwalled=self.why_not(box) if kind == "none" else None)
+        return msgspec.structs.replace(offer, box=self.box(spec, "rw"),
+                                       unwalled=self.why_not(box) if kind == "none" else None)
+
+    def box(self, spec: AgentSpec | None, access: Literal["rw", "ro", "none"]) -> Box:
+        """Return what holds an agent on this host under a workspace access (H-18). Nothing does without walls."""
+        box = (spec.box if spec is not None else None) or AS_SHIPPED
+        kind = self.host.choose(box)
+        if kind == "none":
+            return Box(walls="none")
+        return Box(walls=kind, access=access if spec is not None and self.holds(spec, access) else "rw",
+                   limited=box.write is not None, programs=box.hold == "programs", staged=box.changes == "staged")
 
 
 NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.ports.agent import Agent, ContextMissing, NotAsking, SettingRefused, Settings
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box, covers, phrase
 from interlock.protocol.codes import Code
 from interlock.runner.settling import settings_of, settle
 from interlock.runner.uploads import ContentRefused, Uploads
@@ -20,6 +21,13 @@ class PromptRefused(Exception):
     def __init__(self, code: Code, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+def check_box(box: Box | None, payload: p.PromptRequest) -> None:
+    """Check that an opening's box holds all that the prompt was decided on (H-18). Raises PromptRefused."""
+    if not covers(box, payload.only_in_box):
+        now = phrase(box) if box is not None else "no box"
+        raise PromptRefused(Code.NOT_BOXED, f"The agent's box holds less than the one that was decided on. Now: {now}.")
 
 
 async def take_prompt(uploads: Uploads, agent: Agent, features: p.Features, payload: p.PromptRequest, *,

@@ -18,6 +18,7 @@ from interlock.ports.agent import (
 )
 from interlock.ports.outbox import PutPolicy
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
@@ -25,7 +26,7 @@ from interlock.runner import endings, pausing
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
-from interlock.runner.prompting import PromptRefused, files_of, take_plan, take_prompt
+from interlock.runner.prompting import PromptRefused, check_box, files_of, take_plan, take_prompt
 from interlock.runner.settling import asks, switches
 from interlock.runner.starting import (
     OpenRefused,
@@ -67,6 +68,8 @@ class RunnerSession:
         self._interactions = Interactions(self.journal, around.presence, around.waits, lambda: self.controller)
         self._reads_by_asking = False
         """The agent may only read its workspace, and no wall holds it to that: its asking does (H-15)."""
+        self._box: Box | None = None
+        """The box that the open agent was started in (H-18)."""
         self._turn: Turn | None = None
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -185,6 +188,7 @@ class RunnerSession:
             )
             return
         self._agent = agent
+        self._box = opening.box
         state.agent_session = started.agent_session or ""
         await self._tell_capabilities(frame, started, *not_resumed(self.journal, opening, started))
         self._watching = asyncio.create_task(self._watch(agent))
@@ -215,7 +219,7 @@ class RunnerSession:
 
     async def _tell_capabilities(self, frame: Frame, started: Started, *more: Frame) -> None:
         self._handled(frame)
-        told = capabilities(self.journal, started, frame.message_id)
+        told = capabilities(self.journal, started, frame.message_id, self._box)
         idle = self.journal.state_changed("idle") if not self.busy else []
         await self.journal.write(told, *idle, *more)
 
@@ -228,6 +232,7 @@ class RunnerSession:
             await self._refuse(frame, Code.SESSION_NOT_FOUND, "The session is not open on this runner.")
             return
         try:
+            check_box(self._box, payload)
             content, settings = await take_prompt(self._uploads, agent, started.features, payload,
                                                   reads_only=self._reads_by_asking)
         except PromptRefused as refused:

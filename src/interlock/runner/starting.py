@@ -13,6 +13,7 @@ from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.integers import whole
@@ -69,6 +70,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
         agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
         keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
+        box=around.boxing.box(spec, asked.workspace_access),
     )
     try:
         walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)
@@ -113,12 +115,13 @@ def refusal(journal: Journal, agent_id: str, error: OpenRefused | AgentStartFail
     return journal.session_error(*unstarted(agent_id, error), True, reply_to, files)
 
 
-def capabilities(journal: Journal, started: Started, reply_to: str) -> Frame:
+def capabilities(journal: Journal, started: Started, reply_to: str, box: Box | None = None) -> Frame:
     """What the agent is and offers, in answer to the open."""
     state = journal.state
     payload = p.Capabilities(
         dps_version=DPS_VERSION, features=msgspec.to_builtins(started.features),
         agent=p.AgentIdentity(agent_id=state.agent_id, name=started.name, version=started.version, model=started.model),
+        box=box,
     )
     # A runner forgets a session that is closed and told; its gateway gives the conversation's name back then.
     named = {"agent_session": started.agent_session} if started.agent_session else {}

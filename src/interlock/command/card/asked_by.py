@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from interlock.command.card.text import one_line
+from interlock.protocol.box import phrase as phrase_box
 from interlock.protocol.holding import phrase
 from interlock.protocol.resources import Approval
 
 NAME_CHARS = 120
 PATH_CHARS = 4_096
+BOX_CHARS = 600
 
 
 def names(approval: Approval) -> list[str]:
-    """Name the person, the agent, the tool, the host with its directory, how the agent is held, and by which walls
-    (H-15); each on one line."""
+    """Name the person, the agent, the tool, the host with its directory, how the agent is held, and its box (H-18);
+    each on one line."""
     asker = f"{approval.requested_by.type} {approval.requested_by.id}" if approval.requested_by else "the agent"
     found = [one_line(asker, NAME_CHARS)]
     if approval.agent_id:
@@ -24,7 +26,6 @@ def names(approval: Approval) -> list[str]:
         found.append(f"{one_line(approval.runner_id or 'a runner', NAME_CHARS)}:{where}")
     if approval.holding is not None:
         found.append(f"held: {one_line(phrase(approval.holding), NAME_CHARS)}")
-    if approval.walls is not None and approval.verb is None and approval.budget is None:
-        found.append("no walls: it can read Interlock's own keys" if approval.walls == "none"
-                     else f"behind walls ({approval.walls})")
+    if approval.box is not None and approval.verb is None and approval.budget is None:
+        found.append(one_line(phrase_box(approval.box), BOX_CHARS))
     return found

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.engine.bridge.denials import denial_of, keep_denial
 from interlock.engine.bridge.ending import end_command
-from interlock.engine.bridge.held import holding_now
+from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import PutDelivery
 from interlock.protocol import payloads as p
@@ -46,7 +46,7 @@ def open_approval(
         rule=rule, required=required,
         self_approval=self_approval, agent_id=lane.state.agent_id if agent_id is None else agent_id,
         holding=(holding or holding_now(lane.state)) if agent_id is None else None,
-        walls=lane.state.walls if agent_id is None else None, **details,
+        box=expected_box(lane.state) if agent_id is None else None, **details,
     )
     record = lane.keep_approval(ApprovalRecord(approval=approval, expires_ms=lane.now + ttl_ms, judged=judged))
     lane.tell_approval(record, SYSTEM)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import msgspec
 
+from interlock.command.binding import box_fact
 from interlock.command.card.lines import prompt_title
 from interlock.command.policy import Permission, Policy, Subject, Verdict
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
-from interlock.engine.bridge.held import OPEN_MODE
+from interlock.engine.bridge.held import OPEN_MODE, expected_box
 from interlock.engine.bridge.judging import judged, origin_of, person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
+from interlock.protocol.box import parts
 from interlock.protocol.codes import Code
 from interlock.protocol.holding import Holding
 from interlock.protocol.records import CommandRecord
@@ -33,7 +35,7 @@ def subject(lane: Lane, actor: Actor, driver: Actor | None, origin: str, digest:
                    origin=actor.type if origin == "user" else origin,  # type: ignore[arg-type]
                    permission=permission, at_ms=lane.wall, command_type="execute", session_id=state.session_id,
                    cost_usd=state.cost_usd, digest=digest, runner_id=state.runner_id or None,
-                   workspace=state.workspace or None, person=person_of(actor, driver))
+                   workspace=state.workspace or None, person=person_of(actor, driver), box=parts(expected_box(state)))
 
 
 def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict, required: int = 0,
@@ -48,7 +50,7 @@ def ask_people(lane: Lane, record: CommandRecord, on: Subject, verdict: Verdict,
         command_id=command.id, requested_by=command.actor, driver=record.driver, self_approval=verdict.self_approval,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, holding=holding,
-        judged=judged(on),
+        judged=judged(on, expected_box(lane.state)),
     )
 
 
@@ -59,23 +61,29 @@ def hold_queued(lane: Lane, policy: Policy, because: str) -> None:
             hold(lane, record, policy, because)
 
 
-def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str) -> None:
-    """Judge a command again, of which nothing has run: its agent is not known to ask. `because` is one sentence."""
+def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str, permission: Permission = "never") -> None:
+    """Judge a command again, of which nothing has run: its agent is not known to ask, or has less of a box than was
+    shown. `because` is one sentence."""
     command = record.command
     if command.state == "canceling":
         lane.state.active = None
         end_canceled(lane, record)
         return
-    on = subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "", "never")
+    on = subject(lane, command.actor, record.driver, origin_of_record(record), command.payload_sha256 or "",
+                 permission)
     verdict = policy.decide(on)
     if verdict.effect == "deny" or record.origin == "flush":
         _refuse(lane, record, f"{because} Policy rule {verdict.rule} denies a command of such an agent.")
         return
-    record = lane.keep(msgspec.structs.replace(record, needs_asking=False))
+    asks = permission == "asks"
+    record = lane.keep(msgspec.structs.replace(
+        record, needs_asking=record.needs_asking and asks and verdict.effect == "allow"))
     if verdict.effect == "allow":
-        lane.state.let_through = verdict.rule
+        if not asks:
+            lane.state.let_through = verdict.rule
         if command.state == "dispatched":
-            requeue(lane, record)
+            box = expected_box(lane.state) if record.needs_box is not None else None
+            requeue(lane, msgspec.structs.replace(record, needs_box=box), {"needs_box": box_fact(box)})
         return
     record = _notice(lane, record, f"{because} Its whole command waits for an approval.")
     if lane.state.active == command.id:
@@ -84,8 +92,10 @@ def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str) -> Non
     # The mode that the prompt names may be the reason: the session's agent asks, and this command's would not.
     as_asked = Holding(held="command", why=OPEN_MODE) if lane.state.permission == "asks" else None
     approval = ask_people(lane, record, on, verdict, holding=as_asked)
-    lane.move(record, "pending_approval", SYSTEM, {"rule": verdict.rule}, approval_id=approval.id, prompt_id=None,
-              prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)
+    record = msgspec.structs.replace(record, needs_box=expected_box(lane.state))
+    lane.move(record, "pending_approval", SYSTEM,
+              {"rule": verdict.rule, "needs_box": box_fact(record.needs_box)}, approval_id=approval.id,
+              prompt_id=None, prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)
 
 
 def origin_of_record(record: CommandRecord) -> str:

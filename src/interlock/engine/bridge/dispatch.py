@@ -79,7 +79,7 @@ def open_session(lane: Lane) -> None:
          **({"next_turn_index": state.turns} if state.turns else {}),
          **({"agent_session": state.agent_session} if state.agent_session else {})},
     )
-    state.opening = "opening"
+    state.opening, state.box = "opening", None
     state.open_message_id = frame.message_id
     state.context.sent = None
 
@@ -94,7 +94,7 @@ def _send_prompt(lane: Lane, record: CommandRecord) -> None:
     payload = msgspec.structs.replace(
         prompt_content(bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b"{}"),
         prompt_id=prompt_id, origin=record.origin, command_id=command.id, timeout_ms=command.timeout_ms,
-        silent=record.origin == "flush", only_if_asks=record.needs_asking,
+        silent=record.origin == "flush", only_if_asks=record.needs_asking, only_in_box=record.needs_box,
     )
     payload = with_wishes(lane, payload)
     context = _context(lane, again=command.attempt > 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from interlock.command.machine import ACTIVE
@@ -110,7 +112,7 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
     end_command(lane, record, "canceled", SYSTEM, output=output, error=("Canceled", f"canceled by {by}"))
 
 
-def requeue(lane: Lane, record: CommandRecord) -> None:
+def requeue(lane: Lane, record: CommandRecord, meta: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Put a command that the runner refused before its start back into the queue (C-8)."""
     lane.state.active = None
     if record.command.state == "canceling":
@@ -118,8 +120,8 @@ def requeue(lane: Lane, record: CommandRecord) -> None:
     elif record.command.attempt >= MAX_DISPATCH_ATTEMPTS:
         fail(lane, record, "AgentLost", f"the runner refused the prompt {record.command.attempt} times")
     else:
-        lane.move(record, "queued", SYSTEM, {"attempt": record.command.attempt}, prompt_id=None, prompt_seq=None,
-                  queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms, detach_deadline_ms=None)
+        lane.move(record, "queued", SYSTEM, {"attempt": record.command.attempt, **meta}, prompt_id=None,
+                  prompt_seq=None, queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms, detach_deadline_ms=None)
 
 
 def _said(lane: Lane, record: CommandRecord, exit_code: int | None = None) -> Output:

@@ -90,7 +90,7 @@ def successor(state: LaneState, session_id: str, now_ms: int) -> LaneState:
         runner_id=state.runner_id, workspace=state.workspace, created_ms=now_ms, permission=state.permission,
         holding=state.holding,
         trusted_kinds=state.trusted_kinds, workspace_access=state.workspace_access,
-        walls=state.walls, context=ContextState(owner=state.context.owner),
+        offered_box=state.offered_box, context=ContextState(owner=state.context.owner),
         entry=entries.carried_over(state.entry),
     )
 

@@ -30,6 +30,7 @@ from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
+from interlock.engine.bridge.held import stated_box
 from interlock.engine.bridge.judging import judged, quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
@@ -39,6 +40,7 @@ from interlock.engine.bridge.pausing import agent_state, pause_refused
 from interlock.engine.bridge.raising import review
 from interlock.engine.bridge.requests import request_of
 from interlock.protocol import payloads as p
+from interlock.protocol.box import covers
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
 from interlock.protocol.integers import whole
@@ -180,6 +182,8 @@ def _opened(lane: Lane, frame: Frame, payload: p.Capabilities, policy: Policy) -
     state.context.owner = "gateway" if payload.features.get("context_owner") == "gateway" else "agent"
     if payload.agent is not None and payload.agent.model:
         state.model = payload.agent.model
+    # Only what answers this very open is believed, and only for as long as it is open (H-18).
+    state.box = payload.box if frame.metadata.get("in_reply_to") == state.open_message_id else None
     asks = payload.features.get("permission") == "asks" and not state.fell
     state.permission = "asks" if asks else "never"
     if not asks:
@@ -213,7 +217,9 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
                            turn_id=payload.turn_id, remaining_ms=record.command.timeout_ms,
                            running_since_ms=lane.now, detach_deadline_ms=None)
         if record.needs_asking and lane.state.permission == "never":
-            unasked.started_all_the_same(lane)
+            unasked.started_all_the_same(lane, Code.NOT_ASKING, "does not ask before it uses a tool")
+        elif not covers(lane.state.box, record.needs_box):
+            unasked.started_all_the_same(lane, Code.NOT_BOXED, "did not start in the box that its command needs")
         elif lane.state.permission == "never":
             held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
@@ -269,7 +275,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         require_independent=verdict.require_independent,
         kind="question" if question else "permission",
         driver=record.driver if record is not None else None, options=_offered(asked),
-        judged=None if question else judged(subject, fell=lane.state.fell),
+        judged=None if question else judged(subject, stated_box(lane.state), fell=lane.state.fell),
     )
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
@@ -330,6 +336,8 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Po
         orphans.adopt(lane)
     if payload.error_code == Code.NOT_ASKING:
         command_door.hold(lane, record, policy, payload.message)
+    elif payload.error_code == Code.NOT_BOXED:
+        command_door.hold(lane, record, policy, payload.message, lane.state.permission)
     elif given_up or payload.error_code in SENT_AGAIN:
         requeue(lane, record)
     else:
@@ -398,7 +406,7 @@ def finish_turn(lane: Lane) -> None:
 
 def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     state = lane.state
-    state.opening = "closed"
+    state.opening, state.box = "closed", None
     compacting.dropped(lane)
     state.incoming.clear()
     lane.digests.clear()

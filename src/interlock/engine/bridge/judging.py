@@ -10,9 +10,11 @@ import msgspec
 from interlock.command.card.reading import workspace_files
 from interlock.command.facts.request import Request, facts
 from interlock.command.policy import Origin, Subject, Verdict
+from interlock.engine.bridge.held import stated_box
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import PermissionRequest, request_of_approval
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box, parts
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Judged
 from interlock.protocol.resources import Actor, Quorum
@@ -43,6 +45,7 @@ def subject_of(lane: Lane, record: CommandRecord | None, request: PermissionRequ
         trusted_kinds=state.trusted_kinds, allowed_tools=tools, cost_usd=state.cost_usd, session_id=state.session_id,
         runner_id=state.runner_id or None,
         person=person_of(record.command.actor, record.driver) if record is not None else None,
+        box=parts(stated_box(state)),
     )
 
 
@@ -75,11 +78,12 @@ def files_subject(files: p.WorkspaceFiles, digest: str, **known: Any) -> Subject
                    workspace_files=tuple(file.path for file in files.files), **known)
 
 
-def judged(subject: Subject, *, fell: bool = False) -> Judged:
-    """What is kept of a subject beside the request, so that it can be judged again as it was."""
+def judged(subject: Subject, box: Box | None = None, *, fell: bool = False) -> Judged:
+    """What is kept of a subject beside the request, so that it can be judged again as it was. `box` is the one that the
+    subject's parts are of."""
     return Judged(at_ms=subject.at_ms, origin=subject.origin, permission=subject.permission, cost_usd=subject.cost_usd,
                   trusted_kinds=subject.trusted_kinds, allowed_tools=subject.allowed_tools, person=subject.person,
-                  box=subject.box, fell=fell)
+                  box=box, fell=fell)
 
 
 def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Subject:
@@ -91,7 +95,7 @@ def subject_of_approval(record: ApprovalRecord, now_ms: int | None = None) -> Su
     known: dict[str, Any] = {
         "tenant_id": approval.tenant_id, "agent_id": approval.agent_id, "permission": was.permission,
         "at_ms": was.at_ms if now_ms is None else now_ms, "origin": was.origin, "session_id": approval.session_id,
-        "runner_id": approval.runner_id, "person": was.person, "cost_usd": was.cost_usd, "box": was.box,
+        "runner_id": approval.runner_id, "person": was.person, "cost_usd": was.cost_usd, "box": parts(was.box),
     }
     if approval.workspace_files and (files := workspace_files(bytes(approval.input))) is not None:
         return files_subject(files, approval.digest, **known)

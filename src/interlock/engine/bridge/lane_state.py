@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.command.budget import Budget
 from interlock.engine.bridge.context_state import CompactionRules, ContextState
+from interlock.protocol.box import Box
 from interlock.protocol.holding import Holding
 from interlock.protocol.limits import APPROVAL_TTL_MS, DETACH_TTL_MS, PAUSE_TTL_MS, QUEUE_TTL_MS, TIMEOUT_DEFAULT_MS
 from interlock.protocol.payloads import FileTransfer, InteractionResponse, StopReason
@@ -86,8 +87,10 @@ class LaneState(msgspec.Struct, kw_only=True):
     let_through: str = ""
     """The rule that let the last command of an agent run that does not ask; "" if a person was asked about it."""
     trusted_kinds: bool = False
-    walls: Literal["namespace", "landlock", "none"] | None = None
-    """The walls that the agent starts behind, as its runner told it (H-15)."""
+    offered_box: Box | None = None
+    """The box that the runner is to start the agent in, as its hello says (H-18)."""
+    box: Box | None = None
+    """The box that the runner has stated of the opening that is open; None without one (H-18)."""
     fell: bool = False
     """A tool ran without a yes in this session: its agent is no longer taken to ask (H-12)."""
     unasked: tuple[str, str] | None = None

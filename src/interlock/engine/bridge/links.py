@@ -25,7 +25,7 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     state = lane.state
     if offer is not None and state.opening == "closed":
         state.permission, state.trusted_kinds = "never" if state.fell else offer.permission, offer.trusted_kinds
-        state.holding, state.walls = offer.holding, offer.walls
+        state.holding, state.offered_box = offer.holding, offer.box
         state.context.owner = offer.context_owner
     # A gateway whose ledger is behind its runner numbers on from the larger of the two, as a runner does (D-6).
     state.control_seq = max(state.control_seq, control_seq)

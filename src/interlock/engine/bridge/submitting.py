@@ -7,13 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from interlock.command.binding import target
+from interlock.command.binding import box_fact, target
 from interlock.command.policy import Policy
 from interlock.engine.bridge.command_door import ask_people, subject
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.dispatch import queued
 from interlock.engine.bridge.entries import check_not_archived, heard
-from interlock.engine.bridge.held import holding_now
+from interlock.engine.bridge.held import expected_box, holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.orders import target_of, who_is
 from interlock.engine.bridge.prompts import check_prompt, read_payload
@@ -59,6 +59,8 @@ def submit_execute(
     lane.state.let_through = "" if asks or lane.state.permission == "asks" else verdict.rule
     needs_asking = not asks and lane.state.permission == "asks" and policy.decide(
         subject(lane, principal.actor, principal.driver, origin, digest, "never")).effect != "allow"
+    box = expected_box(lane.state)
+    needs_box = box if asks or (on.box and policy.decide(on._replace(box=())).effect != "allow") else None
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
         actor=principal.actor, type="execute", target=target_of(lane), priority=body.priority,
@@ -68,7 +70,7 @@ def submit_execute(
     )
     record = CommandRecord(command=command, session_id=lane.state.session_id, created_ms=lane.now,
                            close_after=body.close_session, origin=origin, driver=principal.driver,
-                           needs_asking=needs_asking,
+                           needs_asking=needs_asking, needs_box=needs_box,
                            queue_deadline_ms=None if asks else lane.now + lane.limits.queue_ttl_ms)
     if asks:
         approval = ask_people(lane, record, on, verdict, required)
@@ -82,7 +84,9 @@ def submit_execute(
         lane.status(StatusEvent(event="notice", command_id=kept.command.id, at=lane.at, notice=notice))
     lane.tell_state(kept, None, who, {"rule": verdict.rule, "digest": digest, "target_sha256": target(kept),
                                      "held": phrase(holding_now(lane.state)),
-                                     **({"needs_asking": True} if needs_asking else {})}, {"reason": body.reason})
+                                     **({"needs_asking": True} if needs_asking else {}),
+                                     **({"needs_box": box_fact(needs_box)} if needs_box is not None else {})},
+                    {"reason": body.reason})
     return kept.command
 
 

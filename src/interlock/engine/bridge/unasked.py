@@ -17,6 +17,9 @@ from interlock.protocol.codes import Code
 from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Notice
 
+CONDITIONS = (Code.NOT_ASKING, Code.NOT_BOXED)
+"""A turn that began without what its command needs is ended, whatever `on_unasked` says."""
+
 NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed",
            Code.STOPPED_ASKING: "StoppedAsking"}
 _TOOLS = frozenset({Code.RAN_UNASKED, Code.RAN_OTHER_THAN_ALLOWED})
@@ -62,20 +65,20 @@ def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: Policy) ->
     hold_queued(lane, policy, sentence)
 
 
-def started_all_the_same(lane: Lane) -> None:
-    """End a turn that a runner started although its agent does not ask, of a command that only an asking agent may run:
-    a runner that does not know the condition."""
+def started_all_the_same(lane: Lane, code: Code, because: str) -> None:
+    """End a turn that a runner started although the condition of its command does not hold: a runner that does not know
+    the condition. `because` says of the agent what does not hold."""
     turn = lane.state.machine.turn
     assert turn is not None, "a turn has started"
-    sentence = f"{lane.state.agent_id} does not ask before it uses a tool, and the command was not approved."
-    lane.state.unasked = (Code.NOT_ASKING.value, sentence)
-    lane.control("control.turn.cancel", p.TurnCancel(reason=Code.NOT_ASKING.value, turn_id=turn.turn_id))
+    sentence = f"{lane.state.agent_id} {because}, and the command was not approved."
+    lane.state.unasked = (code.value, sentence)
+    lane.control("control.turn.cancel", p.TurnCancel(reason=code.value, turn_id=turn.turn_id))
 
 
 def fail_unasked(lane: Lane, record: CommandRecord) -> bool:
     """End the command of the turn in which it happened as failed; False if none happened, or a person ended it."""
     happened, lane.state.unasked = lane.state.unasked, None
-    only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] != Code.NOT_ASKING
+    only_told = lane.limits.on_unasked == "tell" and happened is not None and happened[0] not in CONDITIONS
     if happened is None or only_told or record.command.state == "canceling":
         return False
     fail(lane, record, *happened)

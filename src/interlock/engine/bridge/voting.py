@@ -20,6 +20,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import request_of_approval, with_input
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
+from interlock.protocol.box import Box
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
@@ -160,7 +161,7 @@ def _supersede(
         ttl_ms=max(1, record.expires_ms - lane.now),
         requested_by=old.requested_by, driver=old.driver, options=old.options, command_id=old.command_id,
         interaction_id=old.interaction_id, invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind,
-        supersedes=old.id, judged=judged(subject, fell=lane.state.fell), **terms,
+        supersedes=old.id, judged=judged(subject, _box(record), fell=lane.state.fell), **terms,
     )
     lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
     if opened.interaction_id is not None:
@@ -247,3 +248,7 @@ def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str,
 
 def _who(principal: Principal) -> dict[str, str]:
     return {"id": named(principal.actor), "role": principal.role}
+
+
+def _box(record: ApprovalRecord) -> Box | None:
+    return record.judged.box if record.judged is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from interlock.protocol.box import Box
 from interlock.protocol.payloads.base import Count, Payload
 
 
@@ -25,6 +26,8 @@ class PromptRequest(Payload, frozen=True, kw_only=True):
     context: dict[str, Any] | None = None
     only_if_asks: bool = False
     """Refused with NOT_ASKING, before a turn starts, if the agent does not ask before its tools (H-11)."""
+    only_in_box: Box | None = None
+    """Refused with NOT_BOXED, before a turn starts, if the opening's box holds less than this one (H-18)."""
 
 
 class InteractionResponse(Payload, frozen=True, kw_only=True):

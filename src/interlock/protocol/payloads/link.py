@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from interlock.protocol.box import Box
 from interlock.protocol.holding import Holding
 from interlock.protocol.payloads.base import AgentState, Count, Outcome, Payload
 
@@ -24,10 +25,10 @@ class AgentOffer(Payload, frozen=True, kw_only=True):
     """Why it cannot be started, as far as the runner can see without starting it: one sentence."""
     holding: Holding | None = None
     """How it is held, and what that rests on (H-10)."""
-    walls: Literal["namespace", "landlock", "none"] | None = None
-    """The walls that it starts behind, the state directory hidden (H-15); None from a runner that does not tell."""
+    box: Box | None = None
+    """The box that it starts in under full workspace access (H-18); None from a runner that states none."""
     unwalled: str | None = None
-    """Why it has none, in one clause."""
+    """Why it has no walls, in one clause."""
 
 
 class RefusedControl(Payload, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
+from interlock.protocol.box import Box
 from interlock.protocol.payloads.base import Count, Payload, StopReason, TurnId
 
 
@@ -55,6 +56,8 @@ class Capabilities(Payload, frozen=True, kw_only=True):
     dps_version: str
     features: dict[str, Any]
     agent: AgentIdentity | None = None
+    box: Box | None = None
+    """The box that the runner has put this very opening into (H-18); None if it states none."""
 
 
 class BufferStatus(Payload, frozen=True, kw_only=True):

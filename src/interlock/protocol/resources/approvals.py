@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from interlock.protocol.box import Box
 from interlock.protocol.holding import Holding
 from interlock.protocol.resources.base import Actor, Body, Decision, Resource
 
@@ -86,8 +87,8 @@ class Approval(Resource, frozen=True, kw_only=True):
     agent_id: str
     runner_id: str | None = None
     workspace: str | None = None
-    walls: Literal["namespace", "landlock", "none"] | None = None
-    """The walls around the agent, which hide the state directory from it (H-15); None if its runner does not tell."""
+    box: Box | None = None
+    """The box that the agent works in, or is to start in (H-18); None if its runner states none."""
     session_id: str
     command_id: str | None = None
     interaction_id: str | None = None

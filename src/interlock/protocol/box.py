@@ -1,0 +1,95 @@
+"""The box of one opening as data (H-18): what its runner states, what a card shows, what a policy rule may ask for.
+
+Pure. The runner states a box in hello for each agent, and in the capabilities that answer an open for that opening.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+WallKind = Literal["namespace", "landlock", "none"]
+"""`namespace`: a mount namespace of the agent's own. `landlock`: Linux's access rules. `none`: no wall at all."""
+Network = Literal["all", "none", "model"] | list[str]
+"""`none`: only its own loopback. `model`: its provider's hosts, through the runner's proxy. A list: these hosts and
+ports, through the same proxy."""
+Part = Literal["walls", "writes", "network", "programs", "staged"]
+"""What a policy rule's `box` may name; see `parts`."""
+CLOSED: tuple[Part, ...] = ("walls", "writes", "network")
+"""What `box = true` in a rule asks for."""
+MAX_HOSTS_SHOWN = 4
+MAX_HOST_CHARS = 80
+
+
+class Box(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What holds an agent's processes whether it cooperates or not. Without walls nothing else of it holds."""
+
+    walls: WallKind
+    access: Literal["rw", "ro", "none"] = "rw"
+    """What a wall leaves of its workspace."""
+    limited: bool = False
+    """It changes nothing but its workspace, temporary files and the paths that its config lists."""
+    network: Network = "all"
+    programs: bool = False
+    """Every program that it starts waits for policy (H-16)."""
+    staged: bool = False
+    """What it writes in its workspace lands there after a yes (H-17)."""
+
+
+def parts(box: Box | None) -> tuple[Part, ...]:
+    """Return what a box holds, as rules name it; nothing for a box without walls, or for none."""
+    if box is None or box.walls == "none":
+        return ()
+    found: list[Part] = ["walls"]
+    if box.limited:
+        found.append("writes")
+    if box.network != "all":
+        found.append("network")
+    if box.programs:
+        found.append("programs")
+    if box.staged:
+        found.append("staged")
+    return tuple(found)
+
+
+def is_closed(box: Box | None) -> bool:
+    """Whether a box holds what `box = true` asks for: walls, its writes and its network."""
+    return set(CLOSED) <= set(parts(box))
+
+
+def covers(stated: Box | None, promised: Box | None) -> bool:
+    """Whether the box of an opening holds all that was promised of it before, when somebody decided on it."""
+    if promised is None or promised.walls == "none":
+        return True
+    if stated is None or not set(parts(promised)) <= set(parts(stated)):
+        return False
+    network = promised.network == "all" or stated.network in (promised.network, "none")
+    return network and promised.access in ("rw", stated.access)
+
+
+def phrase(box: Box) -> str:
+    """Describe a box in one line: `in a box (namespace): no network but its model; writes are staged`."""
+    if box.walls == "none":
+        return "no walls: it can read Interlock's own keys"
+    held = [_network(box.network), _writes(box)]
+    if box.programs:
+        held.append("each program that it starts is held")
+    return f"{'in a box' if is_closed(box) else 'behind walls'} ({box.walls}): {'; '.join(held)}"
+
+
+def _network(network: Network) -> str:
+    if isinstance(network, str):
+        return {"all": "open network", "none": "no network", "model": "no network but its model"}[network]
+    shown = [host[:MAX_HOST_CHARS] for host in network[:MAX_HOSTS_SHOWN]]
+    more = [f"{len(network) - MAX_HOSTS_SHOWN} more"] if len(network) > MAX_HOSTS_SHOWN else []
+    return f"no network but {', '.join((*shown, *more))}"
+
+
+def _writes(box: Box) -> str:
+    elsewhere = "only listed paths writable" if box.limited else "writes elsewhere are not held"
+    if box.access != "rw":
+        return f"workspace {'read-only' if box.access == 'ro' else 'hidden'}, {elsewhere}"
+    if box.staged:
+        return "writes are staged" if box.limited else "writes in the workspace are staged, others are not held"
+    return "writes only in its workspace and listed paths" if box.limited else "writes are not held"
