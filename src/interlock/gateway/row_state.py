@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+import msgspec
+
 from interlock.command.binding import BrokenRecord, Recorded, changed_approval, changed_command, read
 from interlock.command.machine import STATES, TERMINAL
 from interlock.command.register import BoundRecord, Register, differs, log_of, missing, row_of, sentence
+from interlock.engine.bridge import seals
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.access import OWNER_TENANT
-from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, StoredSession
 
 MAX_SENTENCES = 1_000
 """Rows that are named one by one."""
+
+
+_state_decoder = msgspec.json.Decoder(LaneState)
 
 
 class StoredRows(Protocol):
@@ -26,15 +33,17 @@ class StoredRows(Protocol):
 
     def live_commands(self) -> list[CommandRecord]: ...
 
-    def sessions(self) -> set[str]: ...
+    def sessions(self) -> Iterator[StoredSession]: ...
 
     def live_approvals(self) -> list[ApprovalRecord]: ...
 
 
 def compare_rows(rows: StoredRows) -> list[str]:
-    """Compare keys, rules, signing keys, tenants, runners, live commands and live approvals with the logs; one sentence
-    for each that differs. Nothing is compared before the first start of a gateway that binds rows."""
-    logs = {tenant_id: _Log(rows, tenant_id) for tenant_id in sorted({OWNER_TENANT, *rows.tenants()})}
+    """Compare keys, rules, signing keys, tenants, runners, live commands, live approvals, sessions and the control
+    frames that wait for a runner with the logs; one sentence for each that differs. Nothing is compared before the
+    first start of a gateway that binds rows."""
+    waits_after = {one.session_id: _acked(one) for one in rows.sessions()}
+    logs = {tenant_id: _Log(rows, tenant_id, waits_after) for tenant_id in sorted({OWNER_TENANT, *rows.tenants()})}
     owners = logs[OWNER_TENANT].register
     sentences: list[str] = []
     if owners.begun:
@@ -48,27 +57,73 @@ def compare_rows(rows: StoredRows) -> list[str]:
                       for name in missing(map(row_of, bound), (log.register for log in logs.values()))]
     for log in logs.values():
         sentences += log.compare()
+    if owners.begun:
+        sentences += _compare_sessions(rows, logs, owners)
     shown = sentences[:MAX_SENTENCES]
     return shown if shown == sentences else [*shown, f"{len(sentences) - len(shown)} more rows differ"]
+
+
+def _acked(session: StoredSession) -> int:
+    """Say up to which number the runner has a session's control frames; 0 if its row cannot be read."""
+    try:
+        return _state_decoder.decode(session.machine).control_acked
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _compare_sessions(rows: StoredRows, logs: dict[str, _Log], owners: Register) -> Iterator[str]:
+    """Compare what each session decides by, and its frames that wait, with what its log has sealed of them."""
+    for session in rows.sessions():
+        name = f"the stored row of the session {session.session_id}"
+        try:
+            state = _state_decoder.decode(session.machine)
+        except msgspec.MsgspecError:
+            yield f"{name} cannot be read"
+            continue
+        if state.session_id != session.session_id:
+            yield f"{name} is that of another session"
+            continue
+        log = logs.get(state.tenant_id)
+        adopted = seals.from_adopted(state, owners.rows)
+        sealed = adopted if log is None else log.sealed(session.session_id, adopted)
+        waiting = [one for one in session.controls if one.seq > state.control_acked]
+        broken = seals.examine(state, waiting, sealed)
+        if any(broken):
+            yield f"{name} differs from its audit record: {seals.how_broken(broken)}"
 
 
 class _Log:
     """One tenant's log, as far as rows are compared with it."""
 
-    def __init__(self, rows: StoredRows, tenant_id: str) -> None:
+    def __init__(self, rows: StoredRows, tenant_id: str, waits_after: dict[str, int]) -> None:
+        """`waits_after` says by session from which number on its control frames wait."""
         self.register = Register()
+        self._waits_after = waits_after
+        self._frames: dict[str, dict[int, str]] = {}
+        self._sealed_states: dict[str, str] = {}
         self._commands = [one for one in rows.live_commands() if one.command.tenant_id == tenant_id]
         self._approvals = [one for one in rows.live_approvals() if one.approval.tenant_id == tenant_id]
         self._about: dict[str, list[Recorded]] = {
             **{one.command.id: [] for one in self._commands},
             **{one.approval.command_id or one.approval.id: [] for one in self._approvals}}
-        self._sessions = rows.sessions()
         self._states: dict[str, str] = {}
         for record in rows.records(tenant_id):
             self.register.read((record,))
             self._take(record)
 
+    def sealed(self, session_id: str, adopted: seals.Sealed) -> seals.Sealed:
+        """Return what the log has sealed of a session, on top of what was adopted."""
+        return seals.Sealed({**adopted.frames, **self._frames.get(session_id, {})},
+                            self._sealed_states.get(session_id, adopted.state))
+
     def _take(self, record: AuditRecord) -> None:
+        found = seals.sealed_by(record)
+        if found is not None and found.session_id in self._waits_after:
+            after = self._waits_after[found.session_id]
+            waiting = {seq: digest for seq, digest in found.frames.items() if seq > after}
+            if waiting:
+                self._frames.setdefault(found.session_id, {}).update(waiting)
+            self._sealed_states[found.session_id] = found.state
         try:
             (recorded,) = read((record,))
         except BrokenRecord:
@@ -97,7 +152,7 @@ class _Log:
             if how is not None:
                 yield f"the stored row of the command {name} differs from its audit record: {how}"
         for command in self._commands:
-            if command.command.type == "execute" and command.session_id not in self._sessions:
+            if command.command.type == "execute" and command.session_id not in self._waits_after:
                 yield f"the stored row of the session of the command {command.command.id} was removed"
         there = {one.command.id for one in self._commands}
         for name in sorted(self._states.keys() - there):

@@ -159,6 +159,14 @@ class ControlRecord(Record, frozen=True, kw_only=True):
     body: bytes
 
 
+class StoredSession(Record, frozen=True, kw_only=True):
+    """A session's row as it is stored, with its control frames, for checking (H-5). `machine` may be unreadable."""
+
+    session_id: str
+    machine: bytes
+    controls: list[ControlRecord]
+
+
 class IdempotencyRecord(Record, frozen=True, kw_only=True):
     """A finished answer, given again byte by byte (M-1, M-2)."""
 

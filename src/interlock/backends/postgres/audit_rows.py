@@ -33,7 +33,7 @@ from interlock.backends.rows import (
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.register import BoundRecord
-from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,6 +42,10 @@ PAGE = 1_000
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TENANTS = "SELECT tenant_id FROM audit_head WHERE count > 0 UNION SELECT tenant_id FROM audit ORDER BY 1"
 FIRST = "SELECT coalesce(min(seq), 1) - 1 FROM audit WHERE tenant_id = $1"
+SESSIONS = "SELECT session_id, machine FROM session WHERE session_id > $1 ORDER BY session_id LIMIT $2"
+CONTROLS_OF = """
+SELECT session_id, seq, message_id, body FROM control WHERE session_id = ANY($1::text[]) ORDER BY session_id, seq
+"""
 HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
 
 
@@ -84,19 +88,28 @@ class PostgresAuditRows:
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
         return [*self._read("body, last_used_ms, key_id, key_sha256, tenant_id FROM api_key", key_of, key_row),
-                *self._read("body, NULL, id, tenant_id FROM remembered_rule", rule_of, rule_row),
+                *self._read("body, NULL, id, tenant_id, revoked::integer FROM remembered_rule", rule_of, rule_row),
                 *self._read("body, NULL, key_id, tenant_id FROM signing_key", signing_key_of, signing_key_row),
                 *self._read("body, NULL, tenant_id FROM tenant", tenant_of, tenant_row),
-                *self._read("body, last_seen_ms, runner_id, tenant_id FROM runner", runner_of, runner_row)]
+                *self._read("body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner", runner_of,
+                            runner_row)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""
         return self._read("body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL",
                           command_of, command_row)
 
-    def sessions(self) -> set[str]:
-        """Name every session that has a row."""
-        return {given(row[0]) for row in self._run(self._connection.fetch("SELECT session_id FROM session"))}
+    def sessions(self) -> Iterator[StoredSession]:
+        """Read every session's row, with its control frames."""
+        after = ""
+        while page := self._run(self._connection.fetch(SESSIONS, after, PAGE)):
+            controls: dict[str, list[ControlRecord]] = {name: [] for name, _ in page}
+            for name, seq, message_id, body in self._run(self._connection.fetch(CONTROLS_OF, list(controls))):
+                controls[name].append(ControlRecord(
+                    session_id=given(name), seq=seq, message_id=given(message_id), body=body))
+            for name, machine in page:
+                after = name
+                yield StoredSession(session_id=given(name), machine=machine, controls=controls[name])
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""

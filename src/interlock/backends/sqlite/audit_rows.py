@@ -36,7 +36,7 @@ from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tail import CHECKPOINT_FACT
 from interlock.command.register import BoundRecord
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
+from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
 
 R = TypeVar("R")
 
@@ -50,6 +50,7 @@ _RULES = "SELECT body, NULL, id, tenant_id, revoked FROM remembered_rule"
 _SIGNING_KEYS = "SELECT body, NULL, key_id, tenant_id FROM signing_key"
 _TENANTS_BODIES = "SELECT body, NULL, tenant_id FROM tenant"
 _RUNNERS = "SELECT body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner"
+_SESSIONS = "SELECT session_id, machine FROM session WHERE session_id > ? ORDER BY session_id LIMIT ?"
 _LIVE_COMMANDS = "SELECT body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL"
 _LIVE_APPROVALS = """
 SELECT body, NULL, id, tenant_id, session_id, state FROM approval WHERE state IN ('pending', 'granted')
@@ -102,9 +103,17 @@ class AuditRows:
         """Read every command that has not ended."""
         return self._read(_LIVE_COMMANDS, command_of, command_row)
 
-    def sessions(self) -> set[str]:
-        """Name every session that has a row."""
-        return {str(row[0]) for row in self._database.execute("SELECT session_id FROM session").fetchall()}
+    def sessions(self) -> Iterator[StoredSession]:
+        """Read every session's row, with its control frames. A value of a wrong type is left as one that cannot be
+        read."""
+        after = ""
+        while page := self._database.execute(_SESSIONS, (after, _PAGE)).fetchall():
+            for session_id, machine in page:
+                after = session_id
+                controls = self._database.execute(queries.CONTROLS_AFTER, (session_id, -1)).fetchall()
+                yield StoredSession(session_id=str(session_id), machine=_bytes(machine), controls=[
+                    ControlRecord(session_id=str(session_id), seq=seq, message_id=str(message_id), body=_bytes(body))
+                    for seq, message_id, body in controls if isinstance(seq, int)])
 
     def live_approvals(self) -> list[ApprovalRecord]:
         """Read every approval that is pending or granted."""
@@ -138,10 +147,15 @@ def audit_rows(path: Path) -> Generator[AuditRows]:
 
 
 def _record(tenant_id: str, seq: object, hash_: object, body: object, personal: str | None) -> AuditRecord:
-    raw = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
+    raw = _bytes(body)
     try:
         opened = personal_of(personal)
     except msgspec.MsgspecError:
         opened = {"": ("", "")}  # A value that no record commits to.
     return AuditRecord(tenant_id=tenant_id, seq=seq if isinstance(seq, int) else 0, hash=str(hash_), body=raw,
                        personal=opened)
+
+
+def _bytes(value: object) -> bytes:
+    """Read a column of bytes; what tampering left there instead gives other bytes."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

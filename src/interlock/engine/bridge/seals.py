@@ -23,6 +23,8 @@ from interlock.ports.ledger import Audit
 from interlock.protocol.records import AuditRecord, ControlRecord
 from interlock.protocol.resources import Notice
 
+MARK = b'"frames_of":"'
+"""In the body of each record that seals, and of no other: inside a string its quotes would be escaped."""
 MAX_NAMED = 32
 """Frames that one notice names at most."""
 SENTENCE = "what is stored of the session differs from the audit record, so it is not used: {}"
@@ -45,6 +47,14 @@ class Sealed(NamedTuple):
 
     frames: Mapping[int, str]
     state: str | None
+
+
+class SealedBy(NamedTuple):
+    """What one record seals: digests of control frames by their numbers, and of the session's state."""
+
+    session_id: str
+    frames: Mapping[int, str]
+    state: str
 
 
 class Broken(NamedTuple):
@@ -95,18 +105,25 @@ def seal(lane: Lane) -> None:
 def read(session_id: str, records: Sequence[AuditRecord], adopted: Sealed) -> Sealed:
     """Read what the records of a session say, in order, on top of what was adopted."""
     frames, state = dict(adopted.frames), adopted.state
-    name = frames_of(session_id)
-    for record in records:
-        if leaf_hash(record.body) != record.hash:
-            continue
-        try:
-            body = _decoder.decode(record.body)
-        except msgspec.MsgspecError:
-            continue
-        if body.meta.frames_of == name and body.session_id == session_id:
-            frames.update({int(seq): digest for seq, digest in body.meta.frames.items()})
-            state = body.meta.state_sha256
+    for found in map(sealed_by, records):
+        if found is not None and found.session_id == session_id:
+            frames.update(found.frames)
+            state = found.state
     return Sealed(frames, state)
+
+
+def sealed_by(record: AuditRecord) -> SealedBy | None:
+    """Read what one record seals; None if it seals nothing, or does not match its hash."""
+    if MARK not in record.body or leaf_hash(record.body) != record.hash:
+        return None
+    try:
+        body = _decoder.decode(record.body)
+        frames = {int(seq): digest for seq, digest in body.meta.frames.items()}
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    if not body.session_id or body.meta.frames_of != frames_of(body.session_id):
+        return None
+    return SealedBy(body.session_id, frames, body.meta.state_sha256)
 
 
 def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed) -> Broken:
@@ -137,7 +154,7 @@ def from_adopted(state: LaneState, rows: Mapping[str, str]) -> Sealed:
 
 def refuse(lane: Lane, broken: Broken) -> None:
     """Send nothing that differs, end what it was for, and hold the session's commands from now on."""
-    how = _how(broken)
+    how = how_broken(broken)
     lane.audit("tampered", SYSTEM, {"about": lane.state.session_id, "how": how})
     lane.notice(Notice(code="Tampered", message=SENTENCE.format(how)))
     state, active = lane.state, lane.active
@@ -160,7 +177,8 @@ def refuse(lane: Lane, broken: Broken) -> None:
         restart_clock(lane)
 
 
-def _how(broken: Broken) -> str:
+def how_broken(broken: Broken) -> str:
+    """Say what differs, without a full stop."""
     parts: list[str] = []
     for seqs, what in ((broken.changed, "changed or removed"), (broken.inserted, "inserted")):
         if seqs:

@@ -1,0 +1,101 @@
+"""Sessions and waiting control frames that SQL changed, found in the file without a gateway (H-5, U-5)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from proof.tampered_gateway import Base, Gateway, SetClock, make_base
+
+from interlock.backends.sqlite.audit_rows import audit_rows
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.gateway.row_state import compare_rows
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "U-5")]
+Edit = Callable[[dict[str, Any]], Any]
+
+
+@pytest.fixture
+async def base(tmp_path: Path) -> Base:
+    """A gateway's file, with sessions whose control frames their runner does not have yet."""
+    return await make_base(tmp_path / "base.db")
+
+
+def differing(base: Base) -> list[str]:
+    with audit_rows(base.file) as rows:
+        return compare_rows(rows)
+
+
+def edit(base: Base, table: str, column: str, where: str, change: Edit) -> None:
+    connection = apsw.Connection(str(base.file))
+    (raw,) = connection.execute(f"SELECT {column} FROM {table} WHERE {where}").fetchone() or (b"",)
+    document = json.loads(raw)
+    change(document)
+    connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (json.dumps(document).encode(),))
+    connection.close()
+
+
+def waiting(base: Base) -> tuple[str, int]:
+    """A session, and the number of its prompt, which no runner has."""
+    connection = apsw.Connection(str(base.file))
+    found = connection.execute("SELECT session_id, max(seq) FROM control WHERE session_id = ?",
+                               (base.sessions[-1],)).fetchone()
+    connection.close()
+    assert found is not None
+    return found
+
+
+async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(base: Base, tmp_path: Path) -> None:
+    assert differing(base) == []
+    file = tmp_path / "later.db"
+    shutil.copy(base.file, file)
+    gateway = Gateway(await open_ledger(file, SetClock()))
+    await gateway.meet()
+    await gateway.engine.start()
+    for session_id in base.sessions:
+        await gateway.attach(session_id)
+    await gateway.execute("free", "more")
+    await gateway.stop()
+    assert differing(base._replace(file=file)) == []
+
+
+async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Base) -> None:
+    session_id, seq = waiting(base)
+    where = f"session_id = '{session_id}' AND seq = {seq}"
+    edit(base, "control", "body", where, lambda frame: frame["payload"].update(text="rm -rf /"))
+    named = f"the stored row of the session {session_id} differs from its audit record: control frame "
+    assert differing(base) == [f"{named}{seq} was changed or removed"]
+    connection = apsw.Connection(str(base.file))
+    connection.execute(f"INSERT INTO control SELECT session_id, seq + 7, message_id || 'x', body FROM control "
+                       f"WHERE {where}")
+    connection.execute(f"DELETE FROM control WHERE {where}")
+    connection.close()
+    assert differing(base) == [f"{named}{seq} was changed or removed; control frame {seq + 7} was inserted"]
+
+
+@pytest.mark.parametrize("change", [
+    lambda state: state.update(permission="never"), lambda state: state.update(workspace="/etc"),
+    lambda state: state.update(tenant_id="t2"), lambda state: state.update(control_acked=0, control_seq=0),
+])
+async def test_a_changed_state_is_named(base: Base, change: Edit) -> None:
+    session_id = base.sessions[1]
+    edit(base, "session", "machine", f"session_id = '{session_id}'", change)
+    [sentence] = differing(base)
+    assert sentence.startswith(f"the stored row of the session {session_id} differs from its audit record: ")
+
+
+async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base: Base) -> None:
+    first, second, *_ = base.sessions
+    connection = apsw.Connection(str(base.file))
+    connection.execute("UPDATE session SET machine = (SELECT machine FROM session WHERE session_id = ?) "
+                       "WHERE session_id = ?", (first, second))
+    connection.execute("UPDATE session SET machine = 'no' WHERE session_id = ?", (base.sessions[2],))
+    connection.close()
+    assert sorted(differing(base)) == sorted([
+        f"the stored row of the session {second} is that of another session",
+        f"the stored row of the session {base.sessions[2]} cannot be read"])
