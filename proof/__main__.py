@@ -90,6 +90,8 @@ def main() -> int:
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
+    parser.add_argument("--store", choices=tamper_database.STORES, default=None,
+                        help="of tamper-database: what the ledger is kept in; sqlite without it")
     parser.add_argument("--agents", default=None, metavar="A,B",
                         help=f"of the door: which agents; all without it: {', '.join(AGENTS)}")
     given = parser.parse_args()
@@ -101,6 +103,8 @@ def main() -> int:
         parser.error(f"--break {given.broken} is for one proof alone, the one that has it")
     if alone := [name for name in given.names if name not in proofs]:
         parser.error(f"--cluster is for {', '.join(CLUSTERED)}, and not for {', '.join(alone)}")
+    if given.store and given.names != ["tamper-database"]:
+        parser.error("--store is for tamper-database alone")
     signal.signal(signal.SIGTERM, _end)
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(2**32)
     passed = True
@@ -110,6 +114,7 @@ def main() -> int:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name == "door" else {}
+            counts |= {"store": given.store} if given.store else {}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
             print(f"FAILED: it stands still; repeat with --seed {seed}\n{stands}")

@@ -28,29 +28,40 @@ _numbers = itertools.count(1)
 
 
 @cache
-def servers() -> tuple[OwnServer, OwnServer]:
-    """PostgreSQL and NATS of this process; they end with it. Raises ServerMissing."""
+def postgres() -> OwnServer:
+    """PostgreSQL of this process; it ends with it. Raises ServerMissing."""
+    directory = _directory()
+    return _ended_at_exit(start_postgres(directory, durable=False, options=["max_connections=300"]), directory)
+
+
+@cache
+def nats() -> OwnServer:
+    """NATS of this process; it ends with it. Raises ServerMissing."""
+    directory = _directory()
+    return _ended_at_exit(start_nats(directory), directory)
+
+
+def _directory() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="interlock-proof-"))
     directory.chmod(0o755)  # PostgreSQL is another user where this one is root.
-    postgres = start_postgres(directory, durable=False, options=["max_connections=300"])
-    nats = start_nats(directory / "nats")
+    return directory
 
+
+def _ended_at_exit(server: OwnServer, directory: Path) -> OwnServer:
     def end() -> None:
-        nats.stop()
-        postgres.stop()
+        server.stop()
         shutil.rmtree(directory, ignore_errors=True)
 
     atexit.register(end)
-    return postgres, nats
+    return server
 
 
 def section() -> str:
     """A config's `[cluster]` with a database of its own."""
-    postgres, nats = servers()
     name = f"house_{os.getpid()}_{next(_numbers)}"
-    asyncio.run(_make(postgres.url, name))
-    store = postgres.url.replace("/postgres?", f"/{name}?")
-    return f'\n[cluster]\nstore = "{store}"\nbus = "{nats.url}"\n'
+    asyncio.run(_make(postgres().url, name))
+    store = postgres().url.replace("/postgres?", f"/{name}?")
+    return f'\n[cluster]\nstore = "{store}"\nbus = "{nats().url}"\n'
 
 
 async def _make(url: str, name: str) -> None:

@@ -1,9 +1,9 @@
 """tamper-database: edits by SQL between the question and the release; none changes what runs unnoticed (H-5).
 
-Each trial takes a copy of a ledger in which everything waits (a held command, a held tool call, a denied one, a
-prompt that its runner has not got, remembered rules, keys, a suspended tenant), edits one value of one row, and
-releases all of it: links, votes, keys, rules. Half of the edits come while the gateway is down, half while it works.
-`--break PART` puts a part of the comparison out of action; the proof must notice.
+On SQLite, or with `--store postgresql` on PostgreSQL. Each trial takes a copy of a ledger in which everything waits (a
+held command, a held tool call, a denied one, a prompt that its runner has not got, remembered rules, keys, a suspended
+tenant), edits one value of one row, and releases all of it: links, votes, keys, rules. Half of the edits come while the
+gateway is down, half while it works. `--break PART` puts a part of the comparison out of action; the proof must notice.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
-import shutil
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
 import structlog
 
-from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine import lanes
 from interlock.engine.bridge import mismatch, seals
 from interlock.engine.rows import Rows
@@ -33,14 +31,15 @@ from proof.tampered_gateway import (
     Gateway,
     Outcome,
     SetClock,
-    columns,
     digest,
     make_base,
     release,
     verified,
 )
+from proof.tampered_stores import Editing, PostgresStore, Refused, SqliteStore, Store
 
 FULL_ROUNDS = 500
+STORES = ("sqlite", "postgresql")
 PARTS = ("rows", "seals", "binding")
 """rows: keys, rules, tenants, runners · seals: control frames, session state · binding: commands, approvals, votes"""
 TABLES = ("command", "approval", "remembered_rule", "api_key", "tenant", "runner", "control", "session", "audit")
@@ -93,19 +92,28 @@ class Counts(NamedTuple):
     wrong: int = 0
 
 
-def run(seed: int, rounds: int | None, broken: str | None = None) -> bool:
+def run(seed: int, rounds: int | None, broken: str | None = None, store: str = STORES[0]) -> bool:
     """Make the edits, print the table."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    found, wrong = asyncio.run(trials(seed, rounds or FULL_ROUNDS, broken))
+    with tempfile.TemporaryDirectory() as folder:
+        found, wrong = asyncio.run(trials(_store(store, Path(folder)), seed, rounds or FULL_ROUNDS, broken))
     print(table(found))
     for line in wrong[:20]:
         print(f"FAILED: {line}")
-    print(f"{sum(one.edits for one in found.values())} edits, seed {seed}: "
+    print(f"{sum(one.edits for one in found.values())} edits, {store}, seed {seed}: "
           f"{'none changed what runs unnoticed' if not wrong else f'{len(wrong)} did'}")
     return not wrong
 
 
-async def trials(seed: int, rounds: int, broken: str | None = None, tables: Sequence[str] = TABLES
+def _store(name: str, folder: Path) -> Store:
+    if name == "sqlite":
+        return SqliteStore(folder)
+    from proof.clustered import postgres
+
+    return PostgresStore(postgres().url, f"tampered_{os.getpid()}")
+
+
+async def trials(store: Store, seed: int, rounds: int, broken: str | None = None, tables: Sequence[str] = TABLES
                  ) -> tuple[dict[str, Counts], list[str]]:
     """Try `rounds` edits. Returns the counts by table and column, and a line for each edit that went unnoticed."""
     dice = random.Random(seed)
@@ -113,25 +121,24 @@ async def trials(seed: int, rounds: int, broken: str | None = None, tables: Sequ
     wrong: list[str] = []
     # A lane whose row cannot be read is counted by what came of it.
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    with tempfile.TemporaryDirectory() as folder:
-        base = await make_base(Path(folder) / "base.db")
-        as_it_is = {live: (await _trial(base, Path(folder), None, live=live))[0] for live in (True, False)}
-        with out_of_action(broken):
-            for number in range(rounds):
-                live, place = dice.random() < 0.5, tables[number % len(tables)]
-                edit = _Editor(dice, place)
-                outcome, reported, whole = await _trial(base, Path(folder), edit, live=live)
-                more, less = _compare(as_it_is[live], outcome)
-                made = edit.made or Edit(place, "-", "none")
-                name = f"{made.table}.{made.column}"
-                counts = found.get(name, Counts())
-                bad = bool(more) or (less and not reported and whole)
-                if bad:
-                    wrong.append(f"{made.table}.{made.column} {made.what} ({'up' if live else 'down'}): "
-                                 f"{more or 'less ran, and nothing was reported'}")
-                found[name] = Counts(
-                    counts.edits + 1, counts.same + (not more and not less and not reported and whole),
-                    counts.reported + reported, counts.verified + (not reported and not whole), counts.wrong + bad)
+    base = await make_base(store)
+    as_it_is = {live: (await _trial(base, store, None, live=live))[0] for live in (True, False)}
+    with out_of_action(broken):
+        for number in range(rounds):
+            live, place = dice.random() < 0.5, tables[number % len(tables)]
+            edit = _Editor(dice, place)
+            outcome, reported, whole = await _trial(base, store, edit, live=live)
+            more, less = _compare(as_it_is[live], outcome)
+            made = edit.made or Edit(place, "-", "none")
+            name = f"{made.table}.{made.column}"
+            counts = found.get(name, Counts())
+            bad = bool(more) or (less and not reported and whole)
+            if bad:
+                wrong.append(f"{made.table}.{made.column} {made.what} ({'up' if live else 'down'}): "
+                             f"{more or 'less ran, and nothing was reported'}")
+            found[name] = Counts(
+                counts.edits + 1, counts.same + (not more and not less and not reported and whole),
+                counts.reported + reported, counts.verified + (not reported and not whole), counts.wrong + bad)
     return found, wrong
 
 
@@ -152,15 +159,14 @@ def _compare(before: Outcome, after: Outcome) -> tuple[list[str], bool]:
     return more, bool(before.ran - after.ran) or before.keys != after.keys or before.policy != after.policy
 
 
-async def _trial(base: Base, folder: Path, edit: _Editor | None, *, live: bool) -> tuple[Outcome, bool, bool]:
-    file = folder / "trial.db"
-    _copy(base.file, file)
+async def _trial(base: Base, store: Store, edit: _Editor | None, *, live: bool) -> tuple[Outcome, bool, bool]:
+    await store.copy()
     if edit is not None and not live:
-        edit.make(file)
+        await edit.make(store)
     fault = False
     try:
         async with asyncio.timeout(TRIAL_S):
-            ledger = await open_ledger(file, SetClock())
+            ledger = await store.open_trial(SetClock())
             gateway = Gateway(ledger, random.Random(base.hashes[0]).randbytes)
             try:
                 await gateway.meet()
@@ -170,23 +176,18 @@ async def _trial(base: Base, folder: Path, edit: _Editor | None, *, live: bool) 
                         await gateway.attach(session_id)
                     gateway.wire.sent.clear()
                     if edit is not None:
-                        edit.make(file)
+                        await edit.make(store)
                 outcome, reported = await release(gateway, base)
             finally:
                 await gateway.stop()
     except TimeoutError:
         raise
-    except Exception:  # noqa: BLE001 - the gateway does not start, or says that the file is damaged
+    except Exception:  # noqa: BLE001 - the gateway does not start, or says that the database is damaged
         outcome = Outcome(frozenset(), dict.fromkeys(base.secrets),
                           {f"{agent} {tool}": "deny" for agent, tool in PROBES})
         reported, fault = True, True
-    return outcome, reported or fault, verified(base, file)
-
-
-def _copy(base: Path, file: Path) -> None:
-    for left in file.parent.glob(f"{file.name}*"):
-        left.unlink()
-    shutil.copy(base, file)
+    # In a thread: `audit verify` runs a loop of its own on PostgreSQL.
+    return outcome, reported or fault, await asyncio.to_thread(verified, base, store.trial_rows())
 
 
 class _Editor:
@@ -197,56 +198,50 @@ class _Editor:
         self._table = place
         self.made: Edit | None = None
 
-    def make(self, file: Path) -> None:
-        connection = apsw.Connection(str(file))
-        connection.set_busy_timeout(5_000)
-        try:
-            for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-                connection.execute(f"DROP TRIGGER {name}")
-            self._edit(connection)
-        finally:
-            connection.close()
+    async def make(self, store: Store) -> None:
+        async with store.editing() as editing:
+            await self._edit(editing)
 
-    def _edit(self, connection: apsw.Connection) -> None:
+    async def _edit(self, editing: Editing) -> None:
         dice, place = self._dice, self._table
-        keys = [row[1] for row in connection.execute(f"PRAGMA table_info({place})") if row[5]]
+        keys = await editing.keys(place)
         where = " AND ".join(f"{one} = ?" for one in keys)
-        ids = connection.execute(f"SELECT {', '.join(keys)} FROM {place} ORDER BY 1").fetchall()
+        ids = await editing.rows(f"SELECT {', '.join(keys)} FROM {place} ORDER BY 1")
         row, kind = dice.choice(ids), dice.choice(EDITS)
         body = BODIES.get(place, "body")
         if kind == "delete":
-            connection.execute(f"DELETE FROM {place} WHERE {where}", row)
+            await editing.change(f"DELETE FROM {place} WHERE {where}", *row)
             self.made = Edit(place, "(row)", "deleted")
             return
         if kind == "insert":
-            self._insert(connection, where, row)
+            await self._insert(editing, where, row)
             return
         if kind == "column":
-            name = dice.choice([one for one in columns(connection, place) if one != body])
-            (was,) = connection.execute(f"SELECT {name} FROM {place} WHERE {where}", row).fetchone()
+            name = dice.choice([one for one in await editing.columns(place) if one != body])
+            [(was,)] = await editing.rows(f"SELECT {name} FROM {place} WHERE {where}", *row)
             value = self._other(was)
             self.made = Edit(place, name, f"{was!r} -> {value!r}"[:160])
         elif kind == "swap":
             name, other = body, dice.choice(ids)
-            value = connection.execute(f"SELECT {body} FROM {place} WHERE {where}", other).fetchone()[0]
+            [(value,)] = await editing.rows(f"SELECT {body} FROM {place} WHERE {where}", *other)
             self.made = Edit(place, body, "another row's")
         else:
             name = body
-            raw = connection.execute(f"SELECT {body} FROM {place} WHERE {where}", row).fetchone()[0]
+            [(raw,)] = await editing.rows(f"SELECT {body} FROM {place} WHERE {where}", *row)
             document = json.loads(raw)
             path = self._aim(document) if kind == "aimed" else self._leaf(document)
             value = json.dumps(document, separators=(",", ":")).encode()
             self.made = Edit(place, f"{body}/{path}", "changed")
         try:
-            connection.execute(f"UPDATE {place} SET {name} = ? WHERE {where}", (value, *row))
-        except apsw.ConstraintError:
+            await editing.change(f"UPDATE {place} SET {name} = ? WHERE {where}", value, *row)
+        except Refused:
             self.made = Edit(place, name, "refused by the database")
 
-    def _insert(self, connection: apsw.Connection, where: str, row: tuple[Any, ...]) -> None:
+    async def _insert(self, editing: Editing, where: str, row: Sequence[Any]) -> None:
         """Insert a copy of a row that gives more than it does."""
-        place, names = self._table, columns(connection, self._table)
-        values = dict(zip(names, connection.execute(f"SELECT {', '.join(names)} FROM {place} WHERE {where}",
-                                                    row).fetchone(), strict=True))
+        place, names = self._table, await editing.columns(self._table)
+        [found] = await editing.rows(f"SELECT {', '.join(names)} FROM {place} WHERE {where}", *row)
+        values = dict(zip(names, found, strict=True))
         self.made = Edit(place, "(row)", "inserted")
         body = BODIES.get(place, "body")
         document = json.loads(values[body])
@@ -257,7 +252,7 @@ class _Editor:
         elif place == "remembered_rule":
             document["rule"] |= {"id": "rul_9", "rule": {"name": "x", "effect": "allow",
                                                          "until": "2099-01-01T00:00:00Z"}, "revoked_at": None}
-            values |= {"id": "rul_9", "place": 99, "revoked": 0}
+            values |= {"id": "rul_9", "place": 99, "revoked": type(values["revoked"])(0)}
         elif place == "control":
             values["seq"] += 1
             document["seq"] = values["seq"]
@@ -272,9 +267,8 @@ class _Editor:
                     values[name] = 10_000
         values[body] = json.dumps(document, separators=(",", ":")).encode()
         try:
-            connection.execute(f"INSERT OR REPLACE INTO {place} ({', '.join(values)}) "
-                               f"VALUES ({','.join('?' * len(values))})", tuple(values.values()))
-        except apsw.ConstraintError:
+            await editing.insert(place, values)
+        except Refused:
             self.made = Edit(place, "(row)", "refused by the database")
 
     def _aim(self, document: Any) -> str:

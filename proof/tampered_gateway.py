@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-import apsw
 import msgspec
 
-from interlock.backends.sqlite.audit_rows import audit_rows
-from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
+from interlock.command.audit import leaf_hash
 from interlock.command.policy import Policy, Rule, Subject
 from interlock.command.register import bound
 from interlock.engine.bridge.frames import take_frame
@@ -23,9 +21,9 @@ from interlock.engine.viewers import Viewers
 from interlock.gateway.credentials import CACHE_MS, Credentials, digest
 from interlock.gateway.keys import Keys
 from interlock.gateway.pairing import Pairings
-from interlock.gateway.row_state import compare_rows
+from interlock.gateway.row_state import StoredRows, compare_rows
 from interlock.gateway.tenants import Tenants
-from interlock.ports.ledger import Audit, Batch, PutRule, PutTenant
+from interlock.ports.ledger import Audit, Batch, Ledger, PutRule, PutTenant
 from interlock.protocol import payloads as p
 from interlock.protocol.access import KeyBody, TenantBody
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -40,6 +38,7 @@ from interlock.protocol.records import (
     TenantRecord,
 )
 from interlock.protocol.resources import Actor, CommandBody, GrantBody, RememberedRule, Target
+from proof.tampered_stores import Store
 
 NOW_MS = 1_800_000_000_000
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_0")
@@ -98,9 +97,8 @@ class Outcome(NamedTuple):
 
 
 class Base(NamedTuple):
-    """What is stored before each trial: the file, the secrets, the sessions and the approvals to vote on."""
+    """What is stored before each trial: the secrets, the sessions, the approvals to vote on, the log's hashes."""
 
-    file: Path
     secrets: dict[str, str]
     sessions: list[str]
     approvals: list[str]
@@ -108,9 +106,9 @@ class Base(NamedTuple):
 
 
 class Gateway:
-    """One gateway, in this process, on a file."""
+    """One gateway, in this process, on a ledger."""
 
-    def __init__(self, ledger: SqliteLedger, entropy: Any = None) -> None:
+    def __init__(self, ledger: Ledger, entropy: Any = None) -> None:
         self.ledger, self.clock = ledger, SetClock()
         numbers = itertools.count(1)
         self.entropy = entropy or (lambda count: next(numbers).to_bytes(count, "big"))
@@ -188,9 +186,9 @@ class Gateway:
         await self.ledger.close()
 
 
-async def make_base(file: Path) -> Base:
+async def make_base(store: Store) -> Base:
     """Make a ledger in which everything that an edit could change waits for its release."""
-    gateway = Gateway(await open_ledger(file, SetClock()))
+    gateway = Gateway(await store.open_base(SetClock()))
     ledger = gateway.ledger
     await gateway.engine.adopt()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=NOW_MS)
@@ -219,10 +217,9 @@ async def make_base(file: Path) -> Base:
     await gateway.vote(await gateway.asked(denied, "rm -rf build"), secrets["bob"], "deny")
     waiting = (await gateway.execute("free", "test")).target.session_id
     sessions = [held.target.session_id, running, denied, waiting]
+    records = await ledger.audit("default", 0, 1_000)
     await gateway.stop()
-    with audit_rows(file) as stored:
-        hashes = [record.hash for record in stored.records("default")]
-    return Base(file, secrets, sessions, [held.approval_id, approval_id], hashes)
+    return Base(secrets, sessions, [held.approval_id, approval_id], [record.hash for record in records])
 
 
 async def _make_keys(gateway: Gateway) -> dict[str, str]:
@@ -298,12 +295,10 @@ def _decisions(gateway: Gateway) -> dict[str, str]:
         tool_name=tool)).effect for agent, tool in PROBES}
 
 
-def verified(base: Base, file: Path) -> bool:
+def verified(base: Base, opened: AbstractContextManager[StoredRows]) -> bool:
     """Whether `audit verify --database` finds nothing: rows, and the log up to what was signed."""
-    from interlock.command.audit import leaf_hash
-
     try:
-        with audit_rows(file) as stored:
+        with opened as stored:
             records = list(stored.records("default"))
             whole = all(leaf_hash(one.body) == one.hash for one in records)
             return whole and [one.hash for one in records][: len(base.hashes)] == base.hashes and not compare_rows(
@@ -312,9 +307,4 @@ def verified(base: Base, file: Path) -> bool:
         return False
 
 
-def columns(connection: apsw.Connection, table: str) -> list[str]:
-    """Name a table's columns."""
-    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-
-
-__all__ = ["FORGED", "PROBES", "Base", "Gateway", "Outcome", "columns", "digest", "make_base", "release", "verified"]
+__all__ = ["FORGED", "PROBES", "Base", "Gateway", "Outcome", "digest", "make_base", "release", "verified"]

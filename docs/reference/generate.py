@@ -399,7 +399,8 @@ MEANING = {
     "rule.hours": "\"09:00-18:00\"; a span may go over midnight",
     "rule.zone": "the time zone of `hours`",
     "rule.signed": "count only votes that are signed with a registered key",
-    "rule.require_independent": "count no vote by a key that the asker made, or made by such a key",
+    "rule.require_independent": "count no vote that the asker could have cast, and no two that one person could have: "
+                                "with their own key, or one that they made",
     "rule.required": "how many different people must say yes",
     "rule.groups": "roles of which at least `min` must say yes, all of them needed",
     "rule.deny_threshold": "how many must say no",

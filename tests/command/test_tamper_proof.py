@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from proof.tamper_database import PARTS, table, trials
+from proof.tampered_stores import PostgresStore, SqliteStore
 
 pytestmark = pytest.mark.anyio
 FINDS = {"rows": ("api_key", "remembered_rule"), "seals": ("control", "session"), "binding": ("command", "approval")}
@@ -11,8 +15,8 @@ FINDS = {"rows": ("api_key", "remembered_rule"), "seals": ("control", "session")
 
 
 @pytest.mark.req("H-5")
-async def test_no_edit_by_sql_changes_what_runs_unnoticed() -> None:
-    found, wrong = await trials(seed=7, rounds=20)
+async def test_no_edit_by_sql_changes_what_runs_unnoticed(tmp_path: Path) -> None:
+    found, wrong = await trials(SqliteStore(tmp_path), seed=7, rounds=20)
 
     print(table(found))
     assert wrong == []
@@ -21,7 +25,24 @@ async def test_no_edit_by_sql_changes_what_runs_unnoticed() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-async def test_the_proof_notices_a_comparison_that_is_out_of_action(part: str) -> None:
-    _, wrong = await trials(seed=1, rounds=16, broken=part, tables=FINDS[part])
+async def test_the_proof_notices_a_comparison_that_is_out_of_action(part: str, tmp_path: Path) -> None:
+    _, wrong = await trials(SqliteStore(tmp_path), seed=1, rounds=16, broken=part, tables=FINDS[part])
+
+    assert wrong, "it prints FAILED and ends with 1"
+
+
+@pytest.mark.req("H-5")
+async def test_no_edit_by_sql_on_postgresql_changes_what_runs_unnoticed(postgres_server: str) -> None:
+    store = PostgresStore(postgres_server, f"tampered_{os.getpid()}")
+    found, wrong = await trials(store, seed=7, rounds=9)
+
+    print(table(found))
+    assert wrong == []
+    assert any(one.reported for one in found.values())
+
+
+async def test_the_proof_on_postgresql_notices_rows_that_are_not_compared(postgres_server: str) -> None:
+    store = PostgresStore(postgres_server, f"broken_{os.getpid()}")
+    _, wrong = await trials(store, seed=1, rounds=8, broken="rows", tables=FINDS["rows"])
 
     assert wrong, "it prints FAILED and ends with 1"

@@ -12,7 +12,7 @@ from interlock.cli.approval_card import card
 from interlock.command.policy import Policy, Rule
 from interlock.gateway.credentials import Credentials
 from interlock.gateway.keys import Keys
-from interlock.ports.ledger import Batch, PutTenant
+from interlock.ports.ledger import Batch, PutApproval, PutTenant
 from interlock.protocol.access import MAX_MAKERS, KeyBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, TenantRecord
@@ -66,6 +66,88 @@ async def test_invented_people_do_not_meet_a_quorum_that_wants_independent_ones(
     for one in others:
         await table.vote(held.approval_id, "grant", one)
     assert await table.state(held.id) == "dispatched"
+    await table.engine.stop()
+
+
+DAVE = Principal(tenant_id="default", actor=Actor(type="user", id="dave"), role="admin", key_id="oidc")
+"""An admin who signs in at an issuer, and has asked for nothing."""
+
+
+async def test_two_keys_of_a_third_person_do_not_meet_a_quorum_that_wants_independent_ones() -> None:
+    table = People(two_others(require_independent=True))
+    bob, _ = await table.person("bob", DAVE)
+    carl, _ = await table.person("carl", DAVE)
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", bob)
+    with pytest.raises(Problem, match="user:dave could cast both this vote and the one of user:bob"):
+        await table.vote(held.approval_id, "grant", carl)
+    assert await table.state(held.id) == "pending_approval"
+    await table.vote(held.approval_id, "grant", Principal(
+        tenant_id="default", actor=Actor(type="user", id="emil"), role="admin", key_id="oidc"))
+    assert await table.state(held.id) == "dispatched"
+    await table.engine.stop()
+
+
+@pytest.mark.parametrize("first", ["maker", "made"])
+async def test_a_voter_and_a_key_that_the_voter_made_do_not_either(first: str) -> None:
+    table = People(two_others(require_independent=True))
+    bob, _ = await table.person("bob", DAVE)
+    carl, _ = await table.person("carl", bob)  # By a key of a key: dave has a hand in it, too.
+    order = [DAVE, carl] if first == "maker" else [carl, DAVE]
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", order[0])
+    with pytest.raises(Problem, match="user:dave could cast both"):
+        await table.vote(held.approval_id, "grant", order[1])
+    await table.engine.withdraw(order[0], held.approval_id, remember)
+    await table.vote(held.approval_id, "grant", order[1])
+    assert await table.state(held.id) == "pending_approval"
+    await table.engine.stop()
+
+
+async def test_a_no_beside_a_yes_counts_whoever_made_the_keys() -> None:
+    table = People(two_others(require_independent=True))
+    bob, _ = await table.person("bob", DAVE)
+    carl, _ = await table.person("carl", DAVE)
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", bob)
+    await table.vote(held.approval_id, "deny", carl)
+    assert await table.state(held.id) == "rejected"
+    await table.engine.stop()
+
+
+async def test_without_it_two_such_votes_count_and_the_card_and_the_log_name_who_could_cast_both() -> None:
+    table = People(two_others())
+    bob, _ = await table.person("bob", DAVE)
+    carl, _ = await table.person("carl", DAVE)
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", bob)
+    voted = await table.vote(held.approval_id, "grant", carl)
+    assert await table.state(held.id) == "dispatched"
+    assert [vote.key_makers for vote in voted.votes] == [["user:dave"], ["user:dave"]]
+    assert ("user:dave holds or made the keys of user:bob and user:carl, and could have cast both votes"
+            in card(voted, width=200))
+    records = [msgspec.json.decode(one.body) for one in await table.ledger.audit("default", 0, 100)]
+    assert [one["meta"]["key_makers"] for one in records if one["action"] == "vote"] == [["user:dave"]] * 2
+    await table.engine.stop()
+
+
+async def test_a_vote_whose_makers_were_removed_from_its_row_is_refused() -> None:
+    table = People(two_others(require_independent=True))
+    bob, _ = await table.person("bob", DAVE)
+    carl, _ = await table.person("carl", DAVE)
+    held = await table.execute()
+    await table.vote(held.approval_id, "grant", bob)
+    record = await table.ledger.approval(held.approval_id)
+    assert record is not None
+    votes = [msgspec.structs.replace(one, key_makers=[]) for one in record.approval.votes]
+    await table.ledger.commit(Batch([PutApproval(msgspec.structs.replace(
+        record, approval=msgspec.structs.replace(record.approval, votes=votes)))]))
+    await table.engine.stop()
+    table.begin()
+    with pytest.raises(Problem, match="not counted"):
+        await table.vote(held.approval_id, "grant", carl)
+    assert await table.state(held.id) == "canceled"
+    assert "tampered" in await table.actions()
     await table.engine.stop()
 
 

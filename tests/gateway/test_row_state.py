@@ -6,11 +6,12 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import pytest
-from proof.tampered_gateway import Base, Gateway, SetClock, make_base
+from proof.tampered_gateway import Gateway, SetClock, make_base
+from proof.tampered_stores import SqliteStore
 
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import open_ledger
@@ -20,18 +21,24 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "U-5")]
 Edit = Callable[[dict[str, Any]], Any]
 
 
-@pytest.fixture
-async def base(tmp_path: Path) -> Base:
+class Stored(NamedTuple):
     """A gateway's file, with sessions whose control frames their runner does not have yet."""
-    return await make_base(tmp_path / "base.db")
+
+    file: Path
+    sessions: list[str]
 
 
-def differing(base: Base) -> list[str]:
+@pytest.fixture
+async def base(tmp_path: Path) -> Stored:
+    return Stored(tmp_path / "base.db", (await make_base(SqliteStore(tmp_path))).sessions)
+
+
+def differing(base: Stored) -> list[str]:
     with audit_rows(base.file) as rows:
         return compare_rows(rows)
 
 
-def edit(base: Base, table: str, column: str, where: str, change: Edit) -> None:
+def edit(base: Stored, table: str, column: str, where: str, change: Edit) -> None:
     connection = apsw.Connection(str(base.file))
     (raw,) = connection.execute(f"SELECT {column} FROM {table} WHERE {where}").fetchone() or (b"",)
     document = json.loads(raw)
@@ -40,7 +47,7 @@ def edit(base: Base, table: str, column: str, where: str, change: Edit) -> None:
     connection.close()
 
 
-def waiting(base: Base) -> tuple[str, int]:
+def waiting(base: Stored) -> tuple[str, int]:
     """A session, and the number of its prompt, which no runner has."""
     connection = apsw.Connection(str(base.file))
     found = connection.execute("SELECT session_id, max(seq) FROM control WHERE session_id = ?",
@@ -50,7 +57,7 @@ def waiting(base: Base) -> tuple[str, int]:
     return found
 
 
-async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(base: Base, tmp_path: Path) -> None:
+async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(base: Stored, tmp_path: Path) -> None:
     assert differing(base) == []
     file = tmp_path / "later.db"
     shutil.copy(base.file, file)
@@ -64,7 +71,7 @@ async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(b
     assert differing(base._replace(file=file)) == []
 
 
-async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Base) -> None:
+async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Stored) -> None:
     session_id, seq = waiting(base)
     where = f"session_id = '{session_id}' AND seq = {seq}"
     edit(base, "control", "body", where, lambda frame: frame["payload"].update(text="rm -rf /"))
@@ -82,14 +89,14 @@ async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Base) -
     lambda state: state.update(permission="never"), lambda state: state.update(workspace="/etc"),
     lambda state: state.update(tenant_id="t2"), lambda state: state.update(control_acked=0, control_seq=0),
 ])
-async def test_a_changed_state_is_named(base: Base, change: Edit) -> None:
+async def test_a_changed_state_is_named(base: Stored, change: Edit) -> None:
     session_id = base.sessions[1]
     edit(base, "session", "machine", f"session_id = '{session_id}'", change)
     [sentence] = differing(base)
     assert sentence.startswith(f"the stored row of the session {session_id} differs from its audit record: ")
 
 
-async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base: Base) -> None:
+async def test_another_sessions_state_and_one_that_cannot_be_read_are_named(base: Stored) -> None:
     first, second, *_ = base.sessions
     connection = apsw.Connection(str(base.file))
     connection.execute("UPDATE session SET machine = (SELECT machine FROM session WHERE session_id = ?) "

@@ -15,6 +15,7 @@ from interlock.cli.syntax import highlighted
 from interlock.cli.terminal import is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
+from interlock.command.approval import shared_votes
 from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import Line, Style
 from interlock.command.card.reading import lines_of_approval, request_of_approval
@@ -116,12 +117,17 @@ class Reading:
         """Say which votes the one who asked could have cast, and which of them would not count."""
         approval, rows = self._approval, list[Row]()
         if approval.require_independent:
-            rows += self._ours("  no vote counts by a key that the one who asked has made")
+            rows += self._ours("  no vote counts by a key that the one who asked has made, nor two by keys that one "
+                               "person has")
         for vote in approval.votes:
             if vote.key_made_by is not None and vote.withdrawn_at is None:
                 voter, maker = one_line(vote.by, NAME_CHARS), one_line(vote.key_made_by, NAME_CHARS)
                 rows += self._ours(f"  {maker}, who asked for this, made the key of {voter}, which voted "
                                    f"{vote.decision}", "note")
+        for shared in shared_votes(approval):
+            by, first, second = (one_line(name, NAME_CHARS) for name in shared)
+            rows += self._ours(f"  {by} holds or made the keys of {first} and {second}, and could have cast both votes",
+                               "note")
         return rows
 
     def _ours(self, text: str, style: Style = "plain") -> list[Row]:

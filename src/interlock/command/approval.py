@@ -100,7 +100,7 @@ def count(approval: Approval, ballot: Ballot) -> Counted:
     vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, comment=ballot.comment, role=ballot.role,
                 method="acl" if ballot.key_id is None else "signature", key_id=ballot.key_id,
                 driver=None if ballot.driver is None else named(ballot.driver), option_id=ballot.option_id,
-                key_made_by=_asker_who_made_the_key(approval, ballot))
+                key_made_by=_asker_who_made_the_key(approval, ballot), key_makers=list(ballot.key_makers))
     voted = msgspec.structs.replace(approval, votes=[*approval.votes, vote])
     grants = [vote for vote in standing(voted) if vote.decision == "grant"]
     denials = len(standing(voted)) - len(grants)
@@ -140,9 +140,44 @@ def _check_say(approval: Approval, ballot: Ballot) -> None:
     if approval.require_independent and maker is not None:
         raise Problem("Forbidden", f"the rule {approval.rule} counts no vote by a key that {maker} made, who asked for "
                       "it", hint="Somebody votes whose key another person made, or who signs in at an issuer.")
+    if approval.require_independent and (shared := _shared(approval, ballot)) is not None:
+        raise Problem("Forbidden", f"the rule {approval.rule} counts votes of people who are independent, and "
+                      f"{shared.by} could cast both this vote and the one of {shared.first}: who made a key has its "
+                      "secret", hint="Somebody votes whose key another person made, or who signs in at an issuer; or "
+                      "the other vote is taken back.")
     if approval.signed and ballot.key_id is None:
         raise Problem("Forbidden", f"the rule {approval.rule} counts only votes that are signed",
                       hint="Vote with method signature: interlock approve --sign.")
+
+
+class Shared(NamedTuple):
+    """One person who could have cast two votes: as the voter, or as a maker of the voter's key."""
+
+    by: str
+    first: str
+    second: str
+
+
+def shared_votes(approval: Approval) -> list[Shared]:
+    """Find every pair of votes for the same decision that one person could have cast (H-5)."""
+    votes = standing(approval)
+    return [found for place, vote in enumerate(votes) for earlier in votes[:place]
+            if (found := _in_common(earlier, vote)) is not None]
+
+
+def _shared(approval: Approval, ballot: Ballot) -> Shared | None:
+    """Find a vote for the same decision that one person could have cast beside this ballot."""
+    vote = Vote(by=named(ballot.by), at=ballot.at, decision=ballot.decision, method="acl",
+                driver=None if ballot.driver is None else named(ballot.driver), key_makers=list(ballot.key_makers))
+    return next(filter(None, (_in_common(earlier, vote) for earlier in standing(approval))), None)
+
+
+def _in_common(first: Vote, second: Vote) -> Shared | None:
+    if first.decision != second.decision:
+        return None
+    hands = {first.driver or first.by, *first.key_makers}
+    by = next((one for one in (second.driver or second.by, *second.key_makers) if one in hands), None)
+    return None if by is None else Shared(by, first.by, second.by)
 
 
 def _asker_who_made_the_key(approval: Approval, ballot: Ballot) -> str | None:

@@ -125,6 +125,8 @@ def _changed_votes(approval: Approval, own: Sequence[Recorded]) -> str | None:
         return "the drivers of its votes are not the recorded ones"
     if any(vote.key_made_by != cast[vote.by].meta.get("key_made_by") for vote in votes):
         return "who made the keys of its votes is not the recorded one"
+    if any(vote.key_makers != cast[vote.by].meta.get("key_makers", []) for vote in votes):
+        return "the makers of the keys of its votes are not the recorded ones"
     if approval.state == "granted" and approval.kind != "question":
         grants = [vote for vote in votes if vote.decision == "grant"]
         enough = len(grants) >= approval.required and all(

@@ -116,9 +116,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     holds. `box` is true for an agent whose walls keep its writes and its network (H-18), or names parts that it must
     have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
-    or "2d". With `signed` only votes by signature count, with `require_independent` none by a key that the one
-    who asked has made. An allow rule that says something of the input must cover all of it (H-6). Raises ValueError
-    with one sentence that begins with the field's name.
+    or "2d". With `signed` only votes by signature count, with `require_independent` no two that one person could have
+    cast and none that the one who asked could have. An allow rule that says something of the input must cover all of
+    it (H-6). Raises ValueError with one sentence that begins with the field's name.
     """
 
     name: str

@@ -243,6 +243,8 @@ def _vote_meta(approval: Approval, ballot: Ballot, body: GrantBody) -> dict[str,
     made_by = approval.votes[-1].key_made_by
     if made_by is not None:  # A reader of the log sees that one person could have cast both sides.
         meta["key_made_by"] = made_by
+    if ballot.key_makers:
+        meta["key_makers"] = list(ballot.key_makers)
     return meta
 
 

@@ -33,6 +33,8 @@ class Vote(Resource, frozen=True, kw_only=True):
     """The agent's option that it named."""
     key_made_by: str | None = None
     """Who asked for it, if they made the voter's key themselves or by a key that they made: they could have cast it."""
+    key_makers: list[str] = []
+    """Who made the voter's key, and who made theirs: each of them has seen a secret that casts this vote."""
     withdrawn_at: str | None = None
 
 
