@@ -33,6 +33,7 @@ from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.envelope import DPS_VERSION
+from proof.simulation.costs import LEASES, LEDGER, Connections
 from proof.simulation.network import KeptTranscripts, LossyBus, Reached, Store
 from proof.simulation.time import Place, SimulatedClock, SimulatedLoop
 
@@ -58,6 +59,8 @@ class Shared(NamedTuple):
     hub: Hub
     policy: Policy
     transcripts: KeptTranscripts
+    rtt_s: float = 0.0
+    """A round trip to the store; 0 for one whose answers take a random while, whatever they are."""
 
 
 class Gateway:
@@ -69,8 +72,9 @@ class Gateway:
         self.place = Place(name)
         self.alive = True
         self.clock = SimulatedClock(shared.loop, skew_ms)
-        self.store = Reached(shared.store, draw)
-        self.leases = Reached(shared.leases, draw)
+        rtt_s = shared.rtt_s
+        self.store = Reached(shared.store, draw, connections=Connections(rtt_s, LEDGER) if rtt_s else None)
+        self.leases = Reached(shared.leases, draw, connections=Connections(rtt_s, LEASES) if rtt_s else None)
         self.transcripts = Reached(shared.transcripts, draw, OSError)
         self.bus = LossyBus(shared.hub, draw)
         self._entropy = random.Random(draw.random())

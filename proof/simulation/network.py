@@ -17,6 +17,7 @@ from interlock.ports.bus import BusTimeout, NobodyThere, Subscription
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
 from interlock.ports.writes import Audit, PutApproval, PutCommand, PutRunner, PutSession, Write
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Event, RunnerRecord, SessionRecord
+from proof.simulation.costs import Connections
 from proof.simulation.time import PLACE
 
 STORE_S = (0.0005, 0.004)
@@ -171,10 +172,13 @@ class KeptTranscripts(MemoryTranscripts):
 
 
 class Reached:
-    """A store as one gateway reaches it: each call there takes a while, in order, and fails while the store refuses."""
+    """A store as one gateway reaches it: each call there takes a while, in order, and fails while the store refuses.
+    Over `connections` it takes as long as its round trips do."""
 
-    def __init__(self, inner: Any, draw: random.Random, error: type[Exception] = LedgerError) -> None:
+    def __init__(self, inner: Any, draw: random.Random, error: type[Exception] = LedgerError,
+                 connections: Connections | None = None) -> None:
         self._inner = inner
+        self._connections = connections
         self._error = error
         self._draw = draw
         self._last_s = 0.0
@@ -188,23 +192,35 @@ class Reached:
             return found
 
         async def reached(*given: Any, **named: Any) -> Any:
+            answered_s = self._answered_s(name)
             await self._travel()
             if self.refuses or self.gone:
                 raise self._error("The store refuses.")
             answer = await found(*given, **named)
-            await self._travel()
+            await self._travel(answered_s)
             return answer
 
         self.__dict__[name] = reached
         return reached
 
-    async def _travel(self) -> None:
-        # Whoever was first arrives first: a ledger takes the calls of one gateway in their order.
+    def _answered_s(self, operation: str) -> float | None:
+        now_s = asyncio.get_running_loop().time()
+        return self._connections.answered_s(operation, now_s) if self._connections is not None else None
+
+    async def _travel(self, answered_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()
+        if answered_s is not None:
+            await _until(loop, answered_s)
+            return
+        # Whoever was first arrives first: a ledger takes the calls of one gateway in their order.
         self._last_s = max(self._last_s + 1e-7, loop.time() + self._draw.uniform(*STORE_S) / 2)
-        arrived = loop.create_future()
-        loop.call_at(self._last_s, _arrive, arrived)
-        await arrived
+        await _until(loop, self._last_s)
+
+
+async def _until(loop: asyncio.AbstractEventLoop, at_s: float) -> None:
+    arrived = loop.create_future()
+    loop.call_at(at_s, _arrive, arrived)
+    await arrived
 
 
 def _arrive(waiting: asyncio.Future[None]) -> None:

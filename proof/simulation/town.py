@@ -49,6 +49,8 @@ class Size(NamedTuple):
     steps: int = 60
     failures: float = 2.0
     """Failures in a second, on average."""
+    rtt: float = 0.0
+    """A round trip between a gateway and the store, in milliseconds; see `proof/simulation/costs.py`."""
 
     @property
     def step_s(self) -> float:
@@ -65,9 +67,9 @@ class Town:
         self.loop = loop
         self.store = Store()
         self.tenants = [f"tn{at}" for at in range(TENANTS)]
-        leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
+        leases = self.leases = MemoryLeases(self.store.lanes, SimulatedClock(loop))
         self.transcripts = KeptTranscripts()
-        self.shared = Shared(loop, self.store, leases, Hub(), Policy(), self.transcripts)
+        self.shared = Shared(loop, self.store, leases, Hub(), Policy(), self.transcripts, size.rtt / 1000)
         self.befell: Counter[str] = Counter()
         self.gateways: list[Gateway] = []
         self.gone: list[Gateway] = []
@@ -200,11 +202,15 @@ class Town:
         self._healing.add(task)
         task.add_done_callback(self._healing.discard)
 
-    async def _dies(self, gateway: Gateway) -> None:
+    def kill(self, gateway: Gateway) -> None:
+        """A gateway is gone, and those who were at it notice within some seconds."""
         gateway.die()
         self.gateways.remove(gateway)
         self.gone.append(gateway)
         self._left(gateway)
+
+    async def _dies(self, gateway: Gateway) -> None:
+        self.kill(gateway)
         await asyncio.sleep(self.draw.uniform(1.0, 8.0))
         await self.gateway()
 

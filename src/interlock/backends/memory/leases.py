@@ -24,6 +24,11 @@ class MemoryLeases(Leases):
         """The number of each link's last change; the newest change stands last."""
         self._changes = 0
 
+    @property
+    def joined(self) -> int:
+        """How many instances there have been."""
+        return len(self._instances)
+
     async def now_ms(self) -> int:
         return self._clock.now_ms()
 

@@ -1,0 +1,85 @@
+"""One gateway of a simulated cluster dies on a network with latency: do the others live on?
+
+Every session is given a turn, so that all of them are at work when it happens. A cascade is what follows where taking
+over the dead one's sessions keeps a gateway from renewing its own lease: it is taken for dead too, and so on for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from proof.simulation.gateway import Gateway
+from proof.simulation.invariants import broken
+from proof.simulation.time import SimulatedLoop
+from proof.simulation.town import Size, Town
+from proof.simulation.trial import alone
+
+SIZE = Size(runners=12, sessions=150, viewers=2, gateways=3, steps=1, failures=0.0, rtt=2.5)
+WATCHED_S = 40.0
+"""A cascade is seen within this: takeovers of lanes whose owners died over their own takeovers."""
+
+
+class Found(NamedTuple):
+    """What was seen."""
+
+    kills: int
+    falsely_dead: int
+    """How often a gateway that lived and answered was taken for dead."""
+    served_s: float
+    """From a death until the last session of the dead gateway was somebody's who lives, the slowest."""
+    broken: list[str]
+    """What does not hold at the end: commands lost, run twice, and all other invariants."""
+
+
+def cascade(seed: int, size: Size = SIZE, kills: int = 1) -> Found:
+    """Run one from its seed."""
+    loop = SimulatedLoop()
+    with alone(loop):
+        return loop.run_until_complete(_cascade(Town(loop, seed, size), kills))
+
+
+async def _cascade(town: Town, kills: int) -> Found:
+    slowest_s, joined = 0.0, 0
+    try:
+        await town.open()
+        joined = town.leases.joined
+        for _ in range(kills):
+            _set_to_work(town)
+            await asyncio.sleep(4.0)
+            slowest_s = max(slowest_s, await _kill(town, town.choose()))
+            await town.gateway()
+            joined += 1
+        falsely = town.leases.joined - joined
+        await town.calm()
+        return Found(kills, falsely, slowest_s, await broken(town))
+    finally:
+        await town.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+def _set_to_work(town: Town) -> None:
+    for number in range(town.size.sessions):
+        tenant = town.tenant_of(number % town.size.runners)
+        town.people.begin(town.people.execute(tenant, f"ses-{number:07d}"))
+
+
+async def _kill(town: Town, gateway: Gateway) -> float:
+    """Kill one and watch; the seconds until nothing of it was left without an owner who lives."""
+    town.kill(gateway)
+    began_s = town.loop.time()
+    served_s = WATCHED_S
+    while (past_s := town.loop.time() - began_s) < WATCHED_S:
+        if await town.leases.orphans(1):
+            served_s = WATCHED_S
+        elif past_s > 1.0 and not await _alive(town, gateway):
+            served_s = min(served_s, past_s)
+        await asyncio.sleep(0.1)
+    return served_s
+
+
+async def _alive(town: Town, gateway: Gateway) -> bool:
+    return gateway.cluster.instance_id in {one.instance_id for one in await town.leases.instances()}

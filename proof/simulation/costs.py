@@ -1,0 +1,61 @@
+"""What an operation costs on a network: round trips to PostgreSQL, one after the other, on the connection that it uses.
+
+Without a round trip time every operation takes some random milliseconds, side by side with all others, which is what
+an engine in one process would see. A real gateway has a few connections, and an operation that has many statements
+holds one of them up for all behind it. What cascades does so by these costs, so a simulation has to have them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Way = Literal["alone", "together", "beside"]
+READERS = 4
+"""Connections for reading, as `backends/postgres/database.py` has them."""
+
+
+class Cost(NamedTuple):
+    """The round trips of an operation and the connection that it occupies meanwhile. Operations that are handed over
+    `together` share a transaction with all that wait; those of `alone` have one each; `beside` are reads."""
+
+    connection: str
+    trips: int
+    way: Way = "alone"
+
+
+READ = Cost("readers", 1, "beside")
+LEDGER = {"commit": Cost("ledger", 6, "together")}
+"""What writes to the ledger. Whatever is not listed reads."""
+LEASES = {"renew": Cost("leases", 4), "take": Cost("leases", 9), "release": Cost("leases", 4),
+          "join": Cost("leases", 4), "leave": Cost("leases", 4), "attach": Cost("leases", 5),
+          "update": Cost("leases", 4), "detach": Cost("leases", 4)}
+"""The same of the leases."""
+
+
+class Connections:
+    """The connections of one gateway: until when each is occupied. Times are seconds of the loop."""
+
+    def __init__(self, rtt_s: float, costs: dict[str, Cost]) -> None:
+        self._rtt_s = rtt_s
+        self._costs = costs
+        self._until: dict[str, float] = {}
+        self._group: dict[str, tuple[float, float]] = {}
+        """Begin and end of the last transaction that several share."""
+        self._reading = [0.0] * READERS
+
+    def answered_s(self, operation: str, now_s: float) -> float:
+        """When an operation that is called now has its answer."""
+        cost = self._costs.get(operation, READ)
+        takes_s = cost.trips * self._rtt_s
+        if cost.way == "beside":
+            free = self._reading.index(min(self._reading))
+            self._reading[free] = max(now_s, self._reading[free]) + takes_s
+            return self._reading[free]
+        begins_s = max(now_s, self._until.get(cost.connection, 0.0))
+        if cost.way == "together":
+            began_s, ends_s = self._group.get(cost.connection, (-1.0, -1.0))
+            if now_s <= began_s:  # It waits for the connection still: one more has room in it.
+                return ends_s
+            self._group[cost.connection] = (begins_s, begins_s + takes_s)
+        self._until[cost.connection] = begins_s + takes_s
+        return begins_s + takes_s
