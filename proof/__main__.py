@@ -87,6 +87,9 @@ def main() -> int:
                         help="of the simulation: how many a simulated second on average, of gateways that die, stand "
                              "still, lose the bus, its notes or the store, of links cut and runners killed; "
                              f"{FAILURES_A_SECOND} where none is given")
+    parser.add_argument("--rtt", type=float, default=None,
+                        help="of the simulation: milliseconds of a round trip to the store, so that operations hold "
+                             "each other up; without it each takes some random milliseconds by itself")
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
@@ -111,7 +114,7 @@ def main() -> int:
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
-            named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
+            named = (*FULL_COUNTS, "failures", "rtt") if name == "simulation" else ()
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name == "door" else {}
             counts |= {"store": given.store} if given.store else {}

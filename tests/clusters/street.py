@@ -194,7 +194,10 @@ class Street:
         """Let time pass and those that are alive do what it brings."""
         self.clock.advance(ms)
         for house in houses or self.houses:
+            await house.cluster.renewal.once()
             await house.cluster.beat()
+            await house.cluster.take_over()
+            await house.engine.lanes.settled()
 
     async def fail_over(self, *left: House) -> None:
         """Time enough for the others to be taken for dead, and their lanes taken up."""

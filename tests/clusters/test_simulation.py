@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from proof.simulation.cascade import SIZE, cascade
 from proof.simulation.town import FAILURES, Size
 from proof.simulation.trial import trial
 
@@ -27,9 +28,17 @@ def test_a_run_is_the_same_by_its_seed_failures_and_all() -> None:
 
 
 def test_a_ledger_that_does_not_check_epochs_is_noticed() -> None:
-    seed, size = 8, SMALL._replace(failures=4.0)
+    seed, size = 10, SMALL._replace(failures=4.0)
     assert trial(seed, size)[1]["fenced"] > 0, "with this seed no write is stale, so nothing could be noticed"
     broken, counted = trial(seed, size, checks_epochs=False)
     assert counted["stands"] > 0
     assert any("stale epoch" in sentence for sentence in broken)
     assert any("stale epoch" not in sentence for sentence in broken), "it is seen by its effects too"
+
+
+def test_the_others_outlive_the_death_of_a_gateway_on_a_slow_network() -> None:
+    """With renewals on the connection that takes lanes, and one lane after another, seed 1 had 26 false deaths."""
+    found = cascade(1, SIZE._replace(rtt=10.0))
+    assert found.falsely_dead == 0
+    assert found.served_s < 5.0
+    assert found.broken == []

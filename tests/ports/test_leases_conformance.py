@@ -185,6 +185,59 @@ async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store)
     assert await store.leases.take("s/1", "b") == Lease(2, "b")
 
 
+async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -> None:
+    await store.leases.join(Instance("c", ""))
+    for lane in ("s/1", "s/2", "s/3", "s/4"):
+        await store.leases.take(lane, "a")
+    await store.leases.take("s/5", "b")
+    await store.leases.take("s/6", "c")
+    await store.leases.release([("s/4", 1)], "a")
+    await store.leases.attach(link("b", runner_id="r1"))
+    await store.leases.attach(link("c", runner_id="r3"))
+    await store.leases.leave("a")
+    claimed = await store.leases.claim(
+        [("s/1", "r1"), ("s/2", None), ("s/3", "r3"), ("s/4", None), ("s/5", None), ("s/6", None), ("s/7", None)], "b")
+    assert claimed == {"s/1": 2, "s/2": 2}, "not what its runner, a live owner or nobody has"
+    assert not await store.writes("s/1", 1), "a paused owner is fenced by a claim as by a take"
+    assert await store.writes("s/1", 2)
+    assert await store.writes("s/4", 1), "what was given back is left as it is"
+    assert await store.writes("s/5", 1), "a claim does not fence the claimer's own lanes"
+    assert await store.leases.orphans(10) == ["s/3"]
+    assert await store.leases.claim([("s/3", "r3")], "c") == {"s/3": 2}
+    assert await store.leases.claim([("s/1", "r1"), ("s/3", "r3")], "b") == {}
+    with pytest.raises(Gone):
+        await store.leases.claim([("s/1", None)], "a")
+
+
+async def test_of_survivors_that_claim_the_same_lanes_each_lane_is_had_once(store: Store) -> None:
+    await store.leases.join(Instance("c", ""))
+    lanes = [f"s/{at}" for at in range(40)]
+    await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
+    await store.leases.leave("a")
+    had = await asyncio.gather(*(store.leases.claim([(lane, None) for lane in lanes], one) for one in ("b", "c", "b")))
+    rest = await store.leases.claim([(lane, None) for lane in await store.leases.orphans(100)], "b")
+    assert sorted(lane for some in (*had, rest) for lane in some) == sorted(lanes)
+    assert {epoch for some in (*had, rest) for epoch in some.values()} == {2}
+
+
+async def test_what_is_passed_on_is_an_orphan_at_once(store: Store) -> None:
+    for lane in ("s/1", "s/2"):
+        await store.leases.take(lane, "a")
+    await store.leases.pass_on([("s/1", 1), ("s/2", 7)], "a")
+    await store.leases.pass_on([("s/2", 1)], "b")
+    assert await store.leases.orphans(10) == ["s/1"], "not under another epoch, nor by one who does not have it"
+    assert await store.leases.owner("s/1") is None
+    assert await store.leases.claim([("s/1", None), ("s/2", None)], "b") == {"s/1": 2}
+    assert not await store.writes("s/1", 1)
+
+
+async def test_lanes_that_are_taken_at_the_same_time_each_have_an_epoch_of_their_own(store: Store) -> None:
+    lanes = [f"s/{at % 30}" for at in range(60)]
+    leases = await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
+    assert sorted(lease.epoch for lease in leases) == [1] * 30 + [2] * 30
+    assert {lease.instance_id for lease in leases} == {"a"}
+
+
 async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
     await store.leases.take("s/1", "a", "r1")
     await store.leases.attach(link("b"))

@@ -50,6 +50,7 @@ from interlock.ports.ledger import (
     PutTenant,
     PutTranscript,
     SeeRunner,
+    SessionClock,
     Spend,
     SpendPairing,
     Spent,
@@ -371,6 +372,9 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert [record.session_id for record in await ledger.sessions("t1", 1, before=(60, ""))] == ["S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1", "S2"]
     assert await ledger.due_sessions() == [Due("S2", 800, "open"), Due("S1", 900, "open")]
+    assert await ledger.session_clocks(["S3", "none", "S1", "S1"]) == [
+        SessionClock("S1", "r1", "open", 900), SessionClock("S3", "r1", "closed", None)]
+    assert await ledger.session_clocks([]) == []
     await put(ledger, PutSession(session("S2", state="closed", updated_ms=70, deadline_ms=None)))
     assert [record.session_id for record in await ledger.sessions("t1", 10)] == ["S2", "S3", "S1"]
     assert [record.session_id for record in await ledger.runner_sessions("r1")] == ["S1"]

@@ -290,6 +290,8 @@ class LaneShell:
         """Have nothing more to do with the lane but to answer who waits in it."""
         self.broken = self.over = True
         self._lanes.forget(self)
+        # Where its runner is attached nothing may touch it for long, and its clocks have to go on there.
+        self._lanes.room.pass_on(self.lane.state.session_id, self.epoch)
         if self._timer is not None:
             self._timer.cancel()
         if self.link is not None:

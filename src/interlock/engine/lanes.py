@@ -43,7 +43,7 @@ from interlock.session.transcript import TranscriptFold
 AT_WORK = ("running", "paused", "waiting_approval")
 """States of sessions in which something runs."""
 READ_AT_ONCE = 4
-"""Lanes that are read side by side at the start."""
+"""Lanes that are read side by side because of a clock: connections stay free for what people ask."""
 SEALS_READ = 1_024
 """The last decisions of a session of which the sealed frames are read: more do not wait for a runner."""
 log = structlog.get_logger()
@@ -100,6 +100,9 @@ class Lanes:
         self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._waking: set[asyncio.Task[None]] = set()
+        self._unread: deque[str] = deque()
+        """Sessions that are due and whose reading has not begun."""
+        self._reading = 0
 
     def watch(self, lane: Lane) -> None:
         """Show a decision to the watchers. One that fails fails alone: what it only looks at is durable."""
@@ -327,16 +330,43 @@ class Lanes:
         for tenant in await self.ledger.tenants():
             self.wake(house_id(tenant.tenant_id), 0.0)
         due = await self.ledger.due_sessions()
-        at_once = deque(one.session_id for one in due if one.state in AT_WORK)
+        self.read_soon(one.session_id for one in due if one.state in AT_WORK)
         for one in due:
             if one.state not in AT_WORK:
-                self.wake(one.session_id, max(0.0, (one.deadline_ms - self.clock.now_ms()) / 1000))
-        for _ in range(min(READ_AT_ONCE, len(at_once))):
-            self._keep(asyncio.create_task(self._read_all(at_once)))
+                self.wake(one.session_id, self.delay_s(one.state, one.deadline_ms, self.clock.now_ms()))
 
-    async def _read_all(self, waiting: deque[str]) -> None:
-        while waiting:
-            await self.tick(waiting.popleft())
+    def delay_s(self, state: str, deadline_ms: int, now_ms: int) -> float:
+        """In how many seconds a session is to be read whose gateway has ended: at once where something runs, since its
+        runner may be gone; else when its clock is due."""
+        return 0.0 if state in AT_WORK else max(0.0, (deadline_ms - now_ms) / 1000)
+
+    def read_soon(self, session_ids: Iterable[str]) -> None:
+        """Read sessions and let time decide in them, READ_AT_ONCE side by side, in this order."""
+        self._unread.extend(dict.fromkeys(session_ids))
+        while self._reading < min(READ_AT_ONCE, len(self._unread)):
+            self._reading += 1
+            self._keep(asyncio.create_task(self._read_unread()))
+
+    def unread(self) -> int:
+        """How many sessions wait to be read."""
+        return len(self._unread)
+
+    def put_off(self) -> list[str]:
+        """Do not read what waits to be read; returns it."""
+        put_off, self._unread = list(self._unread), deque()
+        return put_off
+
+    async def settled(self) -> None:
+        """Return when every session that is due has been read."""
+        while self._unread or self._reading:
+            await asyncio.gather(*self._waking, return_exceptions=True)
+
+    async def _read_unread(self) -> None:
+        try:
+            while self._unread:
+                await self.tick(self._unread.popleft())
+        finally:
+            self._reading -= 1
 
     def wake(self, session_id: str, delay_s: float) -> None:
         """Read the session's lane after a while and let time decide in it."""
@@ -348,7 +378,7 @@ class Lanes:
 
     def _alarm(self, session_id: str) -> None:
         self._alarms.pop(session_id, None)
-        self._keep(asyncio.create_task(self.tick(session_id)))
+        self.read_soon([session_id])
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._waking.add(task)

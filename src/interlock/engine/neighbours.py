@@ -7,7 +7,7 @@ read again when one may have been lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -15,7 +15,9 @@ import msgspec
 
 from interlock.engine.cluster.cluster import Cluster, Holder
 from interlock.engine.cluster.heartbeats import Knows, OthersBeats, OwnBeats
+from interlock.engine.cluster.takeover import Clocked
 from interlock.engine.draining import Drains
+from interlock.engine.house import is_house
 from interlock.engine.lanes import Lanes
 from interlock.engine.presence import Links, Presence, Present, told
 from interlock.ports.clock import Clock
@@ -92,9 +94,29 @@ class Neighbours(Holder):
         self.on_let_go()
         await self._engine.lanes.let_go()
 
-    async def take_up(self, session_id: str) -> None:
-        if self._engine.up:  # Before, what drains and rules there are is not known yet.
-            await self._engine.lanes.tick(session_id)
+    @property
+    def ready(self) -> bool:
+        return self._engine.up
+
+    async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
+        lanes, now_ms = self._engine.lanes, self._engine.clock.now_ms()
+        houses = [Clocked(one, None, 0.0) for one in session_ids if is_house(one)]
+        found = await lanes.ledger.session_clocks([one for one in session_ids if not is_house(one)])
+        due = [Clocked(one.session_id, one.runner_id, lanes.delay_s(one.state, one.deadline_ms, now_ms))
+               for one in found if one.deadline_ms is not None]
+        return [*houses, *due]
+
+    def take_up(self, session_id: str, delay_s: float) -> None:
+        if delay_s > 0:
+            self._engine.lanes.wake(session_id, delay_s)
+        else:
+            self._engine.lanes.read_soon([session_id])
+
+    def unread(self) -> int:
+        return self._engine.lanes.unread()
+
+    def put_off(self) -> list[str]:
+        return self._engine.lanes.put_off()
 
     # --- runners ---
     async def attach(self, present: Present) -> None:

@@ -46,6 +46,10 @@ class Room(Protocol):
         """Need a lane no more. Never blocks."""
         ...
 
+    def pass_on(self, lane: str, epoch: int) -> None:
+        """Have another gateway go on with a lane, unless one has taken it already. Never blocks."""
+        ...
+
     def hold(self, name: str) -> AbstractAsyncContextManager[Hold | None]:
         """Be the one who does something under a name; what is committed with the hold is refused once another one has
         the name. None where there are no others. Raises Elsewhere."""
@@ -81,6 +85,9 @@ class Alone(Room):
 
     def give_back(self, lane: str, epoch: int) -> None:
         """Nobody else could want it."""
+
+    def pass_on(self, lane: str, epoch: int) -> None:
+        """There is no other gateway."""
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncGenerator[Hold | None]:

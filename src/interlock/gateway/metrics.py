@@ -19,6 +19,7 @@ from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 COMMIT_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 GROUP_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+MARGIN_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 DECIDED_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
 _TRANSIENT = "transient"
 _FRAMES: dict[str, str] = {"C": "durable", "refused": "refused"}
@@ -70,6 +71,12 @@ class Metrics:
         self._runners = gauge("runners_online", "Runners whose link is up.")
         self._viewers = gauge("viewers", "Readers of a stream.")
         self._streams = gauge("streams", "Connections that stay open for readers.", "kind")
+        self._margin = histogram("lease_margin_seconds", "What was left of this gateway's lease when it was renewed.",
+                                 MARGIN_BUCKETS_S)
+        self._taken_over = counter("lanes_taken_over", "Sessions of dead gateways that this one claimed.")
+        self._passed_on = counter("lanes_passed_on", "Sessions that this gateway claimed, could not read in time and "
+                                  "let others have.")
+        self._deaths = counter("instance_deaths", "How often this gateway was taken for dead while it lived.")
         self.ready = gauge("ready", "1 where /readyz says so.")
 
     def is_open_to(self, source: str) -> bool:
@@ -139,6 +146,19 @@ class Metrics:
         """The ledger ended a transaction. Called on any thread."""
         self._groups.observe(batches)
         self._commits.observe(seconds)
+
+    def renewed(self, margin_s: float) -> None:
+        """The gateway's lease was renewed, with these seconds left of it."""
+        self._margin.observe(max(0.0, margin_s))
+
+    def took_over(self, taken: int, passed_on: int) -> None:
+        """Sessions of dead gateways were claimed, or let others have."""
+        self._taken_over.inc(taken)
+        self._passed_on.inc(passed_on)
+
+    def taken_for_dead(self) -> None:
+        """The gateway's lease had run out."""
+        self._deaths.inc()
 
     def refused(self, code: str) -> None:
         """A request was refused, with a code of F-1."""

@@ -31,6 +31,9 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     _share_credentials(cluster, front)
     _share_runners(cluster, rawp, front)
     _share_duties(cluster, engine, front)
+    cluster.renewal.renewed = front.metrics.renewed
+    cluster.takeover.counted = front.metrics.took_over
+    cluster.on_death = front.metrics.taken_for_dead
     return neighbours
 
 

@@ -16,6 +16,8 @@ from interlock.ports.ledger import LedgerError
 INSTANCE_LIFE_MS = 3_000
 """An instance whose row was not renewed for so long is taken for dead: its lanes are anyone's."""
 RENEW_EVERY_MS = INSTANCE_LIFE_MS // 3
+PASSED_ON = "passed-on"
+"""The owner of a lane that was passed on. No instance has this id, so the lane is an orphan."""
 
 
 class Gone(LedgerError):
@@ -74,7 +76,8 @@ class Leases(Protocol):
         ...
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
-        """Be there for `life_ms` from now. False where the row has expired, which nothing takes back."""
+        """Be there for `life_ms` from now. False if the row has expired, which nothing takes back. It waits behind no
+        other call, and raises before the lease has run out if the store does not answer."""
         ...
 
     async def leave(self, instance_id: str) -> None:
@@ -94,6 +97,17 @@ class Leases(Protocol):
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
         """Give back lanes that are still the asker's under these epochs."""
+        ...
+
+    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+        """Own many orphaned lanes at once, each by the rule of `take` with the runner beside it; returns the new epochs
+        of those that were had. Lanes that have a live owner, the asker too, and lanes that another transaction holds at
+        this moment are left out. Raises Gone."""
+        ...
+
+    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        """Give back lanes that are still the asker's under these epochs and that somebody has to go on with: they are
+        orphans at once."""
         ...
 
     async def owner(self, lane: str) -> str | None:

@@ -98,6 +98,7 @@ __all__ = [
     "PutTranscript",
     "Receipt",
     "SeeRunner",
+    "SessionClock",
     "Spend",
     "SpendPairing",
     "Spent",
@@ -154,6 +155,15 @@ class Fenced(LedgerError):
 
 class Full(LedgerError):
     """The store cannot take more (disk full, input/output error)."""
+
+
+class SessionClock(NamedTuple):
+    """When a session goes on by itself, if it does; `state` is its word for lists."""
+
+    session_id: str
+    runner_id: str
+    state: str
+    deadline_ms: int | None
 
 
 class Due(NamedTuple):
@@ -229,6 +239,10 @@ class Ledger(Upkeep, Protocol):
 
     async def due_sessions(self) -> list[Due]:
         """Every session that has a deadline, the nearest first, for the start."""
+        ...
+
+    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
+        """The clocks of those of these sessions that there are, by their ids, in one read."""
         ...
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None: ...

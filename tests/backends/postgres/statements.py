@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 
-MODULES = ("entries", "leases", "queries", "statements", "transcripts")
+MODULES = ("entries", "leases", "queries", "renewing", "statements", "taking", "transcripts")
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH n", "WITH g", "WITH R")
 
 

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
+from interlock.ports.leases import (
+    INSTANCE_LIFE_MS,
+    PASSED_ON,
+    Gone,
+    Instance,
+    Lease,
+    Leases,
+    LinkChanges,
+    Overtaken,
+    RunnerLink,
+)
 from interlock.ports.ledger import Taken
 
 
@@ -64,6 +74,17 @@ class MemoryLeases(Leases):
         for lane, epoch in lanes:
             if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
                 del self._owners[lane]
+
+    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+        self._check(instance_id)
+        leases = {lane: await self.take(lane, instance_id, runner_id) for lane, runner_id in lanes
+                  if lane in self._owners and await self.owner(lane) is None}
+        return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
+
+    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        for lane, epoch in lanes:
+            if self._owners.get(lane) == instance_id and self._epochs.get(lane) == epoch:
+                self._owners[lane] = PASSED_ON
 
     async def owner(self, lane: str) -> str | None:
         owner = self._owners.get(lane)

@@ -19,6 +19,7 @@ from interlock.ports.ledger import (
     Due,
     Ledger,
     MakeRoom,
+    SessionClock,
 )
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -99,6 +100,10 @@ class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):
         due = [Due(record.session_id, record.deadline_ms, record.state) for record in self._sessions.values()
                if record.deadline_ms is not None]
         return sorted(due, key=lambda one: one.deadline_ms)
+
+    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
+        found = (self._sessions[one] for one in sorted(set(session_ids)) if one in self._sessions)
+        return [SessionClock(one.session_id, one.runner_id, one.state, one.deadline_ms) for one in found]
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         self._check_open()

@@ -6,36 +6,38 @@ from collections.abc import Sequence
 
 from interlock.backends.postgres.database import Connection, Readers, Row, Settings, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
+from interlock.backends.postgres.renewing import Renewing
+from interlock.backends.postgres.taking import ALIVE, Taking
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import Writer
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
+from interlock.ports.leases import (
+    INSTANCE_LIFE_MS,
+    PASSED_ON,
+    Gone,
+    Instance,
+    Lease,
+    Leases,
+    LinkChanges,
+    Overtaken,
+    RunnerLink,
+)
 from interlock.ports.ledger import Taken
 
 JOIN = """
 INSERT INTO instance (instance_id, address, expires_ms) VALUES ($1, $2, interlock_now_ms() + $3)
 ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 """
-RENEW = """
-UPDATE instance SET expires_ms = interlock_now_ms() + $2 WHERE instance_id = $1 AND expires_ms > interlock_now_ms()
-RETURNING 1
-"""
 LEAVE = "DELETE FROM instance WHERE instance_id = $1"
-ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR SHARE"
 INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
 OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
 """
-LINKED = """
-SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
-WHERE runner_id = $1 AND expires_ms > interlock_now_ms()
-"""
-BEGIN_LANE = "INSERT INTO lane (name, epoch) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING"
-HOLD = "SELECT epoch, instance_id FROM lane WHERE name = $1 FOR UPDATE"
-"""Whoever takes a lane waits here for the commits that go on under its epoch, and for others who take it."""
-TAKE = "UPDATE lane SET epoch = epoch + 1, instance_id = $2 WHERE name = $1 RETURNING epoch"
-IS_ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()"
 RELEASE = """
 UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
+WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
+"""
+PASS_ON = """
+UPDATE lane SET instance_id = $4 FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
 WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
 """
 ORPHANS = """
@@ -83,21 +85,27 @@ WHERE expires_ms > interlock_now_ms() AND ($1::text IS NULL OR tenant_id = $1) O
 async def open_leases(settings: Settings) -> PostgresLeases:
     """Open the leases of a ledger that is open already: its schema is there. Raises LedgerError."""
     connection = await first_connection(settings)
+    renewing = Renewing(settings)
     try:
+        await renewing.open()
         writer = Writer(settings, None)
         await writer.open(connection)
     except Exception as error:
+        await renewing.close()
         await close_quietly(connection)
         raise translate(error) from error
-    return PostgresLeases(writer, Readers(settings))
+    return PostgresLeases(writer, Readers(settings), renewing)
 
 
 class PostgresLeases(Leases):
-    """See `interlock.ports.leases.Leases`. It has connections of its own: staying alive waits behind no long commit."""
+    """See `interlock.ports.leases.Leases`. It has connections of its own: taking a lane waits behind no long
+    commit, and a renewal waits behind nothing."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, renewing: Renewing) -> None:
         self._writer = writer
         self._readers = readers
+        self._renewing = renewing
+        self._taking = Taking(writer)
 
     async def now_ms(self) -> int:
         found = await self._readers.row("SELECT interlock_now_ms()")
@@ -112,7 +120,7 @@ class PostgresLeases(Leases):
             raise Taken(f"There was an instance {instance.instance_id} already.")
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
-        return await self._found(RENEW, instance_id, life_ms)
+        return await self._renewing.renew(instance_id, life_ms)
 
     async def leave(self, instance_id: str) -> None:
         await self._found(LEAVE, instance_id)
@@ -121,24 +129,19 @@ class PostgresLeases(Leases):
         return [Instance(*row) for row in await self._readers.rows(INSTANCES)]
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
-        async def take(connection: Connection) -> Lease:
-            await _check(connection, instance_id)
-            await connection.execute(BEGIN_LANE, held(lane))
-            row = await connection.fetchrow(HOLD, held(lane))
-            assert row is not None, "it has just been made, and lanes are never removed"
-            epoch, owner = row
-            linked = await connection.fetchval(LINKED, held(runner_id)) if runner_id is not None else None
-            alive = owner and await connection.fetchval(IS_ALIVE, owner)
-            holder = linked or (owner if alive else None)
-            if holder not in (None, held(instance_id)):
-                return Lease(epoch, holder)
-            return Lease(await connection.fetchval(TAKE, held(lane), held(instance_id)), instance_id)
+        return await self._taking.take(lane, instance_id, runner_id)
 
-        return await self._writer.run(take)
+    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+        return await self._taking.claim(dict(lanes), instance_id)
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
         names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
         await self._writer.run(lambda connection: connection.execute(RELEASE, names, epochs, held(instance_id)))
+
+    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
+        await self._writer.run(
+            lambda connection: connection.execute(PASS_ON, names, epochs, held(instance_id), PASSED_ON))
 
     async def owner(self, lane: str) -> str | None:
         found = await self._readers.row(OWNER, lane)
@@ -173,6 +176,7 @@ class PostgresLeases(Leases):
         """Finish what was handed over, then close."""
         await self._writer.close()
         await self._readers.close()
+        await self._renewing.close()
 
     async def _found(self, sql: str, *values: str | int | bytes) -> bool:
         given = _held(values)

@@ -39,6 +39,10 @@ SESSIONS = f"""
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
 RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND state <> 'closed' ORDER BY place"
+SESSION_CLOCKS = """
+SELECT session_id, runner_id, state, deadline_ms FROM session
+WHERE session_id = ANY ($1::text[]) ORDER BY session_id COLLATE "C"
+"""
 DUE_SESSIONS = """
 SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """

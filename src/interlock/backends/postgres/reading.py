@@ -8,9 +8,10 @@ from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import record_of
 from interlock.backends.postgres.database import Readers
+from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
-from interlock.ports.ledger import CommandQuery, Due, Ledger
+from interlock.ports.ledger import CommandQuery, Due, Ledger, SessionClock
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
     ApprovalRecord,
@@ -79,6 +80,10 @@ class PostgresReading(Ledger):
 
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
+
+    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
+        wanted = [held(one) for one in session_ids]
+        return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, wanted)]
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, command_id, tenant_id)

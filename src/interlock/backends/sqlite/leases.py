@@ -8,7 +8,17 @@ from typing import Any
 from interlock.backends.sqlite.database import Database
 from interlock.backends.sqlite.ledger import SqliteLedger
 from interlock.ports.clock import Clock
-from interlock.ports.leases import INSTANCE_LIFE_MS, Gone, Instance, Lease, Leases, LinkChanges, Overtaken, RunnerLink
+from interlock.ports.leases import (
+    INSTANCE_LIFE_MS,
+    PASSED_ON,
+    Gone,
+    Instance,
+    Lease,
+    Leases,
+    LinkChanges,
+    Overtaken,
+    RunnerLink,
+)
 
 _JOIN = "INSERT INTO instance (instance_id, address, expires_ms) VALUES (?, ?, ?)"
 _RENEW = "UPDATE instance SET expires_ms = ? WHERE instance_id = ? AND expires_ms > ? RETURNING 1"
@@ -27,6 +37,8 @@ INSERT INTO lane (name, epoch, instance_id) VALUES (?, 1, ?)
 ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1, instance_id = excluded.instance_id RETURNING epoch
 """
 _RELEASE = "UPDATE lane SET instance_id = '' WHERE name = ? AND epoch = ? AND instance_id = ?"
+_OWNED = "SELECT instance_id FROM lane WHERE name = ? AND instance_id <> ''"
+_PASS_ON = "UPDATE lane SET instance_id = ? WHERE name = ? AND epoch = ? AND instance_id = ?"
 _ORPHANS = """
 SELECT name FROM lane WHERE instance_id <> ''
   AND instance_id NOT IN (SELECT instance_id FROM instance WHERE expires_ms > ?) LIMIT ?
@@ -89,10 +101,7 @@ class SqliteLeases(Leases):
 
         def take(store: Database) -> Lease:
             _check(store, instance_id, now)
-            holder = store.execute(_LINKED, (runner_id, now)).get or store.execute(_OWNER, (lane, now)).get
-            if holder not in (None, instance_id):
-                return Lease(store.execute(_EPOCH, (lane,)).get or 0, holder)
-            return Lease(store.execute(_TAKE, (lane, instance_id)).get, instance_id)
+            return _take(store, lane, instance_id, runner_id, now)
 
         return await self._do(take)
 
@@ -102,6 +111,24 @@ class SqliteLeases(Leases):
                 store.execute(_RELEASE, (lane, epoch, instance_id))
 
         await self._do(release)
+
+    async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
+        now = self._clock.now_ms()
+
+        def claim(store: Database) -> dict[str, int]:
+            _check(store, instance_id, now)
+            leases = {lane: _take(store, lane, instance_id, runner_id, now) for lane, runner_id in lanes
+                      if store.execute(_OWNED, (lane,)).get and not store.execute(_OWNER, (lane, now)).get}
+            return {lane: lease.epoch for lane, lease in leases.items() if lease.instance_id == instance_id}
+
+        return await self._do(claim)
+
+    async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
+        def pass_on(store: Database) -> None:
+            for lane, epoch in lanes:
+                store.execute(_PASS_ON, (PASSED_ON, lane, epoch, instance_id))
+
+        await self._do(pass_on)
 
     async def owner(self, lane: str) -> str | None:
         now = self._clock.now_ms()
@@ -141,6 +168,13 @@ class SqliteLeases(Leases):
 
     async def _do(self, work: Callable[[Database], Any]) -> Any:
         return await self._ledger.transact(work)
+
+
+def _take(store: Database, lane: str, instance_id: str, runner_id: str | None, now_ms: int) -> Lease:
+    holder = store.execute(_LINKED, (runner_id, now_ms)).get or store.execute(_OWNER, (lane, now_ms)).get
+    if holder not in (None, instance_id):
+        return Lease(store.execute(_EPOCH, (lane,)).get or 0, holder)
+    return Lease(store.execute(_TAKE, (lane, instance_id)).get, instance_id)
 
 
 def _check(store: Database, instance_id: str, now_ms: int) -> None:

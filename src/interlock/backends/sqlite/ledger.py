@@ -23,7 +23,17 @@ from interlock.backends.sqlite.writer import Measured, Writer
 from interlock.command.audit import FIRST_PREV
 from interlock.command.audit_tree import EMPTY_ROOT, Frontier, Span
 from interlock.ports.clock import Clock
-from interlock.ports.ledger import Batch, CommandQuery, Due, Ledger, LedgerError, MakeRoom, Receipt, audited
+from interlock.ports.ledger import (
+    Batch,
+    CommandQuery,
+    Due,
+    Ledger,
+    LedgerError,
+    MakeRoom,
+    Receipt,
+    SessionClock,
+    audited,
+)
 from interlock.protocol.clock import iso
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -149,6 +159,10 @@ class SqliteLedger(SqliteUpkeep, Ledger):
 
     async def due_sessions(self) -> list[Due]:
         return [Due(*row) for row in await self._readers.rows(queries.DUE_SESSIONS)]
+
+    async def session_clocks(self, session_ids: Sequence[str]) -> list[SessionClock]:
+        wanted = msgspec.json.encode(list(session_ids)).decode()
+        return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, (wanted,))]
 
     async def command(self, command_id: str, tenant_id: str | None = None) -> CommandRecord | None:
         found = await self._readers.row(queries.COMMAND, (command_id, tenant_id))

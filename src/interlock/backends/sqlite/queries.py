@@ -85,6 +85,10 @@ SELECT {SESSION_COLUMNS} FROM session WHERE tenant_id = ? AND (updated_ms, sessi
 ORDER BY updated_ms DESC, session_id DESC LIMIT ?
 """
 RUNNER_SESSIONS = f"SELECT {SESSION_COLUMNS} FROM session WHERE runner_id = ? AND state <> 'closed' ORDER BY place"
+SESSION_CLOCKS = """
+SELECT session_id, runner_id, state, deadline_ms FROM session
+WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY session_id
+"""
 DUE_SESSIONS = """
 SELECT session_id, deadline_ms, state FROM session WHERE deadline_ms IS NOT NULL ORDER BY deadline_ms, place
 """

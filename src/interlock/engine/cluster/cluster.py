@@ -1,13 +1,13 @@
 """A gateway among others on one ledger: it is there, owns lanes, hears of changes, takes over from the dead (C-4).
 
-`beat` does all that time alone brings: it renews, gives back, looks for what the dead left, and reads again what a lost
-note would have told. A gateway that finds itself taken for dead lets go of everything and comes back under a new id.
+Three tasks do what time brings, and none waits for another: one renews the lease, one gives back and reads again what a
+lost note would have said, one takes over what the dead left. A gateway that finds itself taken for dead lets go of
+everything and comes back under a new id.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
@@ -16,6 +16,8 @@ import msgspec
 import structlog
 
 from interlock.engine.cluster.relay import StreamRelay
+from interlock.engine.cluster.renewal import Renewal
+from interlock.engine.cluster.takeover import DUTY_LANES, KEY_LANES, ORPHANS_SEEN, Heir, Takeover
 from interlock.engine.room import Elsewhere, Hold, Room
 from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
@@ -23,15 +25,10 @@ from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLink
 from interlock.ports.ledger import Ledger, LedgerError
 
-ORPHANS_A_BEAT = 256
-"""Lanes of dead gateways that one beat takes up, so that a beat never takes long."""
 STILL_THERE_S = 0.5
 """Whoever waits longer for another gateway's answer looks so often whether that one is still there."""
 LOOK_EVERY_BEATS = 10
 """After so many beats everything that a lost note would have told is read again."""
-KEY_LANES = "key/"
-DUTY_LANES = "duty/"
-NAMED_LANES = (KEY_LANES, DUTY_LANES)
 log = structlog.get_logger("interlock.cluster")
 
 Told = Callable[[bytes], Awaitable[None] | None]
@@ -49,7 +46,7 @@ class Hint(msgspec.Struct, array_like=True):
 _hints = msgspec.msgpack.Decoder(Hint)
 
 
-class Holder(Protocol):
+class Holder(Heir, Protocol):
     """What the cluster asks of those who keep lanes and links."""
 
     def epoch_of(self, session_id: str) -> int | None: ...
@@ -60,8 +57,9 @@ class Holder(Protocol):
         """Drop every lane and every link: they are others' by now."""
         ...
 
-    async def take_up(self, session_id: str) -> None:
-        """Go on with a session whose gateway is dead."""
+    @property
+    def ready(self) -> bool:
+        """Whether sessions of the dead may be taken over: what drains and rules there are is known."""
         ...
 
 
@@ -87,10 +85,14 @@ class Cluster(Room):
         self._told: dict[str, list[Told]] = {}
         self._unread: set[asyncio.Task[None]] = set()
         self._given_back: list[Hold] = []
+        self._passed_on: list[Hold] = []
         self._duties: dict[str, int] = {}
         self._beats = 0
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self.on_death: Callable[[], None] = lambda: None
+        """Called when this gateway was taken for dead."""
+        self.renewal = Renewal(leases, lambda: self.instance_id, self.come_back)
+        self.takeover = Takeover(leases, lambda: self.instance_id, lambda: self.renewal.behind)
         self._coming_back = asyncio.Lock()
 
     # --- being there ---
@@ -101,15 +103,16 @@ class Cluster(Room):
         await self._come()
 
     def run(self) -> None:
-        """Beat from now on."""
-        self._task = asyncio.create_task(self._beat_on(), name="cluster")
+        """Do from now on what time brings."""
+        self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
+                       asyncio.create_task(self._each_beat(self.beat), name="cluster"),
+                       asyncio.create_task(self._each_beat(self.take_over), name="takeover")]
 
     async def stop(self) -> None:
         """Be gone: what was owned is anyone's at once. The lanes have ended before."""
-        self._stopping = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for task in self._unread:
             task.cancel()
         await asyncio.gather(*self._unread, return_exceptions=True)
@@ -122,33 +125,48 @@ class Cluster(Room):
 
     async def _come(self) -> None:
         self.instance_id = "i_" + self._entropy(8).hex()
+        asked_s = asyncio.get_running_loop().time()
         await self._leases.join(Instance(self.instance_id, self._address))
+        self.renewal.joined(asked_s)
         for what, answer in self._answers.items():
             self._serving.append(await self.bus.serve(self._of(self.instance_id, what), answer))
         log.info("instance_joined", instance_id=self.instance_id)
 
-    async def _beat_on(self) -> None:
+    async def _each_beat(self, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(RENEW_EVERY_MS / 1000)
             try:
-                await self.beat()
-            except (LedgerError, BusError) as error:
-                log.warning("cluster_beat_failed", error=str(error))
+                await step()
+            except (LedgerError, BusError, TimeoutError) as error:
+                log.warning("cluster_beat_failed", error=str(error) or type(error).__name__)
             except Exception:
                 log.exception("cluster_beat_failed")
 
     async def beat(self) -> None:
-        """Do what time brings. Raises LedgerError, BusError."""
-        if not await self._leases.renew(former := self.instance_id):
-            await self.come_back(former)
+        """Give back what is not needed, and now and then read everything again. Raises LedgerError, BusError."""
         given_back, self._given_back = self._given_back, []
         if given_back:
             await self._leases.release(given_back, self.instance_id)
-        await self._take_up_orphans()
+        passed_on, self._passed_on = self._passed_on, []
+        if passed_on:
+            await self._leases.pass_on(passed_on, self.instance_id)
         self._beats += 1
         if self._beats % LOOK_EVERY_BEATS == 0:
             self.read_again()
             await self.relay.look()
+
+    async def take_over(self) -> None:
+        """Claim lanes of the dead. Raises LedgerError, TimeoutError."""
+        if self.holder is None or not self.holder.ready:
+            return
+        mine = self.instance_id
+        found = await self._leases.orphans(ORPHANS_SEEN)
+        if found:  # Somebody has died: who was attached there is not any more.
+            self._read_again(("runners",))
+        try:
+            await self.takeover.run(self.holder, found)
+        except Gone:
+            await self.come_back(mine)
 
     async def come_back(self, former: str) -> None:
         """Taken for dead under an id: let go of all, and be another one. Who comes second finds it done."""
@@ -158,8 +176,11 @@ class Cluster(Room):
             log.warning("instance_taken_for_dead", instance_id=former)
             self._given_back.clear()
             self._duties.clear()
+            self.takeover.forget()
+            self.on_death()
             if self.holder is not None:
                 await self.holder.let_go()
+            self._passed_on.clear()  # What the dead had is found without it.
             hints = self._serving[0]
             for serving in self._serving[1:]:
                 await serving.end()
@@ -167,23 +188,10 @@ class Cluster(Room):
             await self._come()
         self.read_again()
 
-    async def _take_up_orphans(self) -> None:
-        found = await self._leases.orphans(ORPHANS_A_BEAT)
-        if found:  # Somebody has died: who was attached there is not any more.
-            self._read_again(("runners",))
-        # Each gateway begins elsewhere, so that they seldom want the same one.
-        found.sort(key=lambda lane: hashlib.sha256(f"{self.instance_id}/{lane}".encode()).digest())
-        for lane in found:
-            if self._stopping:
-                return
-            if lane.startswith(NAMED_LANES):
-                lease = await self._leases.take(lane, self.instance_id)
-                await self._leases.release([(lane, lease.epoch)], self.instance_id)
-            elif self.holder is not None:
-                await self.holder.take_up(lane)
-
     # --- owning ---
     async def take(self, lane: str, runner_id: str | None = None) -> int:
+        if (epoch := self.takeover.epoch_of(lane)) is not None:
+            return epoch
         while True:
             mine = self.instance_id
             try:
@@ -200,6 +208,9 @@ class Cluster(Room):
 
     def give_back(self, lane: str, epoch: int) -> None:
         self._given_back.append((lane, epoch))
+
+    def pass_on(self, lane: str, epoch: int) -> None:
+        self._passed_on.append((lane, epoch))
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncGenerator[Hold | None]:

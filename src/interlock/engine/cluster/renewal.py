@@ -1,0 +1,74 @@
+"""Staying alive: one gateway renews its instance's row in a task of its own, which waits for nothing else (C-4).
+
+A gateway that took over many sessions, or whose writes queue, must not be taken for dead for being busy. It also knows
+how much of its lease is left, so it can stop taking on work before the lease runs out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from interlock.ports.leases import INSTANCE_LIFE_MS, RENEW_EVERY_MS, Leases
+from interlock.ports.ledger import LedgerError
+
+RETRY_S = 0.2
+"""A renewal that failed is tried again after this."""
+BEHIND_S = INSTANCE_LIFE_MS / 3_000
+"""A gateway with less than this left of its lease is behind: it claims no lanes, and passes on what it has not read."""
+log = structlog.get_logger("interlock.cluster")
+
+
+class Renewal:
+    """Renews the instance that `instance_id` names; `expired` is awaited with an id whose row has expired. `renewed`
+    is called after each renewal with the seconds that were left of the lease."""
+
+    def __init__(self, leases: Leases, instance_id: Callable[[], str], expired: Callable[[str], Awaitable[None]]
+                 ) -> None:
+        self._leases = leases
+        self._instance_id = instance_id
+        self._expired = expired
+        self._until_s = 0.0
+        self.renewed: Callable[[float], None] = lambda _margin_s: None
+
+    def joined(self, asked_s: float) -> None:
+        """A lease begins; `asked_s` is the loop's time at which it was asked for."""
+        self._until_s = asked_s + INSTANCE_LIFE_MS / 1000
+
+    def left_s(self) -> float:
+        """Seconds that are left of the lease at the least; negative once it may have run out."""
+        return self._until_s - asyncio.get_running_loop().time()
+
+    @property
+    def behind(self) -> bool:
+        """Whether this gateway should take on nothing more."""
+        return self.left_s() < BEHIND_S
+
+    async def run(self) -> None:
+        """Renew for good."""
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + RENEW_EVERY_MS / 1000
+        while True:
+            await asyncio.sleep(max(0.0, due_s - loop.time()))
+            try:
+                await self.once()
+            except LedgerError as error:
+                log.warning("lease_not_renewed", left_s=round(self.left_s(), 3), error=str(error))
+                due_s = loop.time() + RETRY_S
+            except Exception:
+                log.exception("lease_not_renewed")
+                due_s = loop.time() + RETRY_S
+            else:
+                due_s = max(due_s + RENEW_EVERY_MS / 1000, loop.time())
+
+    async def once(self) -> None:
+        """Renew now. Raises LedgerError, BusError."""
+        asked_s, former = asyncio.get_running_loop().time(), self._instance_id()
+        if not await self._leases.renew(former):
+            await self._expired(former)
+            return
+        if former == self._instance_id():
+            self.renewed(self.left_s())
+            self.joined(asked_s)

@@ -1,0 +1,141 @@
+"""Taking over the lanes of the dead: many with one claim, read later and a few at a time (C-4).
+
+A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is asked then: one
+without a clock becomes nobody's, and is read when somebody asks for it. The others are read in the background, the
+nearest deadline first. A gateway that is behind claims nothing, and passes on what it has claimed and not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from interlock.ports.leases import Gone, Leases
+from interlock.ports.ledger import LedgerError
+
+ORPHANS_SEEN = 512
+"""Orphaned lanes that one look returns."""
+CLAIM_LIMIT = 128
+"""Lanes that one claim takes, so that several survivors share what a dead gateway had."""
+UNREAD_LIMIT = 128
+"""Claimed lanes that are due and not read yet; with more than these no others are claimed."""
+CLAIM_FRESH_S = 3.0
+"""A lane that is read within this after its claim is read under the claim's epoch; later it is taken once more."""
+STEP_S = 5.0
+"""One step of a takeover that takes longer is given up, and tried again with the next beat."""
+KEY_LANES = "key/"
+DUTY_LANES = "duty/"
+NAMED_LANES = (KEY_LANES, DUTY_LANES)
+log = structlog.get_logger("interlock.cluster")
+
+
+class Clocked(NamedTuple):
+    """A session that goes on by itself: whose runner's it is, and in how many seconds it is due."""
+
+    session_id: str
+    runner_id: str | None
+    delay_s: float
+
+
+class Heir(Protocol):
+    """Who reads the lanes that were claimed."""
+
+    async def clocked(self, session_ids: Sequence[str]) -> list[Clocked]:
+        """Those of these sessions that have a clock, the nearest first. Raises LedgerError."""
+        ...
+
+    def take_up(self, session_id: str, delay_s: float) -> None:
+        """Read the session when it is due, and let time decide in it."""
+        ...
+
+    def unread(self) -> int:
+        """How many sessions are due and not read yet."""
+        ...
+
+    def put_off(self) -> list[str]:
+        """Forget the sessions that are due and whose reading has not begun; returns them."""
+        ...
+
+
+class Claim(NamedTuple):
+    """A lane that is this gateway's and was not read."""
+
+    epoch: int
+    at_s: float
+
+
+class Takeover:
+    """Claims what the dead left. `behind` tells whether this gateway should take on nothing more."""
+
+    def __init__(self, leases: Leases, instance_id: Callable[[], str], behind: Callable[[], bool]) -> None:
+        self._leases = leases
+        self._instance_id = instance_id
+        self._behind = behind
+        self._claims: dict[str, Claim] = {}
+        self.counted: Callable[[int, int], None] = lambda _taken, _passed_on: None
+        """Called with how many sessions were claimed, or passed on."""
+
+    def epoch_of(self, lane: str) -> int | None:
+        """The epoch of a lane that was claimed a moment ago; it is asked for once."""
+        claim = self._claims.pop(lane, None)
+        fresh = claim is not None and asyncio.get_running_loop().time() < claim.at_s + CLAIM_FRESH_S
+        return claim.epoch if claim is not None and fresh else None
+
+    def forget(self) -> None:
+        """This gateway was taken for dead: nothing that it claimed is its own."""
+        self._claims.clear()
+
+    async def run(self, heir: Heir, found: Sequence[str]) -> None:
+        """Claim of the lanes that were found what this gateway can read soon. Raises LedgerError, TimeoutError."""
+        if self._behind():
+            await self.pass_on(heir)
+            return
+        # Each gateway begins elsewhere, so that they seldom want the same one.
+        wanted = sorted(found, key=self._place)
+        for start in range(0, len(wanted), CLAIM_LIMIT):
+            if self._behind() or heir.unread() >= UNREAD_LIMIT:
+                return
+            await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
+
+    def _place(self, lane: str) -> bytes:
+        return hashlib.sha256(f"{self._instance_id()}/{lane}".encode()).digest()
+
+    async def _claim(self, heir: Heir, lanes: Sequence[str]) -> None:
+        mine = self._instance_id()
+        sessions = [lane for lane in lanes if not lane.startswith(NAMED_LANES)]
+        async with asyncio.timeout(STEP_S):
+            clocked = {one.session_id: one for one in await heir.clocked(sessions)} if sessions else {}
+        asked = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
+        try:
+            async with asyncio.timeout(STEP_S):
+                epochs = await self._leases.claim(asked, mine)
+        except Gone:
+            raise
+        except (LedgerError, TimeoutError):
+            # Whether they were claimed is not known: reading one takes it, or finds who has it.
+            for one in clocked.values():
+                heir.take_up(one.session_id, one.delay_s)
+            raise
+        if mine != self._instance_id():
+            return  # It was taken for dead meanwhile, so these are orphans again.
+        now_s = asyncio.get_running_loop().time()
+        idle = [(lane, epoch) for lane, epoch in epochs.items() if lane not in clocked]
+        for one in clocked.values():
+            if one.session_id in epochs:
+                self._claims[one.session_id] = Claim(epochs[one.session_id], now_s)
+                heir.take_up(one.session_id, one.delay_s)
+        self.counted(sum(lane in epochs for lane in sessions), 0)
+        if idle:
+            await self._leases.release(idle, mine)
+
+    async def pass_on(self, heir: Heir) -> None:
+        """Let others have what was claimed, is due and was not read. Raises LedgerError."""
+        lanes = [(lane, claim.epoch) for lane in heir.put_off() if (claim := self._claims.pop(lane, None)) is not None]
+        if lanes:
+            self.counted(0, len(lanes))
+            log.warning("lanes_passed_on", lanes=len(lanes))
+            await self._leases.pass_on(lanes, self._instance_id())

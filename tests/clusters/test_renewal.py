@@ -1,0 +1,156 @@
+"""A lease is renewed whatever else its gateway does, and a gateway that is behind takes on nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clusters.street import House, Street, street
+from interlock.engine import lanes
+from interlock.engine.house import house_id
+from interlock.ports.leases import INSTANCE_LIFE_MS
+from interlock.ports.ledger import LedgerError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+class Slow:
+    """Leases of which one operation does not come back until a test lets it."""
+
+    def __init__(self, leases: Any, held: str) -> None:
+        self.leases = leases
+        self.held = held
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*values: Any) -> Any:
+            if name == self.held:
+                self.asked.set()
+                await self.go_on.wait()
+            return await getattr(self.leases, name)(*values)
+
+        return call
+
+
+def figure(house: House, name: str) -> float | None:
+    return house.front.metrics.registry.get_sample_value(f"interlock_{name}")
+
+
+async def orphaned(town: Street, house: House, *names: str) -> None:
+    for lane in names:
+        await town.leases.take(lane, house.cluster.instance_id)
+    await town.leases.leave(house.cluster.instance_id)
+
+
+async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None:
+    async with street(2) as town:
+        a, b = town.houses
+        await orphaned(town, b, "s-1", "s-2")
+        slow = Slow(town.leases, "claim")
+        a.cluster.takeover._leases = slow  # type: ignore[assignment]
+        taking = asyncio.create_task(a.cluster.take_over())
+        await slow.asked.wait()
+        former = a.cluster.instance_id
+        for _ in range(5):
+            town.clock.advance(INSTANCE_LIFE_MS // 2)
+            await a.cluster.renewal.once()
+        assert a.cluster.instance_id == former
+        slow.go_on.set()
+        await taking
+        await a.cluster.settled()
+        assert await town.leases.orphans(10) == []
+
+
+async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
+    async with street(1) as town:
+        (a,) = town.houses
+        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.0)
+        await a.cluster.renewal.once()
+        left_s = figure(a, "lease_margin_seconds_sum")
+        assert left_s is not None
+        assert 0.0 < left_s <= 1.0, "of three seconds two had passed"
+        await a.cluster.renewal.once()
+        assert (figure(a, "lease_margin_seconds_sum") or 0.0) > left_s + 1.0
+        assert figure(a, "lease_margin_seconds_count") == 2
+        assert figure(a, "instance_deaths_total") == 0
+        town.clock.advance(INSTANCE_LIFE_MS)
+        await a.cluster.renewal.once()
+        assert figure(a, "instance_deaths_total") == 1
+        await a.cluster.settled()
+
+
+async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with street(3) as town:
+        a, b, c = town.houses
+        monkeypatch.setattr(lanes, "READ_AT_ONCE", 0)
+        house = house_id("default")
+        await orphaned(town, c, house, "s-idle")
+        await a.cluster.take_over()
+        assert await town.leases.owner(house) == a.cluster.instance_id, "its clock has to go on"
+        assert await town.leases.owner("s-idle") is None, "without a clock it waits for somebody who asks"
+        assert a.engine.lanes.unread() == 1
+        assert figure(a, "lanes_taken_over_total") == 2
+        a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.5)
+        await a.cluster.take_over()
+        assert a.engine.lanes.unread() == 0
+        assert figure(a, "lanes_passed_on_total") == 1
+        assert await town.leases.orphans(10) == [house]
+        await a.cluster.take_over()
+        assert await town.leases.orphans(10) == [house], "it is behind still"
+        monkeypatch.undo()
+        await b.cluster.take_over()
+        await b.engine.lanes.settled()
+        assert b.engine.lanes.peek(house) is not None
+        for one in (a, b):
+            await one.cluster.settled()
+
+
+async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
+    async with street(2) as town:
+        a, b = town.houses
+        house = house_id("default")
+        await orphaned(town, b, house)
+
+        class Lost(Slow):
+            def __getattr__(self, name: str) -> Any:
+                async def call(*values: Any) -> Any:
+                    answer = await getattr(self.leases, name)(*values)
+                    if name == "claim":
+                        raise LedgerError("the link broke")
+                    return answer
+
+                return call
+
+        a.cluster.takeover._leases = Lost(town.leases, "")  # type: ignore[assignment]
+        with pytest.raises(LedgerError, match="the link broke"):
+            await a.cluster.take_over()
+        await a.engine.lanes.settled()
+        shell = a.engine.lanes.peek(house)
+        assert shell is not None
+        assert town.ledger.lanes[house] == shell.epoch, "it is read under an epoch of its own"
+        await a.cluster.settled()
+
+
+async def test_a_session_whose_runner_moved_is_passed_on_to_the_runners_gateway() -> None:
+    """Found by the simulation: its queue's clock stopped, since nobody asked for it where the runner was."""
+    async with street(2) as town:
+        a, b = town.houses
+        async with b.attached():
+            await a.cluster.settled()
+            session_id = (await a.execute()).body["target"]["session_id"]
+        shell = b.engine.lanes.peek(session_id)
+        assert shell is not None
+        await b.engine.lanes.let_go([shell])
+        assert await town.leases.orphans(10) == []
+        await b.cluster.beat()
+        assert await town.leases.orphans(10) == [session_id]
+        await a.cluster.take_over()
+        await a.engine.lanes.settled()
+        assert a.engine.lanes.peek(session_id) is not None, "its command waits in the queue, and its clock goes on"
+        for house in (a, b):
+            await house.cluster.settled()
