@@ -401,6 +401,7 @@ MEANING = {
     "rule.signed": "count only votes that are signed with a registered key",
     "rule.require_independent": "count no vote that the asker could have cast, and no two that one person could have: "
                                 "with their own key, or one that they made",
+    "rule.below": "a program of a boxed agent that is allowed may start whatever it wants (`hold = \"programs\"`)",
     "rule.required": "how many different people must say yes",
     "rule.groups": "roles of which at least `min` must say yes, all of them needed",
     "rule.deny_threshold": "how many must say no",
@@ -436,7 +437,7 @@ MEANING = {
     "box.write": "with it, it changes nothing but its workspace, temporary files and these; without it, whatever the "
                  "runner's user may",
     "box.on_unavailable": "what happens on a host without walls: `refuse` to start it, or `start` it without",
-    "box.hold": "reserved; only `no`",
+    "box.hold": "with `programs` each program that its processes start waits for policy or a person",
     "box.changes": "reserved; only `direct`",
     "box.network": "reserved; only `all`",
     "agent.context_window": "tokens that the model takes, where its provider's catalog does not know it; 0 asks that",

@@ -49,7 +49,8 @@ def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_i
 
 @pytest.mark.req("H-15")
 @pytest.mark.parametrize(("given", "sentence"), [
-    ({"hold": "programs"}, "holding the programs that an agent starts is not available yet"),
+    ({"hold": "everything"}, "Invalid enum value 'everything'"),
+    ({"hold": "programs", "walls": "none"}, "hold: without walls an agent can reach the process that holds"),
     ({"changes": "staged"}, "staged changes are not available yet"),
     ({"network": "none"}, "limits of the network are not available yet"),
     ({"hide": ["keys"]}, "hide: 'keys' is not an absolute path"),

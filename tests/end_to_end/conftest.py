@@ -42,6 +42,20 @@ command = ".*# soon"
 ttl = "1s"
 
 [[policy.rules]]
+name = "held agents are let through"
+effect = "allow"
+door = "command"
+agent = "held"
+
+[[policy.rules]]
+name = "builds"
+effect = "allow"
+door = "tool"
+kind = "program"
+words = "sh build.sh"
+below = true
+
+[[policy.rules]]
 name = "prisoners start nothing"
 effect = "deny"
 door = "command"
@@ -66,7 +80,9 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
           + acp("misbehaving") + acp("dead", "--start=die") + acp("deaf", "--start=die-initialize")
           + acp("penniless", "--start=session-error") + acp("prisoner") + acp("guarded")
           + '\n[agents.absent]\nadapter = "acp"\ncommand = "/nowhere/at/all"\n'
-          + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n')
+          + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
+          + '\n[agents.held]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
+          + '[agents.held.box]\nhold = "programs"\non_unavailable = "start"\n')
 
 
 @pytest.fixture(scope="module")

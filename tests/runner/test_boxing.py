@@ -116,3 +116,23 @@ def test_it_states_what_holds_and_nothing_without_walls() -> None:
     assert Boxing(ABLE).box(spec, "ro") == Box(walls="namespace", access="ro", limited=True)
     assert Boxing(LANDLOCK).box(PLAIN, "none") == Box(walls="landlock"), "Landlock shows its names"
     assert Boxing(BARE).box(boxed(write=["/w"], on_unavailable="start"), "ro") == Box(walls="none")
+
+
+@pytest.mark.req("H-16")
+def test_programs_are_held_where_the_host_can_and_else_the_box_says(place: Path) -> None:
+    able, unable = Host(("namespace",), programs=None), Host(("namespace",), programs="no seccomp")
+    work = str(place / "work")
+
+    assert Boxing(able).walls("x", boxed(hold="programs"), work, "rw", {}).programs
+    assert not Boxing(able).walls("x", PLAIN, work, "rw", {}).programs
+    assert not Boxing(unable).walls("x", boxed(hold="programs", on_unavailable="start"), work, "rw", {}).programs
+    with pytest.raises(BoxRefused, match=r"only if its programs are held .*this host cannot hold them \(no seccomp\)"):
+        Boxing(unable).walls("x", boxed(hold="programs"), work, "rw", {})
+
+
+@pytest.mark.req("H-16", "H-18")
+def test_a_box_states_held_programs_only_if_this_host_holds_them() -> None:
+    able, unable = Boxing(Host(("namespace",), programs=None)), Boxing(Host(("namespace",), programs="no seccomp"))
+
+    assert able.box(boxed(hold="programs"), "rw") == Box(walls="namespace", programs=True)
+    assert able.box(PLAIN, "rw") == unable.box(boxed(hold="programs"), "rw") == Box(walls="namespace")

@@ -1,4 +1,7 @@
-"""Which walls this host can raise, by raising them (H-15). A program of its own: `python -I -S ground.py DIRECTORY`."""
+"""Which walls this host can raise, by raising them (H-15), and whether it can hold programs (H-16).
+
+A program of its own: `python -I -S ground.py DIRECTORY`.
+"""
 
 # Started without `site`, and quick: no pathlib.
 # ruff: noqa: PTH100, PTH118, PTH120
@@ -7,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+PROGRAMS = "programs"
 KINDS = ("namespace", "landlock")
 """The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
 
@@ -37,7 +41,21 @@ def tried(kind: str, directory: str) -> str:
     return why or ("" if status == 0 else "the process that tried it was killed")
 
 
+def tried_holding(kind: str, directory: str) -> str:
+    """Start a program behind a wall in a process of its own, have it start another one, and hold, trace and compare
+    that. Returns "" if all of it can be done, else why not."""
+    from interlock.box.trial import hold_one
+
+    try:
+        return hold_one([kind.encode(), b"h" + os.fsencode(directory)])
+    except OSError as failed:
+        return failed.strerror or "failed"
+
+
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    for name in KINDS:
-        sys.stdout.write(f"{name}\t{tried(name, sys.argv[1])}\n")
+    found = {name: tried(name, sys.argv[1]) for name in KINDS}
+    best = next((name for name in KINDS if not found[name]), None)
+    found[PROGRAMS] = tried_holding(best, sys.argv[1]) if best else "there are no walls to do it behind"
+    for name, why in found.items():
+        sys.stdout.write(f"{name}\t{why}\n")

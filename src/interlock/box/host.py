@@ -21,6 +21,8 @@ class Host(NamedTuple):
 
     kinds: tuple[Kind, ...]
     missing: dict[str, str] = {}  # noqa: RUF012 - never changed in place
+    programs: str | None = "not tried"
+    """Why programs cannot be held here, behind the best wall (H-16); None if they can."""
 
     def choose(self, spec: BoxSpec) -> Kind:
         """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
@@ -52,5 +54,6 @@ def survey() -> Host:
     except (OSError, subprocess.SubprocessError) as failed:
         return Host((), dict.fromkeys(ground.KINDS, f"it could not be tried: {failed}"))
     missing = dict(line.split("\t", 1) for line in ran.stdout.splitlines() if "\t" in line)
+    programs = missing.pop(ground.PROGRAMS, "not tried") or None
     kinds: list[Kind] = [kind for kind in ("namespace", "landlock") if missing.get(kind) == ""]
-    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why})
+    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs)

@@ -7,7 +7,6 @@ from typing import Literal
 import msgspec
 
 NOT_YET = {
-    "hold": ("no", "holding the programs that an agent starts is not available yet; remove it, or set hold = \"no\""),
     "changes": ("direct", "staged changes are not available yet; remove it, or set changes = \"direct\""),
     "network": ("all", "limits of the network are not available yet; remove it, or set network = \"all\""),
 }
@@ -29,8 +28,9 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     from `~/`; without it, whatever the runner's user may change."""
     on_unavailable: Literal["refuse", "start"] = "refuse"
     """What happens if the host has no such wall: the agent does not start, or it starts without, which is shown."""
-    hold: str = "no"
-    """Reserved; only `no`."""
+    hold: Literal["no", "programs"] = "no"
+    """With `programs` each program that the agent's processes start waits for policy or a person, whether the agent
+    asks or not (H-16)."""
     changes: str = "direct"
     """Reserved; only `direct`."""
     network: str = "all"
@@ -44,6 +44,9 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             for path in paths:
                 if not path.startswith(("/", "~/")):
                     raise ValueError(f"{name}: {path!r} is not an absolute path; write it from / or ~/ on")
+        if self.walls == "none" and self.hold == "programs":
+            raise ValueError("hold: without walls an agent can reach the process that holds its programs; remove "
+                             "walls = \"none\"")
         if self.walls == "none" and (self.hide or self.write is not None):
             raise ValueError("walls: without walls nothing can be hidden or kept; remove `hide` and `write`, or set "
                              "walls = \"best\"")

@@ -22,6 +22,8 @@ class Walls(NamedTuple):
     hidden: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     writable: tuple[str, ...] | None = None
+    programs: bool = False
+    """Each program that is started behind them is held (H-16)."""
 
     def fields(self) -> list[str]:
         """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls."""
@@ -32,6 +34,7 @@ class Walls(NamedTuple):
             *(f"h{path}" for path in self.hidden),
             *(f"r{path}" for path in self.read_only),
             *(() if self.writable is None else ("w", *(f"w{path}" for path in self.writable))),
+            *(("p",) if self.programs else ()),
         ]
 
 

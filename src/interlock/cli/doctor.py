@@ -121,6 +121,8 @@ def walls(host: Host, state: Path) -> Finding:
         above = ", ".join(str(parent) for parent in (*state.parents,)[:-1])
         found += (f" Without a mount namespace ({host.missing.get('namespace', 'not tried')}) agents cannot open what "
                   f"is made later directly in {above or '/'}; a state directory outside of home avoids that.")
+    found += (" Programs can be held." if host.programs is None
+              else f" The programs that an agent starts cannot be held ({host.programs}).")
     return Finding("walls", True, found)
 
 

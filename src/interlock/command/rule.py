@@ -95,6 +95,8 @@ class Verdict(NamedTuple):
     deny_threshold: int = 1
     signed: bool = False
     require_independent: bool = False
+    below: bool = False
+    """A program that it lets start may start whatever it wants (H-16)."""
 
 
 class Step(NamedTuple):
@@ -117,8 +119,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     have. `workspace_files` are globs of the files that configure an agent, at the door `workspace`, which only rules
     that name it concern: an allow rule must fit every file, another one needs one (H-13). `ttl` is "90s", "15m", "24h"
     or "2d". With `signed` only votes by signature count, with `require_independent` no two that one person could have
-    cast and none that the one who asked could have. An allow rule that says something of the input must cover all of
-    it (H-6). Raises ValueError with one sentence that begins with the field's name.
+    cast and none that the one who asked could have. With `below` a program of a boxed agent that an allow rule lets
+    start may start whatever it wants (H-16). An allow rule that says something of the input must cover all of it (H-6).
+    Raises ValueError with one sentence that begins with the field's name.
     """
 
     name: str
@@ -157,6 +160,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     self_approval: bool = msgspec.field(name="self", default=True)
     signed: bool = False
     require_independent: bool = False
+    below: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -164,6 +168,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_types(self.type, self.effect)
         if self.required < 1 or self.deny_threshold < 1:
             raise ValueError("required: at least one vote is needed, for a yes as for a no")
+        if self.below and (self.effect != "allow" or self.door == "command"):
+            raise ValueError("below: it lets an allowed program start others; use it with effect = \"allow\"")
         self._check_input()
         if self.workspace_files is not None and self.door != "workspace":
             raise ValueError('workspace_files: they are asked about at a door of their own; add door = "workspace"')
@@ -204,6 +210,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self.deny_threshold,
             self.signed,
             self.require_independent,
+            self.below,
         )
 
     def missed(self, subject: Subject) -> str | None:

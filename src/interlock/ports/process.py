@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import Exit
@@ -74,8 +74,54 @@ class Spawn(Protocol):
     async def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, /) -> Process: ...
 
 
+class HeldProgram(NamedTuple):
+    """A program that waits to be started, as its process has put it (H-16). `name` is its bare name if that is what the
+    agent's PATH finds for it, else its path without symbolic links; `environment` are the variables that reach further
+    than the command line and are not those that the agent was started with."""
+
+    path: bytes
+    directory: bytes
+    name: bytes
+    environment: tuple[bytes, ...]
+    argv: tuple[bytes, ...]
+
+
+class StartedBelow(NamedTuple):
+    """What an allowed program's tree started without being asked about: how many, a SHA-256 over their argument vectors
+    in order (hex), and how often each name, the most frequent first."""
+
+    total: int
+    digest: str
+    names: tuple[tuple[str, int], ...] = ()
+
+
+Decision = Literal["once", "below", "no"]
+"""`below`: the program may start, and what its processes start is not asked about."""
+
+
+class Programs(Protocol):
+    """Decides on the programs that an agent's processes start. A token names one start."""
+
+    async def ask(self, token: int, program: HeldProgram) -> Decision:
+        """Decide, and take as long as that needs. Cancelled if the process ends meanwhile."""
+        ...
+
+    async def ended(self, token: int, below: StartedBelow | None) -> None:
+        """An allowed program has ended; None if it never started."""
+        ...
+
+    async def other(self, token: int, ran: tuple[bytes, ...]) -> None:
+        """Another program than the allowed one was about to run, and was killed: its file and arguments."""
+        ...
+
+    async def refused(self, why: str) -> None:
+        """A program was refused without a question: "a program with …"."""
+        ...
+
+
 class SpawnBehind(Protocol):
-    """Start a program as `Spawn` does, behind walls (H-15)."""
+    """Start a program as `Spawn` does, behind walls (H-15). `programs` decides on what it starts if the walls say that
+    programs are held (H-16); without it none is started."""
 
     async def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, /, *,
-                       walls: Walls = NO_WALLS) -> Process: ...
+                       walls: Walls = NO_WALLS, programs: Programs | None = None) -> Process: ...

@@ -15,6 +15,9 @@ MEANINGS: Mapping[Held, str] = {
     "none": "nothing is held",
 }
 """The words, and the sentence for each."""
+PROGRAM, BELOW = "program", "below"
+"""The tool that a held program's start is shown as, and the option by which it may start whatever it wants (H-16)."""
+PROGRAMS_HELD = "each program that it starts is held"
 NOT_CHECKED = "not checked"
 CHANGED = "changed since its check"
 CHECKING = "being checked"

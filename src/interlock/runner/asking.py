@@ -134,7 +134,9 @@ class Interactions:
             return "paused"
         if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
             return "waiting_approval"
-        return "waiting_input" if self._pending else "running"
+        if self._pending:
+            return "waiting_input"
+        return "running" if self._journal.state.turn is not None else "idle"
 
     @property
     def stopped(self) -> bool:

@@ -47,6 +47,10 @@ class Boxing(NamedTuple):
                 raise BoxRefused(f"Agent {agent_id} starts only behind its walls ([agents.{agent_id}.box]), and "
                                  f"{self.why_not(box)}; set on_unavailable = \"start\" there to start it without.")
             return NO_WALLS
+        programs = box.hold == "programs" and self.host.programs is None
+        if box.hold == "programs" and not programs and box.on_unavailable == "refuse":
+            raise BoxRefused(f"Agent {agent_id} starts only if its programs are held ([agents.{agent_id}.box]), and "
+                             f"{self.why_no_programs(box)}; set on_unavailable = \"start\" there to start it without.")
         hidden = [*self.concealed(spec)]
         if (over := inside(workspace, hidden)) is not None:
             raise BoxRefused(f"The directory {workspace} lies in {over}, which is hidden from agents; work in another "
@@ -59,7 +63,7 @@ class Boxing(NamedTuple):
             temporary = (*TEMPORARY, environment.get("TMPDIR", "/tmp"))
             writable = without_nested([_resolved(path) for path in (workspace, *box.write, *temporary)])
         hidden = [path for path in hidden if os.path.lexists(path)]
-        return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable)
+        return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable, programs)
 
     def concealed(self, spec: AgentSpec) -> tuple[str, ...]:
         """Return what is hidden from an agent, links resolved: by walls around its processes, and by the tools of one
@@ -81,6 +85,14 @@ class Boxing(NamedTuple):
             return f"this host has no wall of the kind {box.walls} ({self.host.missing.get(box.walls, 'not tried')})"
         return self.host.why_none or "this host has none"
 
+    def why_no_programs(self, box: BoxSpec) -> str | None:
+        """Return why the programs of an agent with this box are not held; None if they are."""
+        if box.hold == "no":
+            return "its config does not ask for it"
+        if self.host.choose(box) == "none":
+            return self.why_not(box)
+        return None if self.host.programs is None else f"this host cannot hold them ({self.host.programs})"
+
     def offered(self, offer: AgentOffer, spec: AgentSpec | None) -> AgentOffer:
         """Return what hello says of an agent, with its box in it."""
         box = (spec.box if spec is not None else None) or AS_SHIPPED
@@ -95,7 +107,8 @@ class Boxing(NamedTuple):
         if kind == "none":
             return Box(walls="none")
         return Box(walls=kind, access=access if spec is not None and self.holds(spec, access) else "rw",
-                   limited=box.write is not None, programs=box.hold == "programs", staged=box.changes == "staged")
+                   limited=box.write is not None, programs=self.why_no_programs(box) is None,
+                   staged=box.changes == "staged")
 
 
 NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))

@@ -25,12 +25,15 @@ What is said on the control socket (FD), each a line of ASCII but the order:
                       F <stage> <errno>   it does not: `walls`, `cwd` or `exec` failed
                       E <status>          it ended; the status as waitpid gives it
                       D <pid> ...         all is over; the pids are those that would not die
+
+An agent whose programs are held has lines of its own beside these, both ways: see `box.gate`.
 """
 
 # pathlib and contextlib alone would add half to the start.
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
+import _socket
 import ctypes
 import os
 import resource
@@ -39,14 +42,24 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False  # As `typing` has it, whose import would double the start.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.box.gate import Gate
+
 LINUX = sys.platform == "linux"
 KILL_SWEEP_S = 0.02
 """Pause between two rounds of SIGKILL, cut short by any death: what was forked meanwhile falls in the next round."""
 KILL_WAIT_S = 30.0
 """What is still there so long after SIGKILL (root's, or stuck in the kernel) is named and left."""
 MAX_CONTROL_BYTES = 4096
-"""One read of the control socket; orders to terminate are a few bytes long."""
+"""One read of the control socket; what comes on it is a few bytes long."""
+HOLD = b"p"
+"""Among the walls' fields: the programs that the agent starts are held (H-16)."""
 
+WAIT_ALL = 0x4000_0000
+"""`__WALL`: traced threads are waited for, too."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -147,6 +160,8 @@ class Keeper:
         self.agent = 0
         self.reported = False
         self.kill_at: float | None = None
+        self.gate: Gate | None = None
+        self.heard = b""
         self.wake, wake_end = os.pipe()
         # Not select(2): the control socket has the number that it had in the runner, which may be above 1023.
         self.poll = select.poll()
@@ -162,8 +177,10 @@ class Keeper:
             signal.signal(number, signal.SIG_IGN)
 
     def say(self, line: str) -> None:
+        rest = line.encode() + b"\n"
         try:
-            os.write(self.control, line.encode() + b"\n")
+            while rest:
+                rest = rest[os.write(self.control, rest):]
         except OSError:
             self.lose_runner()
 
@@ -177,7 +194,7 @@ class Keeper:
     def run(self) -> None:
         """Start the agent and stay until no descendant is left and the runner has asked for the end."""
         become_subreaper()
-        self.agent, failure = launch(*read_order(self.control))
+        self.agent, failure = self.launch(*read_order(self.control))
         if failure:
             self.say(f"F {failure}")
             return
@@ -195,15 +212,32 @@ class Keeper:
                 return
             self.listen(timeout)
 
+    def launch(self, cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes],
+               environment: dict[bytes, bytes]) -> tuple[int, str]:
+        if HOLD not in walls[1:]:
+            return launch(cwd, program, walls, arguments, environment)
+
+        find_package()
+        # Before the walls, which may hide the package from the child.
+        from interlock.box.gate import Gate
+
+        def hold(listener: int, pid: int) -> None:
+            self.gate = Gate(listener, pid, environment, self.say, self.poll)
+            self.gate.let_agent_start()
+
+        return launch(cwd, program, walls, arguments, environment, hold)
+
     def reap(self) -> bool:
         """Collect the dead; tell the agent's own status once. False when no child, adopted or own, is left."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | (0 if self.gate is None else WAIT_ALL))
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
+            if self.gate is not None and self.gate.stopped(pid, status):
+                continue
             if pid == self.agent and not self.reported:
                 self.reported = True
                 self.say(f"E {status}")
@@ -228,12 +262,19 @@ class Keeper:
     def listen(self, timeout: float | None) -> None:
         """Wait for a word of the runner, a death or the time."""
         # Rounded up, or the last millisecond would be spent polling without a wait.
-        ready = {number for number, _ in self.poll.poll(None if timeout is None else int(timeout * 1000) + 1)}
-        if self.wake in ready:
+        ready = dict(self.poll.poll(None if timeout is None else int(timeout * 1000) + 1))
+        if ready.pop(self.wake, 0):
             os.read(self.wake, MAX_CONTROL_BYTES)
-        if self.control in ready:
-            for line in self.hear().splitlines():
-                self.terminate(float(line[2:]))
+        if ready.pop(self.control, 0):
+            *lines, self.heard = (self.heard + self.hear()).split(b"\n")
+            for line in lines:
+                if line[:1] == b"T":
+                    self.terminate(float(line[2:]))
+                elif self.gate is not None:
+                    self.gate.take(line.split())
+        for number, happened in ready.items():
+            if self.gate is not None:
+                self.gate.ready(number, happened)
 
     def hear(self) -> bytes:
         try:
@@ -275,15 +316,24 @@ def read_order(control: int) -> tuple[bytes, bytes, list[bytes], list[bytes], di
     return fields[0], fields[1], fields[3:begin], fields[begin + 1 : end], {name: value for name, _, value in pairs}
 
 
-def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes], environment: dict[bytes, bytes]
-           ) -> tuple[int, str]:
+def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes], environment: dict[bytes, bytes],
+           hold: Callable[[int, int], None] | None = None) -> tuple[int, str]:
     """Fork and exec in a session of its own, behind its walls. Returns (pid, "") once the program runs, else
-    (pid, "<stage> <errno>")."""
+    (pid, "<stage> <errno>"). With `hold` every program is held, this one as well: it is called with the listener and
+    the pid, and must let it go on."""
     keeper = os.getpid()
     report, report_end = os.pipe()
+    receiving, sending = _socket.socketpair()
     pid = os.fork()
     if pid:
         os.close(report_end)
+        sending.close()
+        if hold is not None:
+            from interlock.box.exec_filter import receive_listener
+
+            if (listener := receive_listener(receiving)) >= 0:
+                hold(listener, pid)
+        receiving.close()
         failure = os.read(report, 64).decode()  # Ends with nothing when exec closes the other side.
         os.close(report)
         return pid, failure
@@ -296,6 +346,11 @@ def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if walls:
             raise_walls(walls)
+        stage = "hold"
+        if hold is not None:
+            from interlock.box.exec_filter import send_listener
+
+            send_listener(sending)
         stage = "cwd"
         # Behind the walls only: a change of credentials disarms the signal.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -311,11 +366,15 @@ def launch(cwd: bytes, program: bytes, walls: list[bytes], arguments: list[bytes
 
 def raise_walls(fields: list[bytes]) -> None:
     """Raise the walls for this process and its descendants (H-15). Raises OSError."""
-    # Without `site` the package is not on the path. At its end, so that nothing of it comes before the library.
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    find_package()
     from interlock.box import raising
 
     raising.raise_walls(fields)
+
+
+def find_package() -> None:
+    """Without `site` the package is not on the path. At its end, so that nothing of it comes before the library."""
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def release_standard_streams() -> None:

@@ -20,12 +20,14 @@ from typing import Self
 
 from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import AgentStartFailed, Exit
+from interlock.ports.process import Programs
 from interlock.protocol.limits import TERMINATE_GRACE_MS
 from interlock.runner import keeper, reaper
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import SESSION
 from interlock.runner.exits import exit_from_status
 from interlock.runner.lines import READ_BYTES, Lines
+from interlock.runner.programs import NoPrograms, ProgramLines
 from interlock.runner.streams import Control, Input, Output, Tail
 
 TERMINATE_GRACE_S = TERMINATE_GRACE_MS / 1000
@@ -64,12 +66,13 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0,
-                    walls: Walls = NO_WALLS) -> Self:
+                    walls: Walls = NO_WALLS, programs: Programs | None = None) -> Self:
         """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
 
         `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
         looked for on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
         for this process's own. `walls` are raised before the program runs; if they cannot be, it does not run (H-15).
+        `programs` decides on what it starts if the walls hold programs (H-16); without it none of them starts.
         Raises AgentStartFailed with one sentence.
         """
         program = find_program(argv, env, Path(cwd))
@@ -85,6 +88,7 @@ class AgentProcess:
             raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         finally:
             theirs.close()
+        control.held = ProgramLines(programs or NoPrograms(), control.send) if walls.programs else None
         await process._begin(order)
         if control.pid is None:
             await process.terminate(0)
@@ -244,10 +248,13 @@ def find_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
 
 
 def refusal(stage: str, number: int, program: str, cwd: str) -> str:
-    """The sentence for a start that the kernel refused: `stage` is walls, cwd or exec, `number` the errno."""
+    """The sentence for a start that the kernel refused: `stage` is walls, hold, cwd or exec, `number` the errno."""
     why = os.strerror(number)
     if stage == "walls":
         return (f"The walls around {program} could not be raised ({why}), so it was not started; `interlock doctor` "
+                "tells what this host can do.")
+    if stage == "hold":
+        return (f"The programs that {program} starts cannot be held ({why}), so it was not started; `interlock doctor` "
                 "tells what this host can do.")
     if stage == "cwd":
         return f"{program} cannot start in {cwd} ({why}); check that you may enter the directory."

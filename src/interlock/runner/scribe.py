@@ -19,6 +19,7 @@ from interlock.runner.blocks import Blocks, Delta, Done, Kind, sound
 from interlock.runner.endings import running_usage
 from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.overflowing import Overflow
+from interlock.runner.programs import KIND as PROGRAM
 from interlock.runner.state import TurnState
 from interlock.runner.tooling import ToolCall, bounded_input, clean
 from interlock.runner.unasked import allowed_input, without_yes
@@ -210,6 +211,11 @@ class TurnScribe:
 
     async def ask(self, question: Question) -> Answer:
         """Ask for permission (A-5). Never raises for a no, and any error on the way is a no."""
+        # An agent's own word for its tool must not pass for the start of a program that the kernel holds.
+        return await self.ask_program(question._replace(kind=None) if question.kind == PROGRAM else question)
+
+    async def ask_program(self, question: Question) -> Answer:
+        """Ask whether a held program may start (H-16), or an agent's own question."""
         try:
             return await self._ask(question)
         except Exception as error:  # noqa: BLE001 - A-5: the default is deny, whatever went wrong.
@@ -239,7 +245,7 @@ class TurnScribe:
             reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
         elif question.wants == "QUESTION":
             return None
-        elif self._journal.state.access != "rw" and question.kind not in READING:
+        elif self._journal.state.access != "rw" and question.kind not in READING | {PROGRAM}:  # A wall holds programs.
             code = Code.WORKSPACE_REFUSED
             reason = f"The session may only read its workspace; {question.tool_name} was denied."
         elif once(question.options, "allow_once") is None:

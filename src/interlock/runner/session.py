@@ -26,6 +26,7 @@ from interlock.runner import endings, pausing
 from interlock.runner.asking import Interactions
 from interlock.runner.compacting import compact
 from interlock.runner.journal import Journal
+from interlock.runner.programs import ProgramDesk
 from interlock.runner.prompting import PromptRefused, check_box, files_of, take_plan, take_prompt
 from interlock.runner.settling import asks, switches
 from interlock.runner.starting import (
@@ -71,6 +72,7 @@ class RunnerSession:
         self._box: Box | None = None
         """The box that the open agent was started in (H-18)."""
         self._turn: Turn | None = None
+        self._programs = ProgramDesk(self.journal, self._interactions, lambda: self._turn)
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -177,7 +179,7 @@ class RunnerSession:
         state.access = payload.workspace_access
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
-            agent, opening = prepare(self._around, self.journal, payload, frame.metadata)
+            agent, opening = prepare(self._around, self.journal, payload, frame.metadata, self._programs)
             await check_files(self._around, opening, payload.trusted_files)
             started = self._started = await self._start(agent, opening)
         except (OpenRefused, AgentStartFailed, OSError) as error:

@@ -12,6 +12,7 @@ import msgspec
 from interlock.agents.registry import ADAPTERS, keys_of, make_agent
 from interlock.agents.workspace_files import ignoring_env
 from interlock.ports.agent import Agent, AgentSpec, AgentStartFailed, Opening, SettingRefused, Started, SwitchesMode
+from interlock.ports.process import Programs
 from interlock.protocol import payloads as p
 from interlock.protocol.box import Box
 from interlock.protocol.codes import Code
@@ -48,9 +49,11 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
     return (error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED), str(error)
 
 
-def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any]
-            ) -> tuple[Agent, Opening]:
-    """The agent to start, and where. `remembered` is what the gateway keeps for a runner that has forgotten the
+def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
+            programs: Programs) -> tuple[Agent, Opening]:
+    """The agent to start, and where. `programs` decides on what it starts, if its box holds that.
+
+    `remembered` is what the gateway keeps for a runner that has forgotten the
     session: `agent_session`, `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
     spec = around.offered.agents.get(asked.agent_id)
     if spec is None:
@@ -76,7 +79,8 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)
     except BoxRefused as refused:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
-    return make_agent(spec, partial(around.spawn, walls=walls)), opening
+    held = {"programs": programs} if walls.programs else {}
+    return make_agent(spec, partial(around.spawn, walls=walls, **held)), opening
 
 
 async def check_files(around: Surroundings, opening: Opening, trusted: str | None) -> None:

@@ -10,6 +10,7 @@ from typing import IO, cast
 
 from interlock.protocol.limits import STDERR_TAIL_BYTES
 from interlock.runner.lines import READ_BYTES
+from interlock.runner.programs import ProgramLines
 
 LAST_READS = 8
 """Reads that take what a pipe without writers still holds; a bound, for a survivor may go on writing."""
@@ -150,6 +151,8 @@ class Control(asyncio.Protocol):
         """The agent's own process has ended."""
         self.over = asyncio.Event()
         """The keeper is gone, and with it all it could end."""
+        self.held: ProgramLines | None = None
+        """Takes the lines about held programs (see `box.gate`)."""
         self._transport: asyncio.WriteTransport | None = None
         self._heard = b""
 
@@ -164,6 +167,8 @@ class Control(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for event in (self.answered, self.ended, self.over):
             event.set()
+        if self.held is not None:
+            self.held.close()
 
     def send(self, data: bytes) -> None:
         """Say something to the keeper; nothing once it is gone."""
@@ -189,6 +194,8 @@ class Control(asyncio.Protocol):
             case ["D", *pids]:
                 self.clean = True
                 self.survivors = [int(pid) for pid in pids]
+            case ["P" | "V" | "X" | "M" | "N", *_] if self.held is not None:
+                self.held.take(words)
             case _:
                 raise ValueError(f"The keeper said {words!r}, which means nothing.")
 

@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from interlock.ports.agent import Agent, Exit, Prompt, TurnOutcome
+from interlock.ports.agent import Agent, Answer, Exit, Prompt, Question, TurnOutcome
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.payloads import AgentState
@@ -14,6 +14,7 @@ from interlock.runner import endings
 from interlock.runner.asking import Interactions
 from interlock.runner.journal import Journal
 from interlock.runner.overflowing import Overflow
+from interlock.runner.programs import KIND, TOOL
 from interlock.runner.scribe import TurnScribe, merge_usage
 from interlock.runner.state import TurnState
 from interlock.runner.surroundings import Graces
@@ -56,6 +57,21 @@ class Turn:
         """What was asked of this turn when it had ended is asked of the query's next one."""
         if self._cancelled.is_set():
             following.cancel(self._reason)
+
+    async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
+        """Write the start of a held program as a tool call (H-16)."""
+        await self._scribe.tool_request(invocation_id, TOOL, input_json, title, kind=KIND)
+
+    async def ask_program(self, question: Question) -> Answer:
+        """Ask whether a held program may start; once the turn is cancelled none may."""
+        if self._cancelled.is_set():
+            return Answer(False, None, "The turn was cancelled.")
+        return await self._scribe.ask_program(question)
+
+    async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
+        """Write that a program has ended, or was not started."""
+        status = "ok" if started else "error"  # The scribe makes that a `denied`.
+        await self._scribe.tool_result(invocation_id, status, "text" if output else "empty", output)
 
     async def may_go_on(self) -> None:
         """Between two turns of a query: the next one is held while the agent is to pause (C-6), until a cancel."""

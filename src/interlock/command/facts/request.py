@@ -150,6 +150,10 @@ _DIRECTORIES = frozenset({
 _ENVIRONMENTS = frozenset({
     "env", "environ", "environment", "environmentvariables", "envvars",
 })
+_EXACT = frozenset({
+    "argv0", "argvbase64", "envbase64",
+})
+"""Members of a held program's start: it is called by another name than its own, or holds bytes that are no text."""
 _INPUTS = frozenset({
     "inputdata", "standardinput", "stdin",
 })
@@ -284,6 +288,8 @@ class _Collected:
                 self._other("environment", member)
             elif name in _INPUTS:
                 self._other("standard input", member)
+            elif name in _EXACT:
+                self._other("argument vector", member)
             else:
                 self._value(name, member, depth + 1)
 

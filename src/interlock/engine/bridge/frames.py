@@ -30,7 +30,7 @@ from interlock.engine.bridge.denials import MAX_TITLE_CHARS, keep_denial
 from interlock.engine.bridge.ending import end_canceled, end_command, fail, requeue
 from interlock.engine.bridge.entries import give_up_wishes
 from interlock.engine.bridge.files import PassedOver, passed_over, take_file
-from interlock.engine.bridge.held import stated_box
+from interlock.engine.bridge.held import holding_now, stated_box
 from interlock.engine.bridge.judging import judged, quorums, subject_of
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.engine.bridge.lane_state import Ended
@@ -43,6 +43,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.box import covers
 from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
+from interlock.protocol.holding import BELOW, PROGRAM
 from interlock.protocol.integers import whole
 from interlock.protocol.resources import Denial, Notice, OfferedOption
 from interlock.session.turn import MAX_ID_CHARS, Refusal
@@ -222,8 +223,10 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
             unasked.started_all_the_same(lane, Code.NOT_BOXED, "did not start in the box that its command needs")
         elif lane.state.permission == "never":
             held = "its command was approved" if record.command.approval_id else "nobody was asked about its command"
+            rest = ("of what it does only the programs that it starts are held" if holding_now(lane.state).held == "box"
+                    else "its single tools are not held")
             lane.notice(Notice(code="ToolsNotGated", message=f"{lane.state.agent_id} does not ask before it uses a "
-                               f"tool: {held}, and its single tools are not held."))
+                               f"tool: {held}, and {rest}."))
     elif record.command.state == "canceling":
         command = msgspec.structs.replace(record.command, started_at=lane.at, turn_id=payload.turn_id)
         lane.keep(msgspec.structs.replace(record, command=command))
@@ -255,7 +258,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
         allow = verdict.effect == "allow"
         hand_answer(lane, p.InteractionResponse(
             interaction_id=asked.interaction_id, decision="allow" if allow else "deny", by=who["id"],
-            message=verdict.reason))
+            message=verdict.reason, option_id=_below(asked) if allow and verdict.below else None))
         lane.audit("tool_call" if allow else "tool_denied", who,
                    {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
         if not allow:
@@ -280,6 +283,12 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: Policy) -> None:
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
     stop_clock(lane)
+
+
+def _below(asked: p.InteractionRequest) -> str | None:
+    """The option by which a held program may start whatever it wants, if this is one (H-16)."""
+    return next((option.option_id for option in asked.options if option.option_id == BELOW
+                 and option.kind == "allow_once" and asked.context.tool_name == PROGRAM), None)
 
 
 def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol.box import Box, is_closed
-from interlock.protocol.holding import Holding
+from interlock.protocol.holding import PROGRAMS_HELD, Holding
 
 UNASKED = "it used a tool without a yes"
 OPEN_MODE = "it does not ask in the mode that it is in"
@@ -24,9 +24,12 @@ def expected_box(state: LaneState) -> Box | None:
 
 def holding_now(state: LaneState) -> Holding:
     """What is known to hold the session's tools: what its runner says, unless the session has seen worse."""
+    box = stated_box(state) or state.offered_box
+    if box is not None and box.walls != "none" and box.programs:
+        return Holding(held="box", why=PROGRAMS_HELD)  # The kernel holds them, whatever it asks.
     if state.permission == "asks":
         return state.holding if state.holding is not None and state.holding.held != "command" else Holding(held="asks")
-    if state.let_through and is_closed(stated_box(state) or state.offered_box):
+    if state.let_through and is_closed(box):
         return Holding(held="box", why=f"rule {state.let_through}")
     if state.let_through:
         return Holding(held="none", why=f"rule {state.let_through}")

@@ -1,0 +1,397 @@
+"""Holds each program that an agent's processes start until the runner has answered (H-16). Runs in the keeper.
+
+The kernel hands over each execve and execveat of the tree (see `exec_filter`). What the kernel would not execute is
+answered with its own error, and what a process below an allowed program starts is allowed here, and counted; all else
+is sent to the runner, and stays held until it answers. Before an allowed program goes on it is traced, so that it stops
+once it is in place and before its first instruction: what is there then is compared with what was allowed, and another
+program is killed. A keeper that ends takes all traced processes with it; held ones then get ENOSYS.
+
+Lines on the control socket, beside those of the keeper:
+
+    keeper → runner   P <token> <base64>          a program is held: NUL-joined fields, see `fields`
+                      V <token>                   it is no longer held: its process is gone
+                      X <token> <base64>          an allowed program has ended: what was started below it, see `Below`
+                      M <token> <base64>          another program than the allowed one was about to run, and was killed
+                      N <base64>                  a start was refused without a question: why
+    runner → keeper   A <token> once|below|no
+"""
+
+# Imported by the keeper, which is to start quickly: no pathlib, no contextlib.
+# ruff: noqa: SIM105
+from __future__ import annotations
+
+import binascii
+import errno
+import fcntl
+import hashlib
+import os
+import select
+import signal
+import struct
+from collections.abc import Callable, Mapping
+
+from interlock.box import tracing
+from interlock.box.exec_filter import calls
+from interlock.box.processes import began, group_of, parent_and_start, path_of
+from interlock.box.program import Program, Reader, Unreadable, by_env, is_as_allowed, running
+
+RECEIVE, SEND, IS_VALID = 0xC050_2100, 0xC018_2101, 0x4008_2102
+"""`SECCOMP_IOCTL_NOTIF_RECV`, `_SEND` and `_ID_VALID`."""
+NOTICE_BYTES = 80
+CONTINUE = 1
+MAX_HELD = 64
+"""Programs of one agent that wait for an answer; more get EAGAIN, as when no process can be made."""
+MAX_ALLOWED = 256
+"""Allowed programs of one agent that run and are watched; what one more starts is held like anything."""
+MAX_NAMES = 32
+"""Names of programs below an allowed one that are counted each by itself."""
+MAX_DEPTH = 256
+"""Parents that are looked at to find an allowed program above a process."""
+MAX_NOTES = 100
+"""Refusals without a question that are reported; later ones are refused all the same."""
+
+
+class Below:
+    """What an allowed program's tree started: how many, by name, and a digest over all argument vectors in order."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._names: dict[bytes, int] = {}
+        self._digest = hashlib.sha256()
+
+    def add(self, program: Program) -> None:
+        """Count one more."""
+        self.count += 1
+        name = program.name.rpartition(b"/")[2]
+        if name not in self._names and len(self._names) >= MAX_NAMES:
+            name = b"others"
+        self._names[name] = self._names.get(name, 0) + 1
+        for part in (program.path, program.directory, *program.argv):
+            self._digest.update(len(part).to_bytes(4, "big") + part)
+        self._digest.update(b"\xff\xff\xff\xff")
+
+    def fields(self) -> list[bytes]:
+        """Count, digest in hex, then name and count in turn, the most frequent first."""
+        often = sorted(self._names.items(), key=lambda one: -one[1])
+        return [b"%d" % self.count, self._digest.hexdigest().encode(),
+                *(field for name, count in often for field in (name, b"%d" % count))]
+
+
+class _Held:
+    """A start that waits for the runner. `watch` is a descriptor of its process, -1 without one."""
+
+    def __init__(self, token: int, notice: int, tid: int, program: Program, watch: int) -> None:
+        self.token = token
+        self.notice = notice
+        self.tid = tid
+        self.program = program
+        self.watch = watch
+
+
+class _Allowed:
+    """A program that was allowed: `key` are its pid and when that process began."""
+
+    def __init__(self, token: int, program: Program, key: tuple[int, int], below: bool) -> None:
+        self.token = token
+        self.program = program
+        self.key = key
+        self.below = below
+        self.started = Below()
+        words = by_env(program.image.shebang)
+        self.goes_on = (*words, program.path, *program.argv[1:]) if words else ()
+        """What `#!/usr/bin/env node` executes next in the same process: a part of the same command."""
+
+
+def fields(program: Program) -> list[bytes]:
+    """Return a program as the line `P` carries it: path, directory, name, number of variables, those, arguments."""
+    return [program.path, program.directory, program.name, b"%d" % len(program.environment), *program.environment,
+            *program.argv]
+
+
+class Gate:
+    """One agent's gate. `listener` is the filter's, `say` sends a line to the runner, `poll` is the keeper's own."""
+
+    def __init__(self, listener: int, agent: int, environment: Mapping[bytes, bytes], say: Callable[[str], None],
+                 poll: select.poll) -> None:
+        self._listener = listener
+        self._agent = agent
+        self._base = environment
+        self._say = say
+        self._poll = poll
+        self._calls = calls()
+        self._tokens = 0
+        self._notes = 0
+        self._held: dict[int, _Held] = {}
+        self._allowed: dict[tuple[int, int], _Allowed] = {}
+        self._watched: dict[int, _Allowed] = {}
+        self._waiting: dict[int, int] = {}
+        """Tokens of held starts by the descriptor of their process."""
+        self._traced: dict[int, _Allowed] = {}
+        """Allowed programs that are not yet in place, by thread and by process."""
+        self._own: _Allowed | None = None
+        self._denied: dict[tuple[int, int], tuple[bytes, ...]] = {}
+        """Arguments that the runner last refused to a process: it goes on along PATH with the same ones."""
+        os.set_inheritable(listener, False)
+        poll.register(listener, select.POLLIN)
+
+    # --- the agent's own program ---
+    def let_agent_start(self) -> None:
+        """Wait for the agent's own first program, which its config allows, and let it go on. Nothing if its process
+        ends before. Raises OSError."""
+        waiting = select.poll()
+        waiting.register(self._listener, select.POLLIN)
+        while True:
+            if not any(happened & select.POLLIN for _, happened in waiting.poll()):
+                return
+            notice, tid, _, arguments = self._receive()
+            if notice:
+                break
+        try:
+            program = Reader(tid, self._base).read(False, arguments)
+            self._own = _Allowed(0, program, (tid, began(tid)), below=False)
+        except (Unreadable, OSError):
+            pass  # Then nothing more than the one start is allowed.
+        self._answer(notice, 0)
+
+    # --- what the keeper's poll reports ---
+    def ready(self, number: int, happened: int) -> bool:
+        """Take what a descriptor of the poll reports; False if it is none of the gate's."""
+        if number in self._watched:
+            self._end(number)
+            return True
+        if number in self._waiting:
+            self._drop(self._held[self._waiting[number]])
+            return True
+        if number != self._listener:
+            return False
+        if happened & select.POLLIN:
+            self._take()
+        else:
+            self._poll.unregister(number)  # No process with the filter is left.
+        return True
+
+    def take(self, words: list[bytes]) -> None:
+        """Take the runner's answer. One for a start that is no longer held changes nothing."""
+        held = self._held.get(int(words[1])) if len(words) == 3 and words[1].isdigit() else None
+        if held is None:
+            return
+        self._unhold(held)
+        if words[2] not in (b"once", b"below"):
+            if len(self._denied) >= MAX_ALLOWED:
+                self._denied.clear()
+            try:
+                self._denied[held.tid, began(held.tid)] = held.program.argv
+            except OSError:
+                pass  # It is gone.
+            self._answer(held.notice, errno.EPERM)
+            return
+        self._let(held, below=words[2] == b"below")
+
+    def stopped(self, pid: int, status: int) -> bool:
+        """Take a status of waitpid; False if it is of a process that ended."""
+        allowed = self._traced.get(pid)
+        if allowed is not None:
+            self._traced = {tid: one for tid, one in self._traced.items() if one is not allowed}
+        if not os.WIFSTOPPED(status):
+            if allowed is not None:
+                self._report(allowed)
+            return False
+        event = tracing.event(status)
+        if allowed is not None and event == tracing.EVENT_EXEC:
+            self._compare(pid, allowed)
+        elif allowed is not None:
+            self._report(allowed)  # This stop comes after the call: the kernel did not execute it.
+        try:
+            tracing.release(pid, 0 if event else os.WSTOPSIG(status))
+        except OSError:
+            pass  # It was killed.
+        return True
+
+    # --- a start ---
+    def _receive(self) -> tuple[int, int, int, tuple[int, ...]]:
+        """Receive the next start: its id (0 if its process is gone), thread, call, arguments."""
+        buffer = bytearray(NOTICE_BYTES)
+        try:
+            fcntl.ioctl(self._listener, RECEIVE, buffer, True)
+        except OSError as failed:
+            if failed.errno in (errno.ENOENT, errno.EINTR):
+                return 0, 0, 0, ()
+            raise
+        notice, tid = struct.unpack_from("=QI", buffer, 0)
+        number, = struct.unpack_from("=i", buffer, 16)
+        return notice, tid, number, struct.unpack_from("=6Q", buffer, 32)
+
+    def _take(self) -> None:
+        notice, tid, number, arguments = self._receive()
+        if not notice:
+            return
+        try:
+            program = Reader(tid, self._base).read(number == self._calls.execveat, arguments)
+            above = self._above(tid)
+        except Unreadable as unreadable:
+            self._answer(notice, unreadable.number)
+            if unreadable.number == errno.E2BIG:
+                self._note("a program with more arguments than can be shown")
+            return
+        except OSError as failed:
+            self._answer(notice, errno.EPERM)
+            if failed.errno not in (errno.ESRCH, errno.ENOENT):
+                self._note(f"a program of a process that cannot be read ({failed.strerror})")
+            return
+        if above is not None:
+            above.started.add(program)
+            self._answer(notice, 0)
+        elif (allowed := self._goes_on(tid, program)) is not None:
+            self._let(_Held(allowed.token, notice, tid, program, -1), below=allowed.below)
+        elif self._denied.get((tid, began(tid))) == program.argv:
+            self._answer(notice, errno.EPERM)
+        elif not self._still_held(notice, tid, program):
+            self._hold(notice, tid, program)
+
+    def _goes_on(self, tid: int, program: Program) -> _Allowed | None:
+        """Find the allowed command that this start is the second half of."""
+        for allowed in (self._own, *self._allowed.values()):
+            if allowed is not None and allowed.key[0] == tid and allowed.goes_on and allowed.goes_on == program.argv \
+                    and program.name == program.argv[0] and program.environment == allowed.program.environment \
+                    and allowed.key[1] == began(tid):
+                allowed.goes_on = ()
+                return allowed
+        return None
+
+    def _still_held(self, notice: int, tid: int, program: Program) -> bool:
+        """Whether this is a start that is held already: a signal made the process call again (before Linux 5.19)."""
+        for held in self._held.values():
+            if held.tid == tid and held.program == program and not self._is_valid(held.notice):
+                held.notice = notice
+                return True
+        return False
+
+    def _hold(self, notice: int, tid: int, program: Program) -> None:
+        if len(self._held) >= MAX_HELD:
+            self._answer(notice, errno.EAGAIN)
+            self._note(f"more than {MAX_HELD} programs at once")
+            return
+        try:
+            watch = os.pidfd_open(group_of(tid))
+        except OSError:
+            self._answer(notice, errno.EAGAIN)  # It is gone, or no descriptor is left.
+            return
+        self._tokens += 1
+        self._held[self._tokens] = _Held(self._tokens, notice, tid, program, watch)
+        self._waiting[watch] = self._tokens
+        self._poll.register(watch, select.POLLIN)
+        self._say(f"P {self._tokens} {_encoded(fields(program))}")
+
+    def _unhold(self, held: _Held) -> None:
+        del self._held[held.token], self._waiting[held.watch]
+        self._poll.unregister(held.watch)
+        os.close(held.watch)
+
+    def _drop(self, held: _Held) -> None:
+        self._unhold(held)
+        self._say(f"V {held.token}")
+
+    def _let(self, held: _Held, *, below: bool) -> None:
+        """Trace the process, let its call go on, and have it stop when that is over."""
+        try:
+            if not self._is_valid(held.notice):
+                raise ProcessLookupError
+            group = group_of(held.tid)
+            key = group, began(group)
+            tracing.seize(held.tid)
+        except OSError as failed:
+            self._answer(held.notice, errno.EPERM)
+            self._say(f"V {held.token}")
+            if failed.errno == errno.EPERM:
+                self._note("a program under a debugger, which cannot be compared with what was allowed")
+            return
+        self._traced[held.tid] = self._traced[group] = _Allowed(held.token, held.program, key, below)
+        self._answer(held.notice, 0)
+        try:
+            tracing.interrupt(held.tid)
+        except OSError:
+            pass  # It has ended.
+
+    def _compare(self, pid: int, allowed: _Allowed) -> None:
+        """Compare what is in place with what was allowed, before it runs."""
+        try:
+            ran, line = running(pid)
+        except OSError:
+            ran, line = (0, 0), b""
+        if is_as_allowed(allowed.program, ran, line):
+            self._watch(allowed)
+            return
+        other = [path_of(pid), *line.split(bytes(1))[:-1]]
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+        self._say(f"M {allowed.token} {_encoded(other)}")
+        self._report(allowed)
+
+    # --- what runs ---
+    def _above(self, tid: int) -> _Allowed | None:
+        """Find the allowed program in whose tree a thread is. Raises OSError if it is gone."""
+        if not any(one.below for one in self._allowed.values()):
+            return None
+        pid = group_of(tid)
+        for _ in range(MAX_DEPTH):
+            parent, start = parent_and_start(pid)
+            allowed = self._allowed.get((pid, start))
+            if allowed is not None and allowed.below:
+                return allowed
+            if parent <= 1 or parent == os.getpid():
+                return None
+            pid = parent
+        return None
+
+    def _watch(self, allowed: _Allowed) -> None:
+        for watch in [watch for watch, one in self._watched.items() if one.key == allowed.key]:
+            self._end(watch, ended=self._watched[watch].token != allowed.token)  # It executes another program now.
+        try:
+            if len(self._allowed) >= MAX_ALLOWED:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            watch = os.pidfd_open(allowed.key[0])
+        except OSError:
+            self._report(allowed)
+            return
+        self._allowed[allowed.key] = self._watched[watch] = allowed
+        self._poll.register(watch, select.POLLIN)
+
+    def _end(self, watch: int, *, ended: bool = True) -> None:
+        allowed = self._watched.pop(watch)
+        self._poll.unregister(watch)
+        os.close(watch)
+        del self._allowed[allowed.key]
+        if ended:
+            self._report(allowed)
+
+    def _report(self, allowed: _Allowed) -> None:
+        if allowed.token:  # The agent's own first program has none.
+            self._say(f"X {allowed.token} {_encoded(allowed.started.fields())}")
+
+    # --- the kernel ---
+    def _is_valid(self, notice: int) -> bool:
+        try:
+            fcntl.ioctl(self._listener, IS_VALID, struct.pack("=Q", notice))
+        except OSError:
+            return False
+        return True
+
+    def _answer(self, notice: int, number: int) -> None:
+        """Let a start go on, or fail it with an errno; nothing if its process is gone."""
+        reply = bytearray(struct.pack("=QqiI", notice, 0, -number, 0 if number else CONTINUE))
+        try:
+            fcntl.ioctl(self._listener, SEND, reply, True)
+        except OSError as failed:
+            if failed.errno not in (errno.ENOENT, errno.EINPROGRESS):
+                raise
+
+    def _note(self, why: str) -> None:
+        self._notes += 1
+        if self._notes <= MAX_NOTES:
+            self._say(f"N {_encoded([why.encode()])}")
+
+
+def _encoded(parts: list[bytes]) -> str:
+    return binascii.b2a_base64(b"\0".join(parts), newline=False).decode()

@@ -1,0 +1,303 @@
+"""What a process is about to execute, read from its memory while the kernel holds it (H-16). Runs in the keeper."""
+
+# Imported by the keeper, which is to start quickly: no pathlib.
+# ruff: noqa: PTH115, PTH116, PTH123
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import posixpath
+import struct
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from interlock.box import kernel
+
+MAX_PATH_BYTES = 4096
+MAX_VECTOR_BYTES = 160 * 1024
+"""Arguments of one program, or its environment: with more it cannot be shown, and is refused (E2BIG)."""
+MAX_INTERPRETERS = 5
+"""Scripts that run scripts, as the kernel counts them."""
+MAX_SHEBANG_BYTES = 256
+"""As much of a script's first line as the kernel reads."""
+PIECE = 4096
+AT_EMPTY_PATH = 0x1000
+AT_SYMLINK_NOFOLLOW = 0x100
+SYS_OPENAT2 = 437
+RESOLVE_IN_ROOT = 0x10
+SYSTEM_PATH = (b"/usr/local/sbin", b"/usr/local/bin", b"/usr/sbin", b"/usr/bin", b"/sbin", b"/bin")
+REACHING = frozenset((
+    b"BASH_ENV", b"CDPATH", b"COMPILER_PATH", b"EDITOR", b"ENV", b"GCC_EXEC_PREFIX", b"GLIBC_TUNABLES", b"IFS",
+    b"JAVA_TOOL_OPTIONS", b"JDK_JAVA_OPTIONS", b"MAKEFILES", b"MAKEFLAGS", b"NODE_OPTIONS", b"NODE_PATH", b"PAGER",
+    b"PATH", b"PERL5DB", b"PERL5LIB", b"PERL5OPT", b"PS4", b"RUBYLIB", b"RUBYOPT", b"RUSTC_WRAPPER", b"SHELLOPTS",
+    b"SSH_ASKPASS", b"VISUAL", b"_JAVA_OPTIONS",
+))
+REACHING_BEGIN = (b"BASH_FUNC_", b"GIT_", b"LD_", b"PYTHON")
+"""Variables by which another program or library runs than the command line says."""
+HARMLESS = frozenset((b"", b"0", b"1", b"cat", b"true"))
+"""Values of such a variable that run nothing of anybody's."""
+
+
+class Image(NamedTuple):
+    """A file that is executed. `shebang` are the words that the kernel puts before a script's path, the interpreter
+    first, empty if it is none; `interpreter` is that one's file."""
+
+    device: int
+    inode: int
+    shebang: tuple[bytes, ...] = ()
+    interpreter: tuple[int, int] | None = None
+
+
+class Program(NamedTuple):
+    """One held start. `name` is the program's bare name if that is what the agent's own PATH finds for it, else its
+    path without symbolic links; `environment` are the variables that reach further than the command line and differ
+    from those that the agent was started with."""
+
+    path: bytes
+    argv: tuple[bytes, ...]
+    directory: bytes
+    name: bytes
+    environment: tuple[bytes, ...]
+    image: Image
+
+
+class Unreadable(Exception):
+    """The start cannot be shown; `number` is the errno that the process gets."""
+
+    def __init__(self, number: int, why: str = "") -> None:
+        super().__init__(why)
+        self.number = number
+
+
+class _How(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+Read = Callable[[int, int], bytes]
+"""Memory at an address: at most so many bytes, fewer if the rest cannot be read."""
+
+
+def text_at(read: Read, address: int, most: int) -> bytes:
+    """Read the text that ends with a NUL. Raises Unreadable: E2BIG if it is longer than `most`."""
+    found = b""
+    while True:
+        # Up to the end of the page: what follows may not be mapped.
+        piece = read(address + len(found), PIECE - (address + len(found)) % PIECE)
+        if not piece:
+            raise Unreadable(errno.EFAULT)
+        head, end, _ = piece.partition(b"\0")
+        found += head
+        if len(found) > most:
+            raise Unreadable(errno.E2BIG)
+        if end:
+            return found
+
+
+def vector_at(read: Read, address: int, most: int = MAX_VECTOR_BYTES) -> tuple[bytes, ...]:
+    """Read a list of texts that ends with a null pointer, byte for byte. Raises Unreadable: E2BIG past `most` bytes."""
+    if address == 0:
+        return ()
+    found: list[bytes] = []
+    size = 0
+    while True:
+        at = address + 8 * len(found)
+        pointers = b""
+        while len(pointers) < 8:
+            piece = read(at + len(pointers), 8 - len(pointers))
+            if not piece:
+                raise Unreadable(errno.EFAULT)
+            pointers += piece
+        pointer = int.from_bytes(pointers, "little")
+        if pointer == 0:
+            return tuple(found)
+        found.append(text_at(read, pointer, most - size))
+        size += len(found[-1]) + 9
+        if size > most:
+            raise Unreadable(errno.E2BIG)
+
+
+def reaching(environment: tuple[bytes, ...], base: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+    """Return the variables that make another program or library run than the command line says, if they differ from
+    `base`. A PATH of directories that `base` or the system has anyway is none. Pure."""
+    found: list[bytes] = []
+    for one in environment:
+        name, _, value = one.partition(b"=")
+        if not (name in REACHING or name.startswith(REACHING_BEGIN)) or base.get(name) == value or value in HARMLESS:
+            continue
+        usual = {*SYSTEM_PATH, *base.get(b"PATH", b"").split(b":")}
+        if name == b"PATH" and all(part in usual for part in value.split(b":")):
+            continue
+        found.append(one)
+    return tuple(found)
+
+
+def expected(image: Image, path: bytes, argv: tuple[bytes, ...]) -> bytes:
+    """Return what /proc/PID/cmdline holds once this has been executed. Pure."""
+    words = (*image.shebang, path, *argv[1:]) if image.shebang else (argv or (b"",))
+    return b"".join(word + b"\0" for word in words)
+
+
+def shebang(head: bytes) -> tuple[bytes, ...]:
+    """Return a script's interpreter and its one argument, as the kernel takes its first line apart. Pure."""
+    if not head.startswith(b"#!"):
+        return ()
+    line = head[2:].split(b"\n", 1)[0].strip(b" \t")
+    interpreter, _, argument = line.replace(b"\t", b" ").partition(b" ")
+    argument = line[len(interpreter):].strip(b" \t")
+    return (interpreter, argument) if argument else (interpreter,) if interpreter else ()
+
+
+def by_env(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the words that `#!/usr/bin/env …` executes, empty for another interpreter. Pure."""
+    if len(words) != 2 or posixpath.basename(words[0]) != b"env":
+        return ()
+    rest = words[1].split()
+    if rest and rest[0] in (b"-S", b"--split-string"):
+        rest = rest[1:]
+    return tuple(rest) if rest and not rest[0].startswith(b"-") and b"=" not in rest[0] else ()
+
+
+class Reader:
+    """Reads what one thread is about to execute; `number` and `arguments` are those of its system call."""
+
+    def __init__(self, tid: int, base: Mapping[bytes, bytes]) -> None:
+        self.tid = tid
+        self._base = base
+        self._root = -1
+
+    def read(self, at: bool, arguments: tuple[int, ...]) -> Program:
+        """Read the call: `at` tells execveat from execve. Raises Unreadable, and OSError if the process is gone."""
+        dirfd, address, argv_at, env_at, flags = arguments[:5] if at else (-100, *arguments[:3], 0)
+        memory = os.open(f"/proc/{self.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        self._root = os.open(f"/proc/{self.tid}/root", os.O_PATH | os.O_CLOEXEC)
+        try:
+            def read(where: int, size: int) -> bytes:
+                try:
+                    return os.pread(memory, size, where)
+                except (OSError, OverflowError):
+                    return b""
+
+            path = text_at(read, address, MAX_PATH_BYTES)
+            directory = os.readlink(f"/proc/{self.tid}/cwd".encode())
+            file, found = self._open(path, directory, dirfd, flags)
+            try:
+                image = self._image(file)
+                argv = vector_at(read, argv_at)
+                name = self._name(found, file, image)
+                given = path
+                if not path.startswith(b"/") and _signed(dirfd) != kernel.AT_FDCWD:  # As the kernel calls it then.
+                    given = b"/dev/fd/%d" % _signed(dirfd) + (b"/" + path if path else b"")
+                return Program(given, argv, directory, name, reaching(vector_at(read, env_at), self._base), image)
+            finally:
+                os.close(file)
+        finally:
+            os.close(memory)
+            os.close(self._root)
+
+    def _open(self, path: bytes, directory: bytes, dirfd: int, flags: int) -> tuple[int, bytes]:
+        """Open what the kernel would execute, and return it with its path. Raises Unreadable with the kernel's errno
+        for what it would not execute: a search along PATH asks nothing."""
+        dirfd = _signed(dirfd)
+        try:
+            if not path:
+                if not flags & AT_EMPTY_PATH:
+                    raise Unreadable(errno.ENOENT)
+                link = f"/proc/{self.tid}/fd/{dirfd}" if dirfd >= 0 else f"/proc/{self.tid}/cwd"
+                file, found = os.open(link, os.O_PATH | os.O_CLOEXEC), os.readlink(link.encode())
+            else:
+                if not path.startswith(b"/") and dirfd != kernel.AT_FDCWD:
+                    directory = os.readlink(f"/proc/{self.tid}/fd/{dirfd}".encode())
+                found = path if path.startswith(b"/") else directory.rstrip(b"/") + b"/" + path
+                file = self._open_in_root(found, flags & AT_SYMLINK_NOFOLLOW)
+        except OSError as failed:
+            raise Unreadable(failed.errno or errno.EACCES) from None
+        mode = os.fstat(file).st_mode
+        if mode & 0o170000 != 0o100000 or not os.access(f"/proc/self/fd/{file}", os.X_OK, effective_ids=True):
+            os.close(file)
+            raise Unreadable(errno.EACCES)
+        return file, found
+
+    def _open_in_root(self, path: bytes, no_follow: int = 0) -> int:
+        """Open a path as the process itself would, symbolic links followed below its own root. Raises OSError."""
+        for own in (b"/proc/self/", b"/proc/thread-self/"):
+            if path.startswith(own):
+                path = b"/proc/%d/" % self.tid + path[len(own):]
+        how = _How(os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if no_follow else 0), 0, RESOLVE_IN_ROOT)
+        try:
+            return kernel.syscall(SYS_OPENAT2, ctypes.c_int(self._root), ctypes.c_char_p(path), ctypes.byref(how),
+                                  ctypes.c_size_t(ctypes.sizeof(how)))
+        except OSError as failed:
+            if failed.errno == errno.EXDEV and path.startswith(b"/proc/"):
+                return os.open(path, os.O_PATH | os.O_CLOEXEC)  # A link of the kernel's own, to an open file.
+            raise
+
+    def _image(self, file: int) -> Image:
+        found = os.fstat(file)
+        words: tuple[bytes, ...] = ()
+        more = shebang(_head(file))
+        interpreter: tuple[int, int] | None = None
+        for _ in range(MAX_INTERPRETERS):
+            if not more:
+                break
+            words = more + words  # An interpreter may be a script itself.
+            interpreter, more = self._interpreter(words[0])
+        return Image(found.st_dev, found.st_ino, words, interpreter)
+
+    def _interpreter(self, path: bytes) -> tuple[tuple[int, int] | None, tuple[bytes, ...]]:
+        """Return an interpreter's file, and its own interpreter's words if it is a script."""
+        try:
+            file = self._open_in_root(path)
+        except OSError:
+            return None, ()
+        try:
+            found = os.fstat(file)
+            return (found.st_dev, found.st_ino), shebang(_head(file))
+        finally:
+            os.close(file)
+
+    def _name(self, found: bytes, opened: int, image: Image) -> bytes:
+        real = os.readlink(f"/proc/self/fd/{opened}".encode())
+        base = posixpath.basename(found)
+        for directory in self._base.get(b"PATH", b"").split(b":"):
+            if not directory.startswith(b"/"):
+                continue
+            try:
+                file = self._open_in_root(directory + b"/" + base)
+            except OSError:
+                continue
+            try:
+                first = os.fstat(file)
+            finally:
+                os.close(file)
+            return base if (first.st_dev, first.st_ino) == (image.device, image.inode) else real
+        return real
+
+
+def _signed(number: int) -> int:
+    return struct.unpack("=i", struct.pack("=I", number & 0xFFFF_FFFF))[0]
+
+
+def _head(file: int) -> bytes:
+    try:
+        opened = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b""  # It may be executed and not read: no script, then.
+    try:
+        return os.pread(opened, MAX_SHEBANG_BYTES, 0)
+    finally:
+        os.close(opened)
+
+
+def running(pid: int) -> tuple[tuple[int, int], bytes]:
+    """Return the file and the command line that a process runs now. Raises OSError if it is gone."""
+    found = os.stat(f"/proc/{pid}/exe")
+    with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as line:
+        return (found.st_dev, found.st_ino), line.readall()
+
+
+def is_as_allowed(program: Program, ran: tuple[int, int], line: bytes) -> bool:
+    """Return whether what runs is what was allowed. Pure."""
+    image = program.image
+    file = image.interpreter if image.shebang else (image.device, image.inode)
+    return ran == file and line == expected(image, program.path, program.argv)

@@ -1,0 +1,233 @@
+"""Programs that an agent's processes start: each is put to policy and people as a tool call is (H-16).
+
+The keeper holds the processes (`box.gate`); this is the runner's end of its lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import posixpath
+import shlex
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from interlock.ports.agent import Answer, Option, Question
+from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
+from interlock.protocol.codes import Code
+from interlock.protocol.holding import BELOW, PROGRAM
+from interlock.runner.asking import Interactions
+from interlock.runner.journal import Journal
+
+TOOL = KIND = PROGRAM
+"""Name and kind of the tool call that a program's start is; no agent's own call has this kind."""
+ONCE, NO = "start", "deny"
+OPTIONS = [
+    Option(ONCE, "Start it", "allow_once"),
+    Option(BELOW, "Start it, and let it start whatever it wants", "allow_once"),
+    Option(NO, "Do not start it", "reject_once"),
+]
+
+
+class ProgramLines:
+    """The keeper's lines about held programs, as calls. `send` answers the keeper."""
+
+    def __init__(self, programs: Programs, send: Callable[[bytes], None]) -> None:
+        self._programs = programs
+        self._send = send
+        self._asked: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, words: list[str]) -> None:
+        """Take one line, split into words."""
+        match words:
+            case ["P", token, encoded]:
+                number, task = int(token), asyncio.create_task(self._ask(int(token), held_program(encoded)))
+                self._asked[number] = task
+                task.add_done_callback(lambda _: self._asked.pop(number, None))
+            case ["V", token]:
+                if (asked := self._asked.get(int(token))) is not None:
+                    asked.cancel()
+                self._keep(self._programs.ended(int(token), None))
+            case ["X", token, encoded]:
+                self._keep(self._programs.ended(int(token), started_below(encoded)))
+            case ["M", token, encoded]:
+                self._keep(self._programs.other(int(token), _fields(encoded)))
+            case ["N", encoded]:
+                self._keep(self._programs.refused(_fields(encoded)[0].decode()))
+            case _:
+                raise ValueError(f"The keeper said {words!r}, which means nothing.")
+
+    def close(self) -> None:
+        """The keeper is gone, and every process with it: nothing is asked any more."""
+        for task in list(self._asked.values()):
+            task.cancel()
+
+    async def _ask(self, token: int, program: HeldProgram) -> None:
+        decision: Decision = "no"
+        try:
+            decision = await self._programs.ask(token, program)
+        finally:
+            self._send(f"A {token} {decision}\n".encode())
+
+    def _keep(self, coroutine: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class NoPrograms:
+    """Decides that no program starts."""
+
+    async def ask(self, token: int, program: HeldProgram) -> Decision:
+        """Return a no."""
+        return "no"
+
+    async def ended(self, token: int, below: StartedBelow | None) -> None: ...
+
+    async def other(self, token: int, ran: tuple[bytes, ...]) -> None: ...
+
+    async def refused(self, why: str) -> None: ...
+
+
+class AsksAboutPrograms(Protocol):
+    """A turn, as far as programs need one."""
+
+    async def announce_program(self, invocation_id: str, input_json: bytes, title: str) -> None:
+        """Write the tool call."""
+        ...
+
+    async def ask_program(self, question: Question) -> Answer:
+        """Ask, and wait; a no after a cancel."""
+        ...
+
+    async def end_program(self, invocation_id: str, output: str | None, *, started: bool) -> None:
+        """Write the tool call's result."""
+        ...
+
+
+class ProgramDesk:
+    """Asks about the programs of one session's agent. Outside a turn nothing is announced, and the question stands
+    alone."""
+
+    def __init__(self, journal: Journal, interactions: Interactions, turn: Callable[[], AsksAboutPrograms | None]
+                 ) -> None:
+        self._journal = journal
+        self._interactions = interactions
+        self._turn = turn
+        self._calls: dict[int, tuple[AsksAboutPrograms, str]] = {}
+
+    async def ask(self, token: int, program: HeldProgram) -> Decision:
+        """Ask, and wait as long as it takes. Any error on the way is a no (A-5)."""
+        turn = self._turn()
+        if turn is None:
+            answer = await self._interactions.ask(program_question(program, None))
+        else:
+            invocation_id = f"program-{self._journal.new_uuid()}"
+            question = program_question(program, invocation_id)
+            await turn.announce_program(invocation_id, question.input_json, command_line(program))
+            answer = await turn.ask_program(question)
+            if answer.allow:
+                self._calls[token] = turn, invocation_id
+            else:
+                await turn.end_program(invocation_id, None, started=False)
+        if not answer.allow:
+            return "no"
+        return "below" if answer.option_id == BELOW else "once"
+
+    async def ended(self, token: int, below: StartedBelow | None) -> None:
+        """Close an allowed program's tool call with what was started below it."""
+        turn, invocation_id = self._calls.pop(token, (None, ""))
+        if turn is not None:
+            output = summary(below) if below is not None and below.total else None
+            await turn.end_program(invocation_id, output, started=below is not None)
+
+    async def other(self, token: int, ran: tuple[bytes, ...]) -> None:
+        """Report a program that was killed because it was not the one that was allowed (H-3)."""
+        words = " ".join(shlex.quote(word.decode("utf-8", "backslashreplace")) for word in ran)
+        await self._error(Code.RAN_OTHER_THAN_ALLOWED,
+                          f"Another program than the allowed one was about to run, and was killed: {words}")
+
+    async def refused(self, why: str) -> None:
+        """Report a start that was refused without a question."""
+        turn = self._journal.state.turn
+        await self._journal.write(self._journal.agent_error(
+            "warning", Code.UNSUPPORTED_CAPABILITY, f"Interlock refused to start {why}.",
+            turn.turn_id if turn is not None else None))
+
+    async def _error(self, code: Code, sentence: str) -> None:
+        turn = self._journal.state.turn
+        await self._journal.write(self._journal.agent_error(
+            "error", code, sentence, turn.turn_id if turn is not None else None))
+
+
+def program_question(program: HeldProgram, invocation_id: str | None) -> Question:
+    """Return the question whether a program may start."""
+    return Question(invocation_id, TOOL, TOOL, program_input(program), OPTIONS, KIND)
+
+
+def program_input(program: HeldProgram) -> bytes:
+    """Return the subject's input as JSON: nothing of the argument vector is lost in it. Pure.
+
+    `command` holds the program (by its name if the agent's PATH finds it there, else its path) and its arguments.
+    `env` are variables that reach further than that, `argv0` is what the program is called if that is another name, and
+    the members in base64 hold the exact bytes of what is not UTF-8, which `command` and `env` show escaped.
+    """
+    first = program.name
+    found: dict[str, Any] = {"command": [_text(word) for word in (first, *program.argv[1:])],
+                             "cwd": _text(program.directory)}
+    if program.environment:
+        pairs = [one.partition(b"=") for one in program.environment]
+        found["env"] = {_text(name): _text(value) for name, _, value in pairs}
+    called = program.argv[0] if program.argv else b""
+    if posixpath.basename(called).removeprefix(b"-") != posixpath.basename(program.path):
+        found["argv0"] = _text(called)
+    exact = {"argv_base64": (program.path, program.directory, *program.argv), "env_base64": program.environment}
+    for name, parts in exact.items():
+        if not all(map(_is_utf8, parts)):
+            found[name] = [binascii.b2a_base64(part, newline=False).decode() for part in parts]
+    return msgspec.json.encode(found)
+
+
+def command_line(program: HeldProgram) -> str:
+    """Return a program as a line that a shell would take. Pure."""
+    return shlex.join([_text(word) for word in (program.name, *program.argv[1:])])
+
+
+def summary(below: StartedBelow) -> str:
+    """Return what an allowed program's tree started, in one line and a digest."""
+    named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in below.names)
+    programs = "1 program" if below.total == 1 else f"{below.total} programs"
+    return f"{programs} started below it: {named}\nsha256 of their argument vectors, in order: {below.digest}"
+
+
+def held_program(encoded: str) -> HeldProgram:
+    """Read what the keeper sends of a held program."""
+    path, directory, name, number, *rest = _fields(encoded)
+    variables = int(number)
+    return HeldProgram(path, directory, name, tuple(rest[:variables]), tuple(rest[variables:]))
+
+
+def started_below(encoded: str) -> StartedBelow:
+    """Read what the keeper sends of an allowed program that ended."""
+    total, digest, *pairs = _fields(encoded)
+    names = tuple((_text(name), int(often)) for name, often in zip(pairs[::2], pairs[1::2], strict=True))
+    return StartedBelow(int(total), digest.decode(), names)
+
+
+def _fields(encoded: str) -> tuple[bytes, ...]:
+    return tuple(binascii.a2b_base64(encoded).split(b"\0"))
+
+
+def _text(part: bytes) -> str:
+    return part.decode("utf-8", "backslashreplace")
+
+
+def _is_utf8(part: bytes) -> bool:
+    try:
+        part.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""What is read of a program that is about to start, and compared with what runs (H-16)."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from interlock.box.program import (
+    Image,
+    Program,
+    Unreadable,
+    by_env,
+    is_as_allowed,
+    reaching,
+    shebang,
+    text_at,
+    vector_at,
+)
+
+PAGE = 4096
+
+
+class Memory:
+    """Memory of some pages; the rest is not mapped."""
+
+    def __init__(self, base: int, data: bytes) -> None:
+        self.base = base
+        self.data = data
+
+    def __call__(self, address: int, size: int) -> bytes:
+        begin = address - self.base
+        return self.data[begin:begin + size] if 0 <= begin < len(self.data) else b""
+
+
+def laid_out(*texts: bytes) -> tuple[Memory, int]:
+    """Texts at the end of the mapped memory, and the list of pointers to them before."""
+    base = 16 * PAGE
+    pointers, strings = b"", b""
+    for text in texts:
+        pointers += (base + PAGE + len(strings)).to_bytes(8, "little")
+        strings += text + b"\0"
+    return Memory(base, (pointers + bytes(8)).ljust(PAGE, b"\xee") + strings), base
+
+
+@pytest.mark.req("H-16")
+def test_arguments_are_read_byte_for_byte() -> None:
+    texts = (b"", b"sh", b"-c", b"\xff\xfe\n", b"x" * 9000, b"")
+    assert vector_at(*laid_out(*texts)) == texts
+    assert vector_at(Memory(0, b""), 0) == ()
+
+
+@pytest.mark.req("H-16")
+def test_more_arguments_than_can_be_shown_are_refused_and_bad_pointers_fail_as_in_the_kernel() -> None:
+    with pytest.raises(Unreadable) as long:
+        vector_at(*laid_out(b"x" * 600, b"y" * 600), most=1000)
+    with pytest.raises(Unreadable) as endless:
+        text_at(Memory(0, b"x" * 3 * PAGE), 0, PAGE)
+    with pytest.raises(Unreadable) as unmapped:
+        text_at(Memory(0, b"no end"), 0, PAGE)
+
+    assert (long.value.number, endless.value.number, unmapped.value.number) == (
+        errno.E2BIG, errno.E2BIG, errno.EFAULT)
+
+
+@pytest.mark.req("H-16")
+@pytest.mark.parametrize(("head", "words"), [
+    (b"#!/bin/sh\necho", (b"/bin/sh",)),
+    (b"#! /usr/bin/env  node --x \nrest", (b"/usr/bin/env", b"node --x")),
+    (b"#!/bin/sh\t-e\n", (b"/bin/sh", b"-e")),
+    (b"#!\n", ()), (b"\x7fELF", ()), (b"", ()),
+])
+def test_a_script_is_taken_apart_as_the_kernel_does_it(head: bytes, words: tuple[bytes, ...]) -> None:
+    assert shebang(head) == words
+
+
+@pytest.mark.req("H-16")
+def test_only_a_plain_env_goes_on_with_a_second_program() -> None:
+    assert by_env((b"/usr/bin/env", b"node")) == (b"node",)
+    assert by_env((b"/usr/bin/env", b"-S node --x")) == (b"node", b"--x")
+    assert by_env((b"/usr/bin/env", b"-i sh")) == by_env((b"/usr/bin/env", b"A=b sh")) == by_env((b"/bin/sh",)) == ()
+
+
+@pytest.mark.req("H-16")
+def test_variables_that_reach_further_than_the_command_line_are_found() -> None:
+    base = {b"PATH": b"/opt/bin:/usr/bin", b"LD_LIBRARY_PATH": b"/opt/lib"}
+
+    def found(*environment: bytes) -> tuple[bytes, ...]:
+        return reaching(environment, base)
+
+    assert found(b"LD_PRELOAD=/tmp/x.so", b"HOME=/x") == (b"LD_PRELOAD=/tmp/x.so",)
+    assert found(b"GIT_SSH_COMMAND=sh x", b"PYTHONPATH=/tmp") == (b"GIT_SSH_COMMAND=sh x", b"PYTHONPATH=/tmp")
+    assert found(b"BASH_FUNC_ls%%=() {  evil; }") == (b"BASH_FUNC_ls%%=() {  evil; }",)
+    assert found(b"PATH=/tmp/evil:/usr/bin") == (b"PATH=/tmp/evil:/usr/bin",)
+    assert found(b"PATH=/usr/local/bin:/usr/bin:/bin", b"LD_LIBRARY_PATH=/opt/lib", b"GIT_PAGER=cat") == ()
+
+
+def program(path: bytes, *argv: bytes, image: Image) -> Program:
+    return Program(path, argv, b"/", path, (), image)
+
+
+@pytest.mark.req("H-16")
+def test_what_runs_is_the_allowed_file_with_the_allowed_arguments() -> None:
+    ls = program(b"/bin/ls", b"ls", b"-l", image=Image(1, 7))
+
+    assert is_as_allowed(ls, (1, 7), b"ls\0-l\0")
+    assert not is_as_allowed(ls, (1, 8), b"ls\0-l\0")
+    assert not is_as_allowed(ls, (1, 7), b"ls\0-la\0")
+    assert not is_as_allowed(ls, (1, 7), b"ls\0-l\0x\0")
+    assert not is_as_allowed(ls, (1, 7), b"")
+
+
+@pytest.mark.req("H-16")
+def test_a_script_runs_as_its_interpreter_with_its_own_path_and_arguments() -> None:
+    script = program(b"./run", b"run", b"a", image=Image(1, 7, (b"/bin/sh", b"-e"), (1, 9)))
+
+    assert is_as_allowed(script, (1, 9), b"/bin/sh\0-e\0./run\0a\0")
+    assert not is_as_allowed(script, (1, 7), b"/bin/sh\0-e\0./run\0a\0")
+    assert not is_as_allowed(script, (1, 9), b"/bin/sh\0-e\0./run\0b\0")
+    assert not is_as_allowed(script, (1, 9), b"/bin/sh\0-c\0evil\0a\0")
