@@ -73,7 +73,8 @@ async def test_a_reader_with_one_stream_does_not_wait_for_anothers_thousand() ->
     assert served <= len(filling) + 3 < before, "readers take turns, whatever number each has waiting"
 
 
-async def test_all_are_served_in_the_end_and_nothing_is_kept() -> None:
+async def test_all_are_served_in_the_end_and_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "REST_MAX_S", 0.001)
     asking = Asking()
     await asking.ask(*[ADA, BOB, EVE] * 100)
     while asking.got:

@@ -639,7 +639,8 @@ class SlowDisk(MemoryOutbox):
 @pytest.mark.req("D-7")
 async def test_a_control_frame_whose_link_breaks_while_it_is_stored_is_acted_on_once_all_the_same() -> None:
     disk = SlowDisk()
-    async with conversation(outbox=disk) as (gateway, runner):
+    # A link that waits for its disk reads nothing: it sees the cut when it sends its next heartbeat.
+    async with conversation(outbox=disk, pace=QUICK._replace(heartbeat_s=0.1)) as (gateway, runner):
         peer = await gateway.peer()
         await peer.welcome(s=0)
         await peer.cancel_turn(1, "m1")

@@ -27,7 +27,9 @@ OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), rol
 @asynccontextmanager
 async def socket(gateway: Gateway, role: str = "owner", path: str = "/v1/stream") -> AsyncIterator[ClientConnection]:
     url = gateway.base.replace("http", "ws") + path
-    async with connect(url, additional_headers={"Authorization": f"Bearer ilk_default_{role}"}) as there:
+    # A client that stops reading at a full queue does not see the close either, and waits until its time is up.
+    async with connect(url, additional_headers={"Authorization": f"Bearer ilk_default_{role}"},
+                       max_queue=None) as there:
         yield there
 
 
