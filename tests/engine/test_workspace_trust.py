@@ -260,3 +260,151 @@ async def test_what_cannot_be_read_fails_with_the_runners_sentence() -> None:
     ended = await now(table, command)
     assert (ended.state, ended.error.code, ended.error.message) == (
         "failed", Code.WORKSPACE_NOT_TRUSTED, SENTENCE)
+
+
+# --- the same files in two sessions ---
+async def both_ask(table: Table) -> tuple[Any, Any]:
+    """Two commands in sessions of one directory, each of which has met the same files before anybody answered."""
+    first = await table.execute()
+    await finds(table, first.target.session_id, files())
+    second = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:other"))
+    await finds(table, second.target.session_id, files())
+    assert len(await table.ledger.approvals("default", "pending", None, 10)) == 2
+    return first, second
+
+
+async def test_one_yes_lets_every_session_go_on_that_waits_for_the_same_files() -> None:
+    table = Table()
+    first, second = await both_ask(table)
+    asked_first = (await table.ledger.approvals("default", "pending", None, 10))[0].approval
+    await table.vote(asked_first.id, "grant")
+    await settled(table, second.target.session_id)
+    assert await table.ledger.approvals("default", "pending", None, 10) == []
+    opened = [frame for frame in table.wire.sent if frame.type == "control.session.open"]
+    assert {frame.session_id for frame in opened if frame.payload.trusted_files == digest(files())} == {
+        first.target.session_id, second.target.session_id}
+    assert "workspace_allowed" in await table.actions()
+
+
+async def test_one_no_ends_one_command_and_the_other_question_stays() -> None:
+    table = Table()
+    await both_ask(table)
+    [one, other] = [record.approval for record in await table.ledger.approvals("default", "pending", None, 10)]
+    await table.vote(one.id, "deny")
+    assert (await asked(table)).id == other.id
+
+
+# --- a compaction starts an agent, too ---
+COMPACTS = {"context_compaction": True, "adapter_type": "process", "permission": "asks"}
+
+
+async def rests(table: Table) -> str:
+    """A session with a conversation, whose agent has ended."""
+    command = await table.execute()
+    session_id = command.target.session_id
+    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.started(session_id)
+    await table.ended(session_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    return str(session_id)
+
+
+async def compaction_finds(table: Table, session_id: str, raw: bytes) -> None:
+    """Ask for a compaction, whose agent the runner does not start."""
+    await table.engine.sessions.compact(OWNER, session_id, "keep names", remember)
+    opened, request = table.wire.last("control.session.open"), table.wire.last("control.session.compact")
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(raw)),
+                    in_reply_to=opened.message_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+    await table.say(session_id, "session.error", p.SessionError(
+        error_code=Code.SESSION_NOT_FOUND, message="The session is not open on this runner.", fatal=False),
+                    in_reply_to=request.message_id)
+
+
+def requests(table: Table) -> list[Any]:
+    return [frame.payload for frame in table.wire.sent if frame.type == "control.session.compact"]
+
+
+async def failures(table: Table, session_id: str) -> list[str]:
+    events = [msgspec.json.decode(one.body) for one in await table.ledger.events(f"s/{session_id}", 0, 1_000)]
+    return [one["message"] for one in events if one.get("code") == "CompactionFailed"]
+
+
+async def test_a_compaction_asks_the_same_question_and_goes_on_after_a_yes() -> None:
+    table = Table()
+    session_id = await rests(table)
+    await compaction_finds(table, session_id, files())
+    approval = await asked(table)
+    assert (approval.workspace_files, approval.command_id, approval.digest) == (True, None, digest(files()))
+    assert approval.requested_by == OWNER.actor
+    assert await failures(table, session_id) == []
+    voted = await table.vote(approval.id, "grant")
+    assert voted.remembered is not None
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
+    [first, again] = requests(table)
+    assert (again.request_id, again.instructions) == (first.request_id, "keep names")
+    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.say(session_id, "session.compacted", p.Compacted(
+        request_id=again.request_id, trigger="requested", summary="names", previous_token_count=9,
+        current_token_count=3), in_reply_to=table.wire.last("control.session.compact").message_id)
+    assert "compact" in await table.actions()
+    later = await table.execute("more", target=Target(session_id=session_id))
+    assert (await now(table, later)).state == "dispatched"
+
+
+async def test_a_compaction_goes_on_by_itself_where_the_files_are_trusted() -> None:
+    table = Table()
+    session_id = await rests(table)
+    await compaction_finds(table, session_id, files())
+    await table.vote((await asked(table)).id, "grant")
+    other = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:other"))
+    await finds(table, other.target.session_id, files())
+    assert await table.ledger.approvals("default", "pending", None, 10) == []
+
+    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.say(session_id, "session.compacted", p.Compacted(
+        request_id=requests(table)[-1].request_id, trigger="requested", summary="names", previous_token_count=9,
+        current_token_count=3), in_reply_to=table.wire.last("control.session.compact").message_id)
+    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    before = len(requests(table))
+    await compaction_finds(table, session_id, files())
+    assert len(requests(table)) == before + 2, "refused once, and sent again with the digest that a rule allows"
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
+
+
+@pytest.mark.parametrize("how", ["denied", "expired"])
+async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
+    table = Table()
+    session_id = await rests(table)
+    await compaction_finds(table, session_id, files())
+    if how == "denied":
+        await table.vote((await asked(table)).id, "deny")
+    else:
+        table.clock.advance(table.limits.approval_ttl_ms)
+        await (await table.lane(session_id)).call(tick)
+    why = "user:owner did not allow it" if how == "denied" else "nobody allowed it in time"
+    assert await failures(table, session_id) == [f"files in the workspace configure its agent, and {why}"]
+    assert len(requests(table)) == 1
+    assert (await table.lane(session_id)).lane.state.compacting is None
+
+
+async def test_a_rule_that_denies_ends_a_compaction_with_its_reason() -> None:
+    table = Table(Policy([Rule(name="no hooks", effect="deny", door="workspace", reason="ask Ann")]))
+    session_id = await rests(table)
+    await compaction_finds(table, session_id, files())
+    [sentence] = await failures(table, session_id)
+    assert "no hooks denies it, ask Ann" in sentence
+    assert (await table.lane(session_id)).lane.state.compacting is None
+
+
+async def test_a_compaction_that_waits_outlives_a_restart_of_the_gateway() -> None:
+    table = Table()
+    session_id = await rests(table)
+    await compaction_finds(table, session_id, files())
+    table.begin()
+    await table.reattach(session_id, 9)
+    await table.vote((await asked(table)).id, "grant")
+    assert [one.instructions for one in requests(table)] == ["keep names"] * len(requests(table))
+    assert len(requests(table)) >= 1
+    assert table.wire.last("control.session.open").payload.trusted_files == digest(files())

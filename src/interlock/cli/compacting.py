@@ -15,6 +15,7 @@ from interlock.cli.gateway_link import GatewayLink, decoded
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.terminal import print_json, printable, result, say
 from interlock.cli.trouble import Trouble
+from interlock.protocol.codes import Code
 from interlock.protocol.resources import Compaction, Notice
 
 PATIENCE_S = 360.0
@@ -80,7 +81,7 @@ class _Page(msgspec.Struct):
 async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
     """Read on until it is settled: the agent's report, {} where a hook wrote the summary, and what the gateway says of
     it. A report alone settles nothing: the gateway may drop it. Raises Trouble where it failed, or is not answered."""
-    until, cursor, report = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any]()
+    until, cursor, report, waits = time.monotonic() + PATIENCE_S, asked.cursor, dict[str, Any](), False
     while time.monotonic() < until:
         page = await link.read(f"/v1/sessions/{asked.session_id}/frames", _Page, {"since": cursor, "wait": POLL_S})
         cursor = page.next_cursor
@@ -90,11 +91,18 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
             if event.notice is not None and event.notice.code == "CompactionFailed":
                 raise Trouble("COMPACTION_FAILED", event.notice.message)
             frame = event.frame if event.kind == "C" else None
-            if frame is not None and frame.type == "session.closed":
+            if frame is not None and frame.payload.get("error_code") == Code.WORKSPACE_NOT_TRUSTED and not waits:
+                waits = True  # The session is closed then, and the request sent again once somebody allows it.
+                say(f"{printable(frame.payload.get('message', ''))} It goes on once that is allowed: interlock approve",
+                    "yellow")
+            elif frame is not None and frame.type == "session.closed":
+                if waits:
+                    waits = False
+                    continue
                 raise Trouble("AgentExited", f"The session was closed: {frame.payload.get('reason')}.",
                               f"Look at it with: interlock sessions {asked.session_id}")
             if frame is not None and frame.type == "session.compacted" \
-                    and frame.metadata.get("in_reply_to") == asked.message_id:
+                    and frame.payload.get("request_id") == asked.request_id:
                 report = frame.payload
     raise Trouble("Timeout", f"The agent has not answered within {PATIENCE_S:.0f} s; it may still.",
                   f"Look at it with: interlock sessions {asked.session_id}")

@@ -21,7 +21,9 @@ from interlock.engine.bridge import (
     mismatch,
     pausing,
     submitting,
+    trusted_files,
     voting,
+    workspace_trust,
 )
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState, Limits
@@ -166,6 +168,9 @@ class Engine:
         self._remembered = remembered
         self._remembered_counts = Counter(record.rule.tenant_id for record in records)
         self.policy = self.policy.remembering(self._remembered)
+        for shell in self.lanes.live():
+            if trusted_files.waits(shell.lane):
+                shell.push(Job(partial(workspace_trust.review, policy=self.policy)))
 
     async def _genuine_rules(self) -> list[RuleRecord]:
         """The remembered rules that are on record as they are (H-5)."""

@@ -71,6 +71,22 @@ def compact(lane: Lane, principal: Principal, instructions: str | None) -> compa
     request_id = lane.new_uuid()
     frame = lane.control("control.session.compact", p.SessionCompact(request_id=request_id, instructions=instructions))
     state.compacting = frame.message_id
-    compacting.wait_for(lane, request_id, who_is(principal))
+    compacting.wait_for(lane, request_id, who_is(principal), instructions)
     lane.audit("compact", who_is(principal), {"request": request_id})
     return compacting.Asked(request_id, frame.message_id, state.n)
+
+
+def compact_again(lane: Lane) -> None:
+    """Send the request of a compaction again whose agent was not started, now that its files are allowed (H-13)."""
+    pending = compacting.waiting_for_trust(lane)
+    if pending is None:
+        return
+    pending.waits_for_trust = False
+    if not lane.state.attached:
+        compacting.failed(lane, "the agent's runner was not there when its files were allowed; compact it again")
+        return
+    open_session(lane)
+    frame = lane.control("control.session.compact", p.SessionCompact(
+        request_id=pending.request_id, instructions=pending.instructions))
+    lane.state.compacting = frame.message_id
+    pending.deadline_ms = lane.now + compacting.COMPACT_TIMEOUT_MS

@@ -190,10 +190,16 @@ def request(lane: Lane, asked: Request, prepared: Prepared, summary: str | None 
     return Asked(request_id, frame.message_id, state.n)
 
 
-def wait_for(lane: Lane, request_id: str, by: dict[str, str]) -> None:
+def wait_for(lane: Lane, request_id: str, by: dict[str, str], instructions: str | None) -> None:
     """An agent that owns its context was asked: its report, or time, ends it."""
-    lane.state.context.pending = Pending(request_id=request_id, cause="manual", by=by,
+    lane.state.context.pending = Pending(request_id=request_id, cause="manual", by=by, instructions=instructions,
                                          deadline_ms=lane.now + COMPACT_TIMEOUT_MS)
+
+
+def waiting_for_trust(lane: Lane) -> Pending | None:
+    """Return the compaction that is sent again once files which configure the agent are allowed (H-13)."""
+    pending = lane.state.context.pending
+    return pending if pending is not None and pending.waits_for_trust else None
 
 
 def _pending(lane: Lane, request_id: str, asked: Request) -> Pending:
@@ -365,9 +371,17 @@ def failed(lane: Lane, reason: str) -> None:
         asking_people.ask(lane, reason)
 
 
+def refused(lane: Lane, reason: str) -> None:
+    """The runner refused the request. One whose agent may not start yet waits, and is sent again (H-13)."""
+    if waiting_for_trust(lane) is None:
+        failed(lane, reason)
+
+
 def dropped(lane: Lane) -> None:
-    """The agent, or its session, is gone: nothing is waited for any more."""
+    """The agent, or its session, is gone: nothing is waited for any more, but for what is to be allowed (H-13)."""
     state, context = lane.state, lane.state.context
+    if waiting_for_trust(lane) is not None:
+        return
     state.compacting, context.pending, context.sent, context.due_reply = None, None, None, ""
     context.due = ""  # The end of the next turn looks again.
 

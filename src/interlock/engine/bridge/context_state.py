@@ -47,6 +47,10 @@ class Pending(msgspec.Struct, kw_only=True):
     """A hook's summary, which the agent that waits in its turn was given."""
     read_files: list[str] = []
     modified_files: list[str] = []
+    instructions: str | None = None
+    """What an agent that owns its context was asked to keep, to ask it again."""
+    waits_for_trust: bool = False
+    """Files configure the agent, so it was not started: it is asked again once they are allowed (H-13)."""
 
 
 class ContextState(msgspec.Struct, kw_only=True):

@@ -79,6 +79,12 @@ def fail(lane: Lane, record: CommandRecord, code: str, message: str, *, exit_cod
     end_command(lane, record, "failed", SYSTEM, output=output, error=(code, message))
 
 
+def files_not_allowed(by: str) -> str:
+    """Say why an agent was not started that files configure; `by` denied it, or is the gateway when time was up."""
+    why = "nobody allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
+    return f"files in the workspace configure its agent, and {why}"
+
+
 def end_canceled(lane: Lane, record: CommandRecord) -> None:
     """End a command that was asked to stop: timed_out where the timer asked, else canceled (C-8).
 
@@ -100,9 +106,7 @@ def end_canceled(lane: Lane, record: CommandRecord) -> None:
         return
     by = record.canceled_by or "somebody"
     if record.cancel_cause == "workspace":
-        why = "nobody allowed it in time" if by == SYSTEM["id"] else f"{by} did not allow it"
-        end_command(lane, record, "canceled", SYSTEM, output=output,
-                    error=("Forbidden", f"files in the workspace configure its agent, and {why}"))
+        end_command(lane, record, "canceled", SYSTEM, output=output, error=("Forbidden", files_not_allowed(by)))
         return
     if record.cancel_cause == "budget":
         why = "nobody raised it in time" if by == SYSTEM["id"] else f"{by} did not let it go on"

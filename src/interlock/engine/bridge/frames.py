@@ -325,7 +325,7 @@ def _session_error(lane: Lane, frame: Frame, payload: p.SessionError, policy: Po
             termination.begin(lane, payload.error_code, payload.message)
         return
     if lane.state.compacting is not None and answered == lane.state.compacting:
-        compacting.failed(lane, payload.message)
+        compacting.refused(lane, payload.message)
         return
     if pause_refused(lane, answered, payload.error_code, payload.message):
         return
@@ -426,6 +426,7 @@ def _closed(lane: Lane, payload: p.SessionClosed) -> None:
     termination.over(lane)
     record = lane.active
     if record is None:
+        workspace_trust.closed(lane)
         return
     if record.command.started_at is not None:
         fail(lane, record, *(state.last_error or ("AgentExited", f"the session was closed: {payload.reason}")))

@@ -7,18 +7,20 @@ meanwhile; an open that names the digest of what was allowed starts the agent, i
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from interlock.command.card.reading import workspace_files
 from interlock.command.card.text import one_line
-from interlock.command.policy import Policy, Rule, Subject
+from interlock.command.policy import Policy, Rule, Subject, Verdict
 from interlock.command.register import bound
 from interlock.command.remembering import plain
-from interlock.engine.bridge import termination
+from interlock.command.rule import Origin
+from interlock.engine.bridge import asking_agents, compacting, termination, trusted_files
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.canceling import cancel_command
+from interlock.engine.bridge.ending import files_not_allowed
 from interlock.engine.bridge.judging import files_subject, judged, origin_of, person_of, quorums
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import PutRule
@@ -27,44 +29,119 @@ from interlock.protocol.clock import iso
 from interlock.protocol.codes import Code
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, RuleRecord
-from interlock.protocol.resources import Approval, RememberedRule
+from interlock.protocol.resources import Actor, Approval, RememberedRule
 
 TRUSTED_MS = 365 * 86_400_000
 """How long a yes holds for files that do not change."""
 TITLE_CHARS = 160
 
 
+class Asker(NamedTuple):
+    """What an agent was to be started for: a command, or without one a compaction. And who asked for that."""
+
+    command: CommandRecord | None
+    actor: Actor
+    driver: Actor | None
+    origin: Origin
+
+    @property
+    def command_id(self) -> str | None:
+        return self.command.command.id if self.command is not None else None
+
+
 def found(lane: Lane, payload: p.SessionError, policy: Policy) -> bool:
     """Decide on what the runner found. False if nothing can be asked: then the open has failed with its sentence."""
-    record = lane.active
-    if not isinstance(payload.workspace_files, msgspec.Raw) or record is None or record.command.started_at is not None:
+    asker = _to_be_started(lane)
+    if not isinstance(payload.workspace_files, msgspec.Raw) or asker is None:
         return False
     raw = bytes(payload.workspace_files)
     files = workspace_files(raw)
-    if files is None or record.command.state == "canceling":
+    if files is None:
         return False
     digest = hashlib.sha256(raw).hexdigest()
-    subject = _subject(lane, record, files, digest)
+    subject = _subject(lane, asker, files, digest)
     verdict = policy.decide(subject)
-    who = {"id": f"policy:{verdict.rule}", "role": "system"}
-    if verdict.effect == "allow":
-        lane.trusted_files = digest
-        lane.audit("workspace_allowed", who, {"digest": digest, "rule": verdict.rule}, command_id=record.command.id)
-        return True
+    pending = lane.state.context.pending if asker.command is None else None
     if verdict.effect == "deny":
-        lane.audit("workspace_denied", who, {"digest": digest, "rule": verdict.rule}, command_id=record.command.id)
-        termination.begin(lane, Code.WORKSPACE_NOT_TRUSTED, f"{payload.message.rstrip('.')}: the policy rule "
-                          f"{verdict.rule} denies it{f', {verdict.reason}' if verdict.reason else ''}")
+        _denied(lane, asker, payload.message, verdict, digest)
         return True
+    if pending is not None:
+        pending.waits_for_trust = True
+    if verdict.effect == "allow":
+        _allowed(lane, asker, verdict.rule, digest)
+        return True
+    ttl_ms = verdict.ttl_ms or lane.limits.approval_ttl_ms
+    if pending is not None:
+        pending.deadline_ms = lane.now + ttl_ms
     approval = open_approval(
         lane, door="command", title=title(files), input_bytes=raw, rule=verdict.rule, required=verdict.required,
-        ttl_ms=verdict.ttl_ms or lane.limits.approval_ttl_ms, requested_by=record.command.actor, driver=record.driver,
-        self_approval=verdict.self_approval, command_id=record.command.id, groups=quorums(verdict),
+        ttl_ms=ttl_ms, requested_by=asker.actor, driver=asker.driver,
+        self_approval=verdict.self_approval, command_id=asker.command_id, groups=quorums(verdict),
         deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, workspace_files=True,
         judged=judged(subject))
     _no_longer(lane, approval)
     return True
+
+
+def review(lane: Lane, policy: Policy) -> None:
+    """Answer a question that a rule allows by now: somebody allowed the same files in another session."""
+    asker = _waiting(lane)
+    for record in [r for r in lane.approvals.values() if r.approval.workspace_files and r.approval.state == "pending"]:
+        files = workspace_files(bytes(record.approval.input))
+        if asker is None or files is None:
+            continue
+        verdict = policy.decide(_subject(lane, asker, files, record.approval.digest))
+        if verdict.effect == "allow":
+            lane.move_approval(record, "void", {"id": f"policy:{verdict.rule}", "role": "system"}, decided_at=lane.at)
+            _allowed(lane, asker, verdict.rule, record.approval.digest)
+            _go_on(lane, asker.command)
+
+
+def _to_be_started(lane: Lane) -> Asker | None:
+    """Return what an open was for that has failed; None if nothing waits for it any more."""
+    record = lane.active
+    if record is None:
+        return _compaction(lane)
+    started = record.command.started_at is not None or record.command.state == "canceling"
+    return None if started else _asker_of(record)
+
+
+def _waiting(lane: Lane) -> Asker | None:
+    """Return what waits for an answer about files."""
+    waiting = next((r for r in lane.approvals.values() if r.approval.workspace_files
+                    and r.approval.state == "pending" and r.approval.command_id in lane.commands), None)
+    return _compaction(lane) if waiting is None else _asker_of(lane.commands[waiting.approval.command_id or ""])
+
+
+def _asker_of(record: CommandRecord) -> Asker:
+    return Asker(record, record.command.actor, record.driver, origin_of(record))
+
+
+def _compaction(lane: Lane) -> Asker | None:
+    """Return the compaction that somebody asked for of an agent that owns its context. Any other starts no agent."""
+    pending = lane.state.context.pending
+    if pending is None or pending.cause != "manual" or compacting.owns(lane.state):
+        return None
+    kind, _, name = pending.by["id"].partition(":")
+    actor = Actor(type="agent" if kind == "agent" else "user", id=name)
+    return Asker(None, actor, None, actor.type)
+
+
+def _allowed(lane: Lane, asker: Asker, rule: str, digest: str) -> None:
+    lane.trusted_files = digest
+    lane.audit("workspace_allowed", {"id": f"policy:{rule}", "role": "system"}, {"digest": digest, "rule": rule},
+               command_id=asker.command_id)
+
+
+def _denied(lane: Lane, asker: Asker, sentence: str, verdict: Verdict, digest: str) -> None:
+    lane.audit("workspace_denied", {"id": f"policy:{verdict.rule}", "role": "system"},
+               {"digest": digest, "rule": verdict.rule}, command_id=asker.command_id)
+    denied = (f"{sentence.rstrip('.')}: the policy rule {verdict.rule} denies it"
+              f"{f', {verdict.reason}' if verdict.reason else ''}")
+    if asker.command is None:
+        compacting.failed(lane, denied)
+    termination.begin(lane, Code.WORKSPACE_NOT_TRUSTED, denied)
 
 
 def title(files: p.WorkspaceFiles) -> str:
@@ -97,14 +174,32 @@ def remember(lane: Lane, approval: Approval, by: str, who: dict[str, str], remem
 
 
 def decided(lane: Lane, approval: Approval, who: dict[str, str]) -> None:
-    """A yes lets the command go on from the queue; a no ends it."""
+    """A yes lets the command, or the compaction, go on; a no ends it."""
     record = lane.commands.get(approval.command_id or "")
-    if record is None:
-        return
-    if approval.state != "granted":
+    if approval.state == "granted":
+        _go_on(lane, record)
+    elif record is not None:
         cancel_command(lane, record, who["id"], "workspace")
-    elif record.queue_deadline_ms is not None:
-        lane.keep(msgspec.structs.replace(record, queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
+    elif compacting.waiting_for_trust(lane) is not None:
+        compacting.failed(lane, files_not_allowed(who["id"]))
+
+
+def closed(lane: Lane) -> None:
+    """The runner has ended the session whose agent it did not start: a compaction goes on if nothing is asked."""
+    if not trusted_files.waits(lane):
+        _go_on(lane, None)
+
+
+def _go_on(lane: Lane, record: CommandRecord | None) -> None:
+    if record is not None:
+        if record.queue_deadline_ms is not None:
+            lane.keep(msgspec.structs.replace(record, queue_deadline_ms=lane.now + lane.limits.queue_ttl_ms))
+        return
+    if lane.state.opening == "closed" and compacting.waiting_for_trust(lane) is not None:
+        asking_agents.compact_again(lane)
+        for approval in [r for r in lane.approvals.values() if r.approval.workspace_files]:
+            if approval.approval.state == "granted" and approval.approval.command_id is None:
+                lane.move_approval(approval, "consumed", SYSTEM)
 
 
 def expired(lane: Lane, record: ApprovalRecord) -> None:
@@ -119,11 +214,11 @@ def _no_longer(lane: Lane, newer: Approval) -> None:
             lane.move_approval(record, "void", SYSTEM, decided_at=record.approval.decided_at or lane.at)
 
 
-def _subject(lane: Lane, record: CommandRecord, files: p.WorkspaceFiles, digest: str) -> Subject:
+def _subject(lane: Lane, asker: Asker, files: p.WorkspaceFiles, digest: str) -> Subject:
     state = lane.state
     known: dict[str, Any] = {
-        "tenant_id": state.tenant_id, "agent_id": state.agent_id, "origin": origin_of(record),
+        "tenant_id": state.tenant_id, "agent_id": state.agent_id, "origin": asker.origin,
         "permission": state.permission, "at_ms": lane.wall, "session_id": state.session_id, "cost_usd": state.cost_usd,
-        "runner_id": state.runner_id or None, "person": person_of(record.command.actor, record.driver),
+        "runner_id": state.runner_id or None, "person": person_of(asker.actor, asker.driver),
     }
     return files_subject(files, digest, **known)
