@@ -9,6 +9,7 @@ import pytest
 from interlock.box.program import (
     Image,
     Program,
+    Running,
     Unreadable,
     by_env,
     is_as_allowed,
@@ -99,22 +100,37 @@ def program(path: bytes, *argv: bytes, image: Image) -> Program:
     return Program(path, argv, b"/", path, (), image)
 
 
+def runs(inode: int, line: bytes, directory: bytes = b"/", *environment: bytes) -> Running:
+    return Running((1, inode), line, directory, environment)
+
+
 @pytest.mark.req("H-16")
 def test_what_runs_is_the_allowed_file_with_the_allowed_arguments() -> None:
     ls = program(b"/bin/ls", b"ls", b"-l", image=Image(1, 7))
 
-    assert is_as_allowed(ls, (1, 7), b"ls\0-l\0")
-    assert not is_as_allowed(ls, (1, 8), b"ls\0-l\0")
-    assert not is_as_allowed(ls, (1, 7), b"ls\0-la\0")
-    assert not is_as_allowed(ls, (1, 7), b"ls\0-l\0x\0")
-    assert not is_as_allowed(ls, (1, 7), b"")
+    assert is_as_allowed(ls, runs(7, b"ls\0-l\0"))
+    assert not is_as_allowed(ls, runs(8, b"ls\0-l\0"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0-la\0"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0-l\0x\0"))
+    assert not is_as_allowed(ls, runs(7, b""))
+
+
+@pytest.mark.req("H-16")
+def test_what_runs_has_the_allowed_directory_and_variables() -> None:
+    ls = program(b"/bin/ls", b"ls", image=Image(1, 7))._replace(environment=(b"LD_PRELOAD=shown.so",))
+
+    assert is_as_allowed(ls, runs(7, b"ls\0", b"/", b"LD_PRELOAD=shown.so"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0", b"/etc", b"LD_PRELOAD=shown.so"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0", b"/", b"LD_PRELOAD=other.so"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0", b"/", b"LD_PRELOAD=shown.so", b"BASH_ENV=x"))
+    assert not is_as_allowed(ls, runs(7, b"ls\0"))
 
 
 @pytest.mark.req("H-16")
 def test_a_script_runs_as_its_interpreter_with_its_own_path_and_arguments() -> None:
     script = program(b"./run", b"run", b"a", image=Image(1, 7, (b"/bin/sh", b"-e"), (1, 9)))
 
-    assert is_as_allowed(script, (1, 9), b"/bin/sh\0-e\0./run\0a\0")
-    assert not is_as_allowed(script, (1, 7), b"/bin/sh\0-e\0./run\0a\0")
-    assert not is_as_allowed(script, (1, 9), b"/bin/sh\0-e\0./run\0b\0")
-    assert not is_as_allowed(script, (1, 9), b"/bin/sh\0-c\0evil\0a\0")
+    assert is_as_allowed(script, runs(9, b"/bin/sh\0-e\0./run\0a\0"))
+    assert not is_as_allowed(script, runs(7, b"/bin/sh\0-e\0./run\0a\0"))
+    assert not is_as_allowed(script, runs(9, b"/bin/sh\0-e\0./run\0b\0"))
+    assert not is_as_allowed(script, runs(9, b"/bin/sh\0-c\0evil\0a\0"))

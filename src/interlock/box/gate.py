@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from interlock.box import tracing
 from interlock.box.exec_filter import calls
 from interlock.box.processes import began, group_of, parent_and_start, path_of
-from interlock.box.program import Program, Reader, Unreadable, by_env, is_as_allowed, running
+from interlock.box.program import Program, Reader, Running, Unreadable, by_env, is_as_allowed, running
 
 RECEIVE, SEND, IS_VALID = 0xC050_2100, 0xC018_2101, 0x4008_2102
 """`SECCOMP_IOCTL_NOTIF_RECV`, `_SEND` and `_ID_VALID`."""
@@ -315,13 +315,17 @@ class Gate:
     def _compare(self, pid: int, allowed: _Allowed) -> None:
         """Compare what is in place with what was allowed, before it runs."""
         try:
-            ran, line = running(pid)
+            ran = running(pid, self._base)
         except OSError:
-            ran, line = (0, 0), b""
-        if is_as_allowed(allowed.program, ran, line):
+            ran = Running((0, 0), b"", b"", ())
+        if is_as_allowed(allowed.program, ran):
             self._watch(allowed)
             return
-        other = [path_of(pid), *line.split(bytes(1))[:-1]]
+        # As a command line that would run the same: the person who reads the report sees what differed.
+        moved = [b"--chdir=" + ran.directory] if ran.directory != allowed.program.directory else []
+        variables = list(ran.environment) if ran.environment != allowed.program.environment else []
+        other = [*([b"env"] if moved or variables else []), *moved, *variables, path_of(pid),
+                 *ran.line.split(bytes(1))[:-1]]
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:

@@ -62,6 +62,16 @@ class Program(NamedTuple):
     image: Image
 
 
+class Running(NamedTuple):
+    """What a process runs: device and inode of the file, the command line with a NUL after each word, the directory,
+    and the variables that reach further than the command line."""
+
+    file: tuple[int, int]
+    line: bytes
+    directory: bytes
+    environment: tuple[bytes, ...]
+
+
 class Unreadable(Exception):
     """The start cannot be shown; `number` is the errno that the process gets."""
 
@@ -289,15 +299,19 @@ def _head(file: int) -> bytes:
         os.close(opened)
 
 
-def running(pid: int) -> tuple[tuple[int, int], bytes]:
-    """Return the file and the command line that a process runs now. Raises OSError if it is gone."""
+def running(pid: int, base: Mapping[bytes, bytes]) -> Running:
+    """Return what a process runs now, beside the variables in `base`. Raises OSError if it is gone."""
     found = os.stat(f"/proc/{pid}/exe")
+    with open(f"/proc/{pid}/environ", "rb", buffering=0) as variables:
+        environment = tuple(variables.readall().split(b"\0")[:-1])
     with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as line:
-        return (found.st_dev, found.st_ino), line.readall()
+        return Running((found.st_dev, found.st_ino), line.readall(), os.readlink(f"/proc/{pid}/cwd".encode()),
+                       reaching(environment, base))
 
 
-def is_as_allowed(program: Program, ran: tuple[int, int], line: bytes) -> bool:
+def is_as_allowed(program: Program, ran: Running) -> bool:
     """Return whether what runs is what was allowed. Pure."""
     image = program.image
     file = image.interpreter if image.shebang else (image.device, image.inode)
-    return ran == file and line == expected(image, program.path, program.argv)
+    return ran == Running(file or (0, 0), expected(image, program.path, program.argv), program.directory,
+                          program.environment)
