@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 
 from cli.test_cli_following import AT, command
 from interlock.cli.exit_status import Exit
@@ -13,6 +15,7 @@ from interlock.cli.outcome import SHOWN_DENIALS, close_line, exit_of
 from interlock.protocol.resources import Command
 
 pytestmark = pytest.mark.req("Y-5")
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def ended(*denials: dict[str, Any], **more: Any) -> Command:
@@ -64,3 +67,46 @@ def test_a_command_that_failed_after_a_denial_names_both(capsys: pytest.CaptureF
     first, last = lines(one, capsys)
     assert first == "✗ not run: $ x · denied by user:a"
     assert last.startswith("error[AgentExited]")
+
+
+REASON = "I still need the output of yesterday's run, so copy it to /srv/archive first, and then ask me again. " * 4
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr("interlock.cli.terminal.is_terminal", lambda _: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return monkeypatch
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_last_lines_fit_the_terminal_and_no_word_or_reason_is_cut(
+    columns: int, terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setattr("interlock.cli.terminal._width", lambda _: columns)
+    one = ended({"title": "$ rm -rf build", "by": "user:owner", "reason": REASON},
+                {"title": "$ curl https://example.org/日本語", "by": "user:ann", "reason": "だめ" * 30})
+    shown = [COLOUR.sub("", line) for line in lines(one, capsys)]
+    assert max(cell_len(line) for line in shown) <= columns
+    starts = [line for line in shown if not line.startswith("  ")]
+    assert [line.split()[0] for line in starts] == ["✗", "✗", "succeeded,"]
+    assert " ".join(" ".join(shown).split()).count(REASON.strip()) == 1
+    rejected = ended(state="rejected", error={"code": "Forbidden", "message": f"user:owner did not allow it: {REASON}"})
+    said = " ".join(COLOUR.sub("", line).strip() for line in lines(rejected, capsys))
+    assert REASON.strip().rstrip(".") in said
+
+
+def test_sentences_keep_the_colours_of_the_terminal_and_only_marks_are_coloured(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setattr("interlock.cli.terminal._width", lambda _: 80)
+    first, last = lines(ended({"title": "$ x", "by": "user:a", "reason": "no"}), capsys)
+    assert first == "\x1b[31m✗ not run:\x1b[0m $ x · denied by user:a: no"
+    assert last.startswith("\x1b[1msucceeded, but 1 call denied\x1b[0m · ")
+
+
+def test_a_pipe_gets_one_line_for_each_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    first, last = lines(ended({"title": "$ x", "by": "user:a", "reason": REASON}), capsys)
+    assert first == f"✗ not run: $ x · denied by user:a: {REASON.strip()}"
+    assert last.startswith("succeeded, but 1 call denied · ")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.cli.syntax import highlighted
-from interlock.cli.terminal import is_terminal, write
+from interlock.cli.terminal import cut, is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
 from interlock.command.approval import shared_votes
@@ -131,7 +131,7 @@ class Reading:
         return rows
 
     def _ours(self, text: str, style: Style = "plain") -> list[Row]:
-        first, *more = _cut(text, self._width - 2)
+        first, *more = cut(text, self._width - 2)
         return [Row(first, style, ours=True), *(Row(f"  {row.lstrip()}", style, ours=True) for row in more)]
 
 
@@ -184,35 +184,9 @@ def _quorum(approval: Approval) -> str:
 
 
 def _wrapped(line: Line, width: int) -> list[Row]:
-    pieces = _cut(line.text.expandtabs(8), width - len(INDENT))
+    pieces = cut(line.text.expandtabs(8), width - len(INDENT))
     return [Row((CONTINUED if number else INDENT) + piece, line.style) for number, piece in enumerate(pieces)]
 
-
-def _cut(text: str, width: int) -> list[str]:
-    """Cut text into rows of at most `width` cells, after a blank of the second half if there is one. Loses nothing."""
-    if text.isascii():
-        cells = None
-        fits = len(text) <= width
-    else:
-        from rich.cells import cell_len as cells
-
-        fits = cells(text) <= width
-    if fits:
-        return [text]
-    rows: list[str] = []
-    while text:
-        end = width
-        if cells is not None:
-            end, used = 0, 0
-            while end < len(text) and used + cells(text[end]) <= width:
-                used += cells(text[end])
-                end += 1
-        if end < len(text):
-            blank = text.rfind(" ", end // 2, end)
-            end = blank + 1 if blank > 0 else max(1, end)
-        rows.append(text[:end])
-        text = text[end:]
-    return rows
 
 
 def _coloured(row: Row) -> str:

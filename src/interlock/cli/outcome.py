@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from interlock.cli.exit_status import Exit, of_command
-from interlock.cli.terminal import one_line, say
+from interlock.cli.terminal import notice, one_line
 from interlock.cli.values import between, count
 from interlock.protocol.codes import MEANINGS, Code
-from interlock.protocol.denials import No
+from interlock.protocol.denials import MAX_REASON_CHARS, No
 from interlock.protocol.resources import Command
 
-_STYLE = {"succeeded": "green", "canceled": "yellow"}
+_STYLE = {"succeeded": "green", "canceled": "bold"}
+NOT_RUN = "✗ not run:"
+SENTENCE_CHARS = MAX_REASON_CHARS + 200
+"""A reason that a person wrote is shown whole, with who they are."""
 SHOWN_DENIALS = 5
 """Denied calls that the last lines name; they count the others."""
 
@@ -23,22 +26,23 @@ def close_line(command: Command, *, shown: bool = True) -> None:
     """Say in one line how a command ended; if it failed, as an error with its remedy. Before it, a line for each call
     that was denied: by whom or by which rule, and why (Y-5). `shown`: what the agent wrote stands above."""
     for line in denied_lines(command):
-        say(line, "yellow")
-    if command.state == "succeeded":
-        say(_facts(command), "yellow" if command.denials else _STYLE["succeeded"])
+        notice(NOT_RUN, line.removeprefix(NOT_RUN).lstrip(), "red")
+    if command.error is not None and command.state != "succeeded":
+        notice(f"error[{command.error.code}]:", f"{_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
         return
-    if command.error is None:
-        say(_facts(command), _STYLE.get(command.state, "red"))
-        return
-    say(f"error[{command.error.code}]: {_sentence(command)} {remedy(command, shown=shown)}".rstrip(), "red")
+    # Green says that all went well, and yellow cannot be read on a light ground.
+    ended = _ended(command)
+    style = "bold" if command.denials and command.state == "succeeded" else _STYLE.get(command.state, "red")
+    notice(ended, _facts(command).removeprefix(ended).lstrip(), style)
 
 
 def denied_lines(command: Command) -> list[str]:
     """Name the calls of a command that did not run because they were denied."""
-    lines = [f"✗ not run: {one_line(denial.title)} · {one_line(No(denial.by, denial.reason).sentence())}"
+    lines = [f"{NOT_RUN} {one_line(denial.title)} · "
+             f"{one_line(No(denial.by, denial.reason).sentence(), SENTENCE_CHARS)}"
              for denial in command.denials[:SHOWN_DENIALS]]
     left = len(command.denials) - SHOWN_DENIALS
-    return [*lines, f"✗ not run: {count(left, 'more call')}"] if left > 0 else lines
+    return [*lines, f"{NOT_RUN} {count(left, 'more call')}"] if left > 0 else lines
 
 
 def interrupted_line(command_id: str) -> str:
@@ -72,9 +76,13 @@ _BY_STATE = {
 }
 
 
-def _facts(command: Command) -> str:
+def _ended(command: Command) -> str:
     denied = f", but {count(len(command.denials), 'call')} denied" if command.denials else ""
-    parts = [command.state.replace("_", " ") + denied, between(command.started_at, command.ended_at)]
+    return command.state.replace("_", " ") + denied
+
+
+def _facts(command: Command) -> str:
+    parts = [_ended(command), between(command.started_at, command.ended_at)]
     if command.result is not None:
         output = command.result.output
         if output.tool_calls:
@@ -89,6 +97,6 @@ def _facts(command: Command) -> str:
 
 def _sentence(command: Command) -> str:
     assert command.error is not None
-    said = one_line(command.error.message)
+    said = one_line(command.error.message, SENTENCE_CHARS)
     state = "" if command.state == "failed" else f" ({command.state.replace('_', ' ')})"
     return f"{said.rstrip('.')}{state}, in {command.id}."

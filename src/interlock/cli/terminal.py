@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _COLUMN_GAP = 2
+HANGING = "  "
+MIN_COLUMNS = 20
+"""Rows are not made narrower than that."""
 
 
 _CLEAR = "\r\x1b[K"
@@ -66,6 +70,61 @@ def say(text: str, style: str | None = None) -> None:
     """Print progress, a hint or an error on standard error; `text` may hold text of others."""
     line = printable(text)
     write(sys.stderr, (styled(line, style, sys.stderr) if style else line) + "\n", safe=True)
+
+
+def notice(mark: str, text: str, style: str | None = None) -> None:
+    """Print a sentence on standard error behind a mark that alone has the style, so that the sentence has the colours
+    that its reader has chosen. On a terminal its rows break between words, and all but the first are indented; into a
+    pipe or file it is one line."""
+    line = printable(f"{mark} {text}".strip())
+    rows = hanging(line, _width(sys.stderr)) if is_terminal(sys.stderr) else [line]
+    if style is not None:
+        shown = min(len(mark), len(rows[0]))
+        rows[0] = styled(rows[0][:shown], style, sys.stderr) + rows[0][shown:]
+    write(sys.stderr, "\n".join(rows) + "\n", safe=True)
+
+
+def hanging(text: str, width: int) -> list[str]:
+    """Cut text into rows of at most `width` cells, all but the first indented."""
+    first, *more = cut(text, width)
+    rest = "".join(more)
+    return [first.rstrip(), *(HANGING + row.strip() for row in cut(rest, width - len(HANGING)))] if rest else [first]
+
+
+def _width(stream: TextIO) -> int:
+    """The cells of a row of the terminal that this stream is."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return max(MIN_COLUMNS, columns or shutil.get_terminal_size().columns)
+
+
+def cut(text: str, width: int) -> list[str]:
+    """Cut text into rows of at most `width` cells, after a blank of the second half if there is one. Loses nothing."""
+    if text.isascii():
+        cells = None
+        fits = len(text) <= width
+    else:
+        from rich.cells import cell_len as cells
+
+        fits = cells(text) <= width
+    if fits:
+        return [text]
+    rows: list[str] = []
+    while text:
+        end = width
+        if cells is not None:
+            end, used = 0, 0
+            while end < len(text) and used + cells(text[end]) <= width:
+                used += cells(text[end])
+                end += 1
+        if end < len(text):
+            blank = text.rfind(" ", end // 2, end)
+            end = blank + 1 if blank > 0 else max(1, end)
+        rows.append(text[:end])
+        text = text[end:]
+    return rows
 
 
 def write(stream: TextIO, text: str, *, safe: bool = False) -> None:
