@@ -16,11 +16,11 @@ import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from interlock.box import kernel
 from interlock.box.host import survey
-from interlock.box.walls import Kind, Walls, with_aliases
+from interlock.box.walls import Walls, with_aliases
 from proof import box_hostile, box_stage
 
 NOBODY = 65_534
@@ -30,8 +30,11 @@ FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
 BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal"})
 BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
                              "Change the mode of a file of it"})
-BESIDE = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK}
+BESIDE = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
+          "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 """What each wall does not promise."""
+Tried = Literal["none", "namespace", "landlock", "network"]
+"""A kind of wall; `network` is a mount namespace with a network of its own."""
 
 
 class Cell(NamedTuple):
@@ -44,7 +47,7 @@ class Cell(NamedTuple):
 class Seen(NamedTuple):
     """What was tried. `cells`: (escape, user, kind) → what came of it."""
 
-    cells: dict[tuple[str, str, Kind], Cell]
+    cells: dict[tuple[str, str, Tried], Cell]
     missing: list[str]
 
     @property
@@ -59,16 +62,21 @@ class Seen(NamedTuple):
         return sum(1 for (_, _, kind), cell in self.cells.items() if kind == "none" and not cell.held)
 
     def table(self) -> str:
-        """A Markdown table, a row for each escape."""
-        columns = list(dict.fromkeys((user, kind) for _, user, kind in self.cells if kind != "none"))
+        """Two Markdown tables, a row for each escape: to the files, and to the network."""
+        network = {key for key in self.cells if box_hostile.ESCAPES[key[0]][0] == "network"}
+        return "\n".join([*self._part(set(self.cells) - network), "", *self._part(network), *self.missing])
+
+    def _part(self, keys: set[tuple[str, str, Tried]]) -> list[str]:
+        columns: list[tuple[str, Tried]] = list(dict.fromkeys((user, kind) for name, user, kind in self.cells
+                                                              if kind != "none" and (name, user, kind) in keys))
         lines = ["| the agent tries to … | " + " | ".join(f"{user}, {kind}" for user, kind in columns) + " |",
                  "|---|" + "---|" * len(columns)]
-        for name in dict.fromkeys(escape for escape, _, _ in self.cells):
+        for name in dict.fromkeys(escape for escape, user, kind in self.cells if (escape, user, kind) in keys):
             words = [self._word(name, user, kind) for user, kind in columns]
             lines.append(f"| {name[0].lower()}{name[1:]} | " + " | ".join(words) + " |")
-        return "\n".join([*lines, *self.missing])
+        return lines
 
-    def _word(self, name: str, user: str, kind: Kind) -> str:
+    def _word(self, name: str, user: str, kind: Tried) -> str:
         cell, bare = self.cells.get((name, user, kind)), self.cells.get((name, user, "none"))
         if cell is None:
             return ""
@@ -119,7 +127,7 @@ class Stage:
         self._orders = json.loads(self._gateway.stdout.readline()) | {
             "state": str(self.state), "work": str(self.work), "alias": str(self.place / "alias"), "abstract": abstract,
             "handle": handle_of(self.state / "owner.key").hex(), "device": self.state.stat().st_dev,
-            "suid": str(self.place / "suid-cat")}
+            "suid": str(self.place / "suid-cat"), "open_socket": str(self.home / "work.sock")}
         self._before = self.snapshot()
 
     def end(self) -> None:
@@ -138,9 +146,10 @@ class Stage:
         except OSError:
             return {}
 
-    def tried(self, name: str, kind: Kind) -> Cell:
+    def tried(self, name: str, kind: Tried) -> Cell:
         """Try one escape behind a wall."""
         hidden = with_aliases([str(self.state)], Path("/proc/self/mountinfo").read_text())
+        walls = Walls("namespace", hidden, network=()) if kind == "network" else Walls(kind, hidden)
         orders = self.place / "orders.json"
         orders.write_text(json.dumps(self._orders))
         orders.chmod(0o644)
@@ -149,7 +158,7 @@ class Stage:
         os.chown(self.work, self.uid, self.uid)
         ran = subprocess.run(
             self.run_as(self.python, "-I", "-S", str(self.code / "box_stage.py"), "keeper", str(self.code),
-                        json.dumps(Walls(kind, hidden).fields()), self.python, "-I", "-S",
+                        json.dumps(walls.fields()), self.python, "-I", "-S",
                         str(self.code / "box_hostile.py"), str(orders), name),
             stdin=subprocess.DEVNULL, capture_output=True, timeout=ESCAPE_TIMEOUT_S, check=False, text=True)
         said = json.loads(ran.stdout) if ran.stdout else f"not tried: {ran.returncode}: {ran.stderr[-200:]}"
@@ -215,12 +224,14 @@ def users() -> tuple[list[tuple[str, int, str]], list[str]]:
 def escape(only: list[str] | None = None) -> Seen:
     """Try every escape, as every user, behind no wall and behind each one that this host has."""
     tried, missing = users()
-    kinds: list[Kind] = ["none", *survey().kinds]
-    cells: dict[tuple[str, str, Kind], Cell] = {}
+    host = survey()
+    files: list[Tried] = ["none", *host.kinds]
+    network: list[Tried] = ["none", *(["network"] if host.network is None else [])]
+    cells: dict[tuple[str, str, Tried], Cell] = {}
     for user, uid, python in tried:
         with staged(uid, python) as stage:
             for name in only or box_hostile.ESCAPES:
-                for kind in kinds:
+                for kind in network if box_hostile.ESCAPES[name][0] == "network" else files:
                     cells[name, user, kind] = stage.tried(name, kind)
     return Seen(cells, missing)
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -459,6 +461,87 @@ def connected_abstract() -> bytes:
 def signalled() -> None:
     """Send the gateway a signal."""
     os.kill(ORDERS["outside"], 0)
+
+
+# --- to reach the network of the host, from one of its own ---
+@escape("network")
+def connected_port() -> bytes:
+    """Connect to the gateway's port."""
+    with socket.create_connection(("127.0.0.1", ORDERS["port"]), ESCAPE_S) as link:
+        return link.recv(16)
+
+
+@escape("network")
+def connected_port_6() -> bytes:
+    """Connect to the gateway's port by IPv6."""
+    with socket.create_connection(("::1", ORDERS["port_6"]), ESCAPE_S) as link:
+        return link.recv(16)
+
+
+@escape("network")
+def asked_by_datagram() -> bytes:
+    """Ask a resolver beside the gateway (UDP)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.settimeout(2)
+        link.sendto(b"name", ("127.0.0.1", ORDERS["datagrams"]))
+        return link.recv(16)
+
+
+@escape("network")
+def connected_abstractly() -> bytes:
+    """Connect to an abstract socket of the gateway's."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect("\0" + ORDERS["abstract"])
+        return link.recv(16)
+
+
+@escape("network")
+def raw_packets() -> None:
+    """Send raw packets (SOCK_RAW)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as link:
+        link.sendto(b"\x08\x00\xf7\xff" + bytes(4), ("127.0.0.1", 0))
+
+
+@escape("network")
+def seen_packets() -> None:
+    """See every packet of an interface (AF_PACKET)."""
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300).close()
+
+
+@escape("network")
+def machine_socket() -> None:
+    """Make a socket to the machine below this one (AF_VSOCK)."""
+    socket.socket(40, socket.SOCK_STREAM).close()
+
+
+@escape("network")
+def ring() -> None:
+    """Make sockets past a filter of calls (io_uring)."""
+    call(libc.syscall(ctypes.c_long(425), ctypes.c_uint(1), ctypes.create_string_buffer(120)))
+
+
+@escape("network")
+def entered_network() -> bytes:
+    """Enter the gateway's network namespace (setns), and connect."""
+    with open(outside("ns/net"), "rb") as there:
+        call(libc.setns(there.fileno(), 0x4000_0000))
+    with socket.create_connection(("127.0.0.1", ORDERS["port"]), ESCAPE_S) as link:
+        return link.recv(16)
+
+
+@escape("network")
+def configured_interface() -> None:
+    """Configure a network interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        fcntl.ioctl(link, 0x8914, struct.pack("16sh22x", b"lo", 1))
+
+
+@escape("network")
+def connected_by_path() -> bytes:
+    """Connect to a socket by a path that is not hidden."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(ORDERS["open_socket"])
+        return link.recv(16)
 
 
 def tried(function: Callable[[], bytes | None]) -> str:

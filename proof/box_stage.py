@@ -20,13 +20,33 @@ def gateway(state: str, abstract: str) -> None:
     os.chdir(state)
     key = os.open("owner.key", os.O_RDONLY)
     held = ctypes.create_string_buffer(b"the-key-in-memory")
-    for name in ("runner.sock", "\0" + abstract):
-        listener = socket.socket(socket.AF_UNIX)
+    ports: dict[str, int] = {}
+    listeners = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    for listener, name in zip(listeners, ("runner.sock", "\0" + abstract, "../work.sock"), strict=True):
         listener.bind(name)
+    for label, family, address in (("port", socket.AF_INET, "127.0.0.1"), ("port_6", socket.AF_INET6, "::1")):
+        try:
+            listeners.append(socket.socket(family))
+            listeners[-1].bind((address, 0))
+            ports[label] = listeners[-1].getsockname()[1]
+        except OSError:
+            listeners.pop()
+            ports[label] = 1  # Without IPv6 nothing is reached by it.
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.bind(("127.0.0.1", 0))
+    ports["datagrams"] = datagrams.getsockname()[1]
+    threading.Thread(target=resolve, args=(datagrams,), daemon=True).start()
+    for listener in listeners:
         listener.listen()
         threading.Thread(target=answer, args=(listener,), daemon=True).start()
-    print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held)}), flush=True)
+    print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held), **ports}), flush=True)
     sys.stdin.read()
+
+
+def resolve(datagrams: socket.socket) -> None:
+    while True:
+        _, sender = datagrams.recvfrom(64)
+        datagrams.sendto(b"an address", sender)
 
 
 def answer(listener: socket.socket) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from interlock.box.host import Host
+from interlock.box.reach import PROXY_PORT
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS
 from interlock.ports.agent import AgentSpec
 from interlock.protocol.box import Box
+from interlock.runner import boxing as boxing_module
 from interlock.runner.boxing import Boxing, BoxRefused
 
 ABLE = Host(("namespace", "landlock"))
@@ -136,3 +138,41 @@ def test_a_box_states_held_programs_only_if_this_host_holds_them() -> None:
 
     assert able.box(boxed(hold="programs"), "rw") == Box(walls="namespace", programs=True)
     assert able.box(PLAIN, "rw") == unable.box(boxed(hold="programs"), "rw") == Box(walls="namespace")
+
+
+NETWORK = Host(("namespace",), network=None)
+
+
+@pytest.mark.req("H-19")
+def test_a_network_of_its_own_leads_to_its_model_to_what_is_listed_or_nowhere(place: Path) -> None:
+    boxing, work = Boxing(NETWORK), str(place / "work")
+    key = {"OPENAI_API_KEY": "k"}
+    for spec, ports in ((boxed(network="none"), ()), (boxed(network="model"), (PROXY_PORT,)),
+                        (boxed(network=["443"]), (PROXY_PORT,)), (boxed(), None), (PLAIN, None)):
+        assert boxing.walls("x", spec, work, "rw", key).network == ports
+    reach = boxing.reach("x", boxed(network="model"), key)
+    assert str(reach) == "api.openai.com:443"
+    with pytest.raises(BoxRefused, match="it is not known where its model is"):
+        boxing.reach("x", boxed(network="model"), {})
+
+
+@pytest.mark.req("H-19", "H-18")
+def test_without_a_network_namespace_it_does_not_start_or_says_that_it_has_none(place: Path) -> None:
+    work = str(place / "work")
+    for host in (Host(("namespace",), network="Operation not permitted"), LANDLOCK):
+        with pytest.raises(BoxRefused, match="starts only in a network of its own"):
+            Boxing(host).walls("x", boxed(network="none"), work, "rw", {})
+        spec = boxed(network="none", on_unavailable="start")
+        assert Boxing(host).walls("x", spec, work, "rw", {}).network is None
+        assert Boxing(host).box(spec, "rw").network == "all"
+    assert Boxing(NETWORK).box(boxed(network=["a.example"]), "rw").network == ["a.example"]
+
+
+@pytest.mark.req("H-19")
+def test_sockets_that_would_speak_for_it_are_hidden(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    speaker = place / "docker.sock"
+    speaker.touch()
+    monkeypatch.setattr(boxing_module, "SPEAKERS", (str(speaker),))
+    for spec, hidden in ((boxed(network="none"), True), (boxed(), False)):
+        walls = Boxing(NETWORK).walls("x", spec, str(place / "work"), "rw", {})
+        assert (str(speaker) in walls.hidden) is hidden

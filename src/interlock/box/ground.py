@@ -4,7 +4,7 @@ A program of its own: `python -I -S ground.py DIRECTORY`.
 """
 
 # Started without `site`, and quick: no pathlib.
-# ruff: noqa: PTH100, PTH118, PTH120
+# ruff: noqa: PTH100, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import os
@@ -15,16 +15,24 @@ KINDS = ("namespace", "landlock")
 """The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
 
 
+NETWORK = "network"
+"""A namespace with a network of its own (H-19)."""
+
+
 def tried(kind: str, directory: str) -> str:
-    """Raise a wall before a directory in a process of its own, and look whether a file in it can still be opened.
-    Returns "" if not, else why there is no such wall."""
+    """Raise a wall before a directory in a process of its own, and look whether a file in it can still be opened; for
+    NETWORK, whether there is an interface beside loopback. Returns "" if not, else why there is no such wall."""
     report, report_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             from interlock.box.raising import raise_walls
 
-            raise_walls([kind.encode(), b"h" + os.fsencode(directory)])
+            network = kind == NETWORK
+            raise_walls([b"namespace" if network else kind.encode(), b"h" + os.fsencode(directory),
+                         *([b"n-1:"] if network else [])])
+            if network and interfaces() != ["lo"]:
+                os.write(report_end, b"the kernel accepts it, and other interfaces are there")
             try:
                 os.close(os.open(os.path.join(directory, "probe"), os.O_RDONLY))
                 os.write(report_end, b"the kernel accepts it, and hides nothing")
@@ -52,9 +60,15 @@ def tried_holding(kind: str, directory: str) -> str:
         return failed.strerror or "failed"
 
 
+def interfaces() -> list[str]:
+    """Return the names of this process's network interfaces."""
+    with open("/proc/self/net/dev", encoding="ascii") as listing:
+        return [line.partition(":")[0].strip() for line in listing if ":" in line]
+
+
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    found = {name: tried(name, sys.argv[1]) for name in KINDS}
+    found = {name: tried(name, sys.argv[1]) for name in (*KINDS, NETWORK)}
     best = next((name for name in KINDS if not found[name]), None)
     found[PROGRAMS] = tried_holding(best, sys.argv[1]) if best else "there are no walls to do it behind"
     for name, why in found.items():

@@ -24,6 +24,9 @@ class Host(NamedTuple):
     programs: str | None = "not tried"
     """Why programs cannot be held here, behind the best wall (H-16); None if they can."""
 
+    network: str | None = "not tried"
+    """Why an agent cannot have a network of its own here (H-19); None if it can."""
+
     def choose(self, spec: BoxSpec) -> Kind:
         """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
         if spec.walls == "best":
@@ -55,5 +58,6 @@ def survey() -> Host:
         return Host((), dict.fromkeys(ground.KINDS, f"it could not be tried: {failed}"))
     missing = dict(line.split("\t", 1) for line in ran.stdout.splitlines() if "\t" in line)
     programs = missing.pop(ground.PROGRAMS, "not tried") or None
+    network = missing.pop(ground.NETWORK, "not tried") or None
     kinds: list[Kind] = [kind for kind in ("namespace", "landlock") if missing.get(kind) == ""]
-    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs)
+    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs, network)

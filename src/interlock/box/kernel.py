@@ -11,6 +11,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWNET = 0x4000_0000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x8_0000
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 23, 24, 38, 47
@@ -30,6 +31,9 @@ THROUGH_WALLS = (CAP_DAC_READ_SEARCH, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTR
 """What root loses behind a wall, since each is a way around it: to unmount, to open files by handle, to read another
 process's memory or a disk's device, to load code into the kernel. Changing owners, users and the network stays, so a
 package manager works."""
+CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
+THROUGH_NETWORK = (CAP_NET_ADMIN, CAP_NET_RAW)
+"""What root loses beside these in a network of its own: with the first it could lead an interface into the host's."""
 LAST_CAPABILITY = 63
 
 

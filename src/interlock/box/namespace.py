@@ -25,15 +25,22 @@ FILE_TYPE, BLOCK_DEVICE = 0o170000, 0o060000
 """As in `stat`, whose import would add to each start."""
 
 
-def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None) -> None:
-    """Enter a new mount namespace and put the walls up; a path that does not exist has none. Raises OSError."""
+def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None, handover: int = -1,
+                    ports: list[int] | None = None) -> None:
+    """Enter a new mount namespace and put the walls up; a path that does not exist has none. With `ports` the process
+    gets a network of its own as well, see `loopback`. Raises OSError."""
     plain = not kernel.has_capability(kernel.CAP_SYS_ADMIN)
     user, group = os.geteuid(), os.getegid()
-    kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWUSER if plain else 0))
+    kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWUSER if plain else 0)
+                   | (kernel.CLONE_NEWNET if ports is not None else 0))
     if plain:
         _put(b"/proc/self/setgroups", b"deny")
         _put(b"/proc/self/uid_map", b"%d %d 1" % (user, user))
         _put(b"/proc/self/gid_map", b"%d %d 1" % (group, group))
+    if ports is not None:
+        from interlock.box.loopback import cut_off
+
+        cut_off(handover, ports)
     # What the host mounts later is still seen here; nothing that is mounted here is seen there.
     kernel.mount(None, b"/", None, kernel.MS_REC | kernel.MS_SLAVE)
     if writable is not None:
@@ -46,7 +53,8 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
         for path in KEPT_FROM_ROOT:
             _read_only(path)
     # In a user namespace no capability reaches a file of another user, so none is missed.
-    kernel.drop_capabilities(tuple(range(kernel.LAST_CAPABILITY + 1)) if plain else kernel.THROUGH_WALLS)
+    lost = kernel.THROUGH_WALLS + (kernel.THROUGH_NETWORK if ports is not None else ())
+    kernel.drop_capabilities(tuple(range(kernel.LAST_CAPABILITY + 1)) if plain else lost)
 
 
 def disks() -> list[bytes]:

@@ -6,9 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from interlock.box.reach import from_entries
+
 NOT_YET = {
     "changes": ("direct", "staged changes are not available yet; remove it, or set changes = \"direct\""),
-    "network": ("all", "limits of the network are not available yet; remove it, or set network = \"all\""),
 }
 """Settings of the box that are reserved: the one value that is accepted, and what is said of any other."""
 
@@ -33,13 +34,20 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     asks or not (H-16)."""
     changes: str = "direct"
     """Reserved; only `direct`."""
-    network: str = "all"
-    """Reserved; only `all`."""
+    network: Literal["all", "none", "model"] | list[str] = "all"
+    """What it reaches (H-19): `all` leaves the host's network; `none` is a network of its own with loopback alone;
+    `model` adds a proxy to its model's hosts; a list adds one to these hosts (`api.example.com`, `example.com:8443`)
+    and to any public host at these ports (`443`)."""
 
     def __post_init__(self) -> None:
         for name, (accepted, sentence) in NOT_YET.items():
             if getattr(self, name) != accepted:
                 raise ValueError(f"{name}: {sentence}")
+        if isinstance(self.network, list):
+            from_entries(self.network)
+        if self.network != "all" and self.walls in ("none", "landlock"):
+            raise ValueError("network: only a namespace limits the network; remove `walls`, or set "
+                             "walls = \"namespace\"")
         for name, paths in (("hide", self.hide), ("write", self.write or [])):
             for path in paths:
                 if not path.startswith(("/", "~/")):

@@ -24,15 +24,19 @@ class Walls(NamedTuple):
     writable: tuple[str, ...] | None = None
     programs: bool = False
     """Each program that is started behind them is held (H-16)."""
+    network: tuple[int, ...] | None = None
+    """None for the host's network, else one of its own, in which the runner listens on these ports of loopback."""
 
-    def fields(self) -> list[str]:
-        """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls."""
+    def fields(self, handover: int = -1) -> list[str]:
+        """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls.
+        `handover` is the descriptor over which the listeners of a network of its own are handed to the runner."""
         if self.kind == "none":
             return []
         return [
             self.kind,
             *(f"h{path}" for path in self.hidden),
             *(f"r{path}" for path in self.read_only),
+            *(() if self.network is None else (f"n{handover}:{','.join(map(str, self.network))}",)),
             *(() if self.writable is None else ("w", *(f"w{path}" for path in self.writable))),
             *(("p",) if self.programs else ()),
         ]

@@ -123,6 +123,8 @@ def walls(host: Host, state: Path) -> Finding:
                   f"is made later directly in {above or '/'}; a state directory outside of home avoids that.")
     found += (" Programs can be held." if host.programs is None
               else f" The programs that an agent starts cannot be held ({host.programs}).")
+    found += (" It can give them a network of their own." if host.network is None else
+              f" It cannot give them a network of their own ({host.network}).")
     return Finding("walls", True, found)
 
 
@@ -198,6 +200,10 @@ def _agents(state: Path, host: Host) -> Iterator[Finding]:
         if spec.box is not None:
             box = boxing.box(spec, "rw")
             held = box.walls != "none" or spec.box.walls == "none" or spec.box.on_unavailable == "start"
+            if held and spec.box.network != "all" and box.network == "all":
+                held = spec.box.on_unavailable == "start"
+                yield Finding(f"network of {name}", held, f"it is not limited, since {boxing.why_no_network}.",
+                              f"Change `network` in [agents.{name}.box].")
             yield Finding(f"box of {name}", held, f"{phrase(box)}." if held else
                           f"it does not start, since {boxing.why_not(spec.box)}.",
                           f'Change [agents.{name}.box], or set on_unavailable = "start" there.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -119,9 +120,27 @@ class Programs(Protocol):
         ...
 
 
+class Opened(Protocol):
+    """A way out that serves one process."""
+
+    async def close(self) -> None:
+        """End every connection and listener."""
+        ...
+
+
+class WayOut(Protocol):
+    """What a process in a network of its own may reach (H-19)."""
+
+    async def open(self, listeners: Sequence[tuple[int, socket.socket]]) -> Opened:
+        """Serve a process's listeners, each with its port."""
+        ...
+
+
 class SpawnBehind(Protocol):
     """Start a program as `Spawn` does, behind walls (H-15). `programs` decides on what it starts if the walls say that
-    programs are held (H-16); without it none is started."""
+    programs are held (H-16); without it none is started. `way_out` serves it if they give it a network of its own
+    (H-19)."""
 
     async def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, /, *,
-                       walls: Walls = NO_WALLS, programs: Programs | None = None) -> Process: ...
+                       walls: Walls = NO_WALLS, programs: Programs | None = None,
+                       way_out: WayOut | None = None) -> Process: ...

@@ -59,6 +59,7 @@ from interlock.probe.steps import (
 )
 from interlock.probe.verdict import Tried, table, verdict
 from interlock.probe.witness import Witness
+from interlock.runner import outlet
 from interlock.runner.boxing import NO_BOX, Boxing, BoxRefused
 from interlock.runner.process import AgentProcess
 
@@ -132,12 +133,24 @@ async def _in_scene(agent_id: str, spec: AgentSpec, environment: Mapping[str, st
                        ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
     opening = Opening(session_id, agent_id, opened, str(scene.workspace), variables, fresh_id=str(uuid.uuid4()),
                       servers=(server,))
+    if spec.box is not None and spec.box.network != "all":
+        # Its model is the stand-in, wherever its config has another one.
+        spec = msgspec.structs.replace(spec, base_url=scene.model.url,
+                                       box=msgspec.structs.replace(spec.box, network="model"))
+    way_out: dict[str, Any] = {}
     try:
         walls = boxing.walls(agent_id, spec, str(scene.workspace), "rw", variables)
+        if walls.network is not None and (reach := boxing.reach(agent_id, spec, variables)) is not None:
+            variables.update(outlet.variables(reach))
+            way_out = {"way_out": outlet.Outlet(reach, _unreported)}
     except BoxRefused as refused:
         raise AgentStartFailed(str(refused)) from None
-    spawn = partial(AgentProcess.start, walls=walls)
+    spawn = partial(AgentProcess.start, walls=walls, **way_out)
     return await _try(make_agent(opened, spawn), opening, scene, pointing.prompts)
+
+
+async def _unreported(_sentence: str) -> None:
+    """What an agent tries to reach in its check is not reported to a session."""
 
 
 def _command(because: str) -> dict[str, Any]:

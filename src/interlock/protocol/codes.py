@@ -40,6 +40,7 @@ class Code(StrEnum):
     RAN_OTHER_THAN_ALLOWED = "RAN_OTHER_THAN_ALLOWED"
     NOT_ASKING = "NOT_ASKING"
     NOT_BOXED = "NOT_BOXED"
+    NETWORK_REFUSED = "NETWORK_REFUSED"
     STOPPED_ASKING = "STOPPED_ASKING"
     INTERNAL = "INTERNAL"
 
@@ -122,6 +123,10 @@ MEANINGS: dict[Code, Meaning] = {
     Code.NOT_BOXED: Meaning(
         "The agent's box holds less than the one that the command was decided on.", Fault.RUNNER,
         "Approve the command for the box that is shown now, or correct `[agents.ID.box]` on the runner."
+    ),
+    Code.NETWORK_REFUSED: Meaning(
+        "The agent's box refused a connection to a host that it may not reach.", Fault.AGENT,
+        "If the agent needs that host, name it in `network` of `[agents.ID.box]` on the runner."
     ),
     Code.STOPPED_ASKING: Meaning(
         "The agent was switched so that it no longer asks before its tools.", Fault.AGENT,

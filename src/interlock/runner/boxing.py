@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from interlock.agents.model_hosts import NoModel, model_endpoints
 from interlock.box.host import Host
+from interlock.box.reach import Reach, from_entries
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
 from interlock.ports.agent import AgentSpec
@@ -18,6 +20,11 @@ from interlock.protocol.payloads import AgentOffer
 
 MOUNTS = Path("/proc/self/mountinfo")
 TEMPORARY = ("/tmp", "/var/tmp")
+SPEAKERS = ("/run/systemd/resolve", "/run/nscd", "/run/avahi-daemon", "/run/dbus", "/run/systemd/private",
+            "/run/docker.sock", "/run/screen", "/run/containerd", "/run/podman", "/run/snapd.socket", "/tmp/.X11-unix")
+OF_A_USER = ("/run/user/{user}", "/tmp/tmux-{user}")
+"""Sockets of programs that would resolve names, connect or start programs for an agent without a network; hidden from
+it."""
 AS_SHIPPED = BoxSpec(on_unavailable="start")
 """The box of an agent that has none in the config."""
 
@@ -62,8 +69,45 @@ class Boxing(NamedTuple):
         if box.write is not None:
             temporary = (*TEMPORARY, environment.get("TMPDIR", "/tmp"))
             writable = without_nested([_resolved(path) for path in (workspace, *box.write, *temporary)])
-        hidden = [path for path in hidden if os.path.lexists(path)]
-        return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable, programs)
+        reach = self.reach(agent_id, spec, environment)
+        if reach is not None:
+            hidden += [path for path in (*SPEAKERS, *(path.format(user=os.getuid()) for path in OF_A_USER))
+                       if inside(workspace, [path]) is None]
+        hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
+        return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable,
+                     programs, None if reach is None else reach.listening)
+
+    def reach(self, agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> Reach | None:
+        """Return what an agent may reach; None for the host's network (H-19). `environment` is the agent's whole one.
+
+        Raises BoxRefused if it must have a network of its own and this host has none, or if it is not known where its
+        model is.
+        """
+        box = spec.box or AS_SHIPPED
+        if box.network == "all":
+            return None
+        if not self.limits_network(box):
+            if box.on_unavailable == "start":
+                return None
+            raise BoxRefused(f"Agent {agent_id} starts only in a network of its own ([agents.{agent_id}.box]), and "
+                             f"this host has none for it ({self.why_no_network}); set on_unavailable = \"start\" there "
+                             "to start it with the host's.")
+        if isinstance(box.network, list):
+            return from_entries(box.network)
+        try:
+            return Reach(model_endpoints(spec, environment) if box.network == "model" else ())
+        except NoModel as error:
+            raise BoxRefused(f"Agent {agent_id} is to reach its model alone ([agents.{agent_id}.box]), and {error}."
+                             ) from None
+
+    def limits_network(self, box: BoxSpec) -> bool:
+        """Whether an agent with this box gets a network of its own here."""
+        return box.network != "all" and self.host.choose(box) == "namespace" and self.host.network is None
+
+    @property
+    def why_no_network(self) -> str:
+        """Return why this host has no network of an agent's own, in one clause."""
+        return self.host.network or "no mount namespace goes with it"
 
     def concealed(self, spec: AgentSpec) -> tuple[str, ...]:
         """Return what is hidden from an agent, links resolved: by walls around its processes, and by the tools of one
@@ -107,8 +151,8 @@ class Boxing(NamedTuple):
         if kind == "none":
             return Box(walls="none")
         return Box(walls=kind, access=access if spec is not None and self.holds(spec, access) else "rw",
-                   limited=box.write is not None, programs=self.why_no_programs(box) is None,
-                   staged=box.changes == "staged")
+                   limited=box.write is not None, network=box.network if self.limits_network(box) else "all",
+                   programs=self.why_no_programs(box) is None, staged=box.changes == "staged")
 
 
 NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))

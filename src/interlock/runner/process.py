@@ -20,7 +20,7 @@ from typing import Self
 
 from interlock.box.walls import NO_WALLS, Walls
 from interlock.ports.agent import AgentStartFailed, Exit
-from interlock.ports.process import Programs
+from interlock.ports.process import Opened, Programs, WayOut
 from interlock.protocol.limits import TERMINATE_GRACE_MS
 from interlock.runner import keeper, reaper
 from interlock.runner.descriptors import is_shortage, shortage
@@ -58,6 +58,7 @@ class AgentProcess:
         self._output = Output(program.stdout)
         self._tail = Tail(program.stderr)
         self._lines = Lines(self._output.read)
+        self._way_out: Opened | None = None
         self._settling = asyncio.Lock()
         self._settled = False
         self._stopped = False
@@ -66,33 +67,41 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, descriptors: int = 0,
-                    walls: Walls = NO_WALLS, programs: Programs | None = None) -> Self:
+                    walls: Walls = NO_WALLS, programs: Programs | None = None, way_out: WayOut | None = None) -> Self:
         """Start a program in a session and process group of its own; returns once it has been exec'd (some 25 ms).
 
         `env` is the whole environment (see `environment`), `cwd` an absolute directory; a program without a slash is
         looked for on `env`'s PATH, one with a slash relative to `cwd`. `descriptors` is its soft limit of open files, 0
         for this process's own. `walls` are raised before the program runs; if they cannot be, it does not run (H-15).
         `programs` decides on what it starts if the walls hold programs (H-16); without it none of them starts.
+        With a network of its own, `way_out` serves it from before its first instruction until `terminate` (H-19).
         Raises AgentStartFailed with one sentence.
         """
         program = find_program(argv, env, Path(cwd))
-        order = encode_order(str(cwd), program, argv, env, walls)
+        handed = HandedOver(walls)
+        order = encode_order(str(cwd), program, argv, env, walls, handed.descriptor)
         try:
             control, theirs = await _connect()
         except OSError as failed:
             raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         try:
-            process = cls(_start_keeper(theirs, descriptors), control, env.get(SESSION, ""))
+            process = cls(_start_keeper(theirs, descriptors, handed.inherited), control, env.get(SESSION, ""))
         except OSError as failed:
             control.close()
+            handed.close()
             raise AgentStartFailed(_unstarted(argv[0], failed)) from failed
         finally:
             theirs.close()
         control.held = ProgramLines(programs or NoPrograms(), control.send) if walls.programs else None
-        await process._begin(order)
-        if control.pid is None:
-            await process.terminate(0)
-            raise AgentStartFailed(process._refusal(program, str(cwd)))
+        try:
+            await process._begin(order)
+            if control.pid is None:
+                await process.terminate(0)
+                raise AgentStartFailed(process._refusal(program, str(cwd)))
+            if way_out is not None and walls.network:
+                await process._serve(way_out, handed.listeners())
+        finally:
+            handed.close()
         return process
 
     async def _begin(self, order: bytes) -> None:
@@ -110,6 +119,16 @@ class AgentProcess:
             await self._control.answered.wait()
         except BaseException:
             await self.terminate(0)
+            raise
+
+    async def _serve(self, way_out: WayOut, listeners: Sequence[tuple[int, socket.socket]]) -> None:
+        try:
+            self._way_out = await way_out.open(listeners)
+        except BaseException as failed:
+            await self.terminate(0)
+            if isinstance(failed, OSError):
+                raise AgentStartFailed(f"The way out of the agent's network could not be served ({failed})."
+                                       ) from failed
             raise
 
     def _refusal(self, program: str, cwd: str) -> str:
@@ -216,6 +235,8 @@ class AgentProcess:
         if self._session_id and not (self._control.clean and keeper.LINUX):
             # The keeper was killed, or there was no subreaper: whoever got away is known by the session id.
             self.survivors = (await reaper.end_session(self._session_id)).survivors
+        if self._way_out is not None:
+            await self._way_out.close()
         self._keeper.wait()
         self._input.finish()
         self._output.finish()
@@ -265,13 +286,48 @@ def refusal(stage: str, number: int, program: str, cwd: str) -> str:
     return f"The program {program} could not be started ({why}); try it by hand in {cwd}."
 
 
-def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str], walls: Walls = NO_WALLS) -> bytes:
+def encode_order(cwd: str, program: str, argv: Sequence[str], env: Mapping[str, str], walls: Walls = NO_WALLS,
+                 handover: int = -1) -> bytes:
     """The order as `keeper` documents it."""
     pairs = (f"{name}={value}" for name, value in env.items())
-    fields = walls.fields()
+    fields = walls.fields(handover)
     texts = (cwd, program, str(len(fields)), *fields, str(len(argv)), *argv, *pairs)
     body = b"\0".join(os.fsencode(text) for text in texts)
     return len(body).to_bytes(8, "big") + body
+
+
+class HandedOver:
+    """Two ends of a socket, over which a process hands its loopback listeners to the runner before it becomes the
+    agent; nothing if its walls leave it the host's network."""
+
+    def __init__(self, walls: Walls) -> None:
+        self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if walls.network else None
+        if self._ends is not None:
+            self._ends[0].setblocking(False)
+
+    @property
+    def descriptor(self) -> int:
+        return self._ends[1].fileno() if self._ends is not None else -1
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """What the keeper inherits, and the agent's process after it, which closes it."""
+        return (self.descriptor,) if self._ends is not None else ()
+
+    def listeners(self) -> list[tuple[int, socket.socket]]:
+        """Return the listeners, each with its port; all are there once the agent's program runs."""
+        found: list[tuple[int, socket.socket]] = []
+        while self._ends is not None:
+            try:
+                text, sent, _, _ = socket.recv_fds(self._ends[0], 2, 1)
+            except BlockingIOError:
+                break
+            found += [(int.from_bytes(text, "big"), socket.socket(fileno=one)) for one in sent]
+        return found
+
+    def close(self) -> None:
+        for end in self._ends or ():
+            end.close()
 
 
 async def _connect() -> tuple[Control, socket.socket]:
@@ -294,7 +350,7 @@ def _unstarted(program: str, failed: OSError) -> str:
             f"{sys.executable} may be run and that the limit of processes is not reached.")
 
 
-def _start_keeper(control: socket.socket, descriptors: int) -> subprocess.Popen[bytes]:
+def _start_keeper(control: socket.socket, descriptors: int, inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
     # Isolated and without `site`: nothing of the user's Python settings reaches it, and it starts in half the time.
     loader = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return subprocess.Popen(
@@ -302,7 +358,7 @@ def _start_keeper(control: socket.socket, descriptors: int) -> subprocess.Popen[
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=(control.fileno(),),
+        pass_fds=(control.fileno(), *inherited),
         env=loader,
         start_new_session=True,
         bufsize=0,

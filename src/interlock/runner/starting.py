@@ -19,6 +19,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
 from interlock.protocol.integers import whole
 from interlock.protocol.limits import LARGEST_SEQ
+from interlock.runner import outlet
 from interlock.runner.boxing import Boxing, BoxRefused
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
@@ -77,10 +78,18 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     )
     try:
         walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)
+        reach = around.boxing.reach(asked.agent_id, spec, variables) if walls.network is not None else None
     except BoxRefused as refused:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
-    held = {"programs": programs} if walls.programs else {}
-    return make_agent(spec, partial(around.spawn, walls=walls, **held)), opening
+    ways: dict[str, Any] = {"programs": programs} if walls.programs else {}
+    if reach is not None:
+        variables.update(outlet.variables(reach))
+        ways["way_out"] = outlet.Outlet(reach, partial(_report_refused, journal))
+    return make_agent(spec, partial(around.spawn, walls=walls, **ways)), opening
+
+
+async def _report_refused(journal: Journal, sentence: str) -> None:
+    await journal.write(journal.agent_error("warning", Code.NETWORK_REFUSED, sentence))
 
 
 async def check_files(around: Surroundings, opening: Opening, trusted: str | None) -> None:

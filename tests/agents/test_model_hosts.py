@@ -1,0 +1,40 @@
+"""Where an agent's model is, from what its config and environment say (H-19)."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.agents.model_hosts import NoModel, model_endpoints
+from interlock.ports.agent import AgentSpec
+
+pytestmark = pytest.mark.req("H-19")
+
+
+def hosts(environment: dict[str, str], *command: str, **fields: str) -> list[str]:
+    spec = AgentSpec(adapter="acp", command=command[0] if command else "x", args=list(command[1:]), **fields)
+    return [str(one) for one in model_endpoints(spec, environment)]
+
+
+def test_a_moved_api_takes_the_place_of_the_providers_hosts() -> None:
+    moved = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:4000"}
+    assert hosts(moved, "claude-agent-acp") == ["127.0.0.1:4000"]
+    assert hosts({"OPENAI_HOST": "http://127.0.0.1:4000"}, "goose", "acp") == ["127.0.0.1:4000"]
+    assert hosts(moved, base_url="https://llm.example") == ["llm.example:443"], "the config comes first"
+
+
+def test_a_key_names_its_provider() -> None:
+    assert hosts({"OPENAI_API_KEY": "k"}, "opencode", "acp") == ["api.openai.com:443"]
+    assert hosts({"ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}) == [
+        "api.anthropic.com:443", "generativelanguage.googleapis.com:443"]
+
+
+def test_a_program_with_a_login_of_its_own_is_known_by_its_name() -> None:
+    assert hosts({}, "/opt/bin/claude-agent-acp") == ["api.anthropic.com:443"]
+    assert "chatgpt.com:443" in hosts({}, "npx", "codex-acp")
+
+
+def test_without_a_trace_of_a_model_it_is_refused() -> None:
+    with pytest.raises(NoModel, match="it is not known where its model is"):
+        hosts({}, "unknown")
+    with pytest.raises(NoModel, match=r"ANTHROPIC_BASE_URL: .* is not an http"):
+        hosts({"ANTHROPIC_BASE_URL": "ftp://x"})
