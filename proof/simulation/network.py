@@ -13,7 +13,7 @@ from interlock.backends.bus_local.bus import Hub, LocalBus
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.machine import TERMINAL
-from interlock.ports.bus import BusTimeout, NobodyThere, Subscription
+from interlock.ports.bus import BusTimeout, CutOff, Subscription
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
 from interlock.ports.writes import Audit, PutApproval, PutCommand, PutRunner, PutSession, Write
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Event, RunnerRecord, SessionRecord
@@ -262,7 +262,7 @@ class LossyBus(LocalBus):
         if self.loses and self._draw.random() < self.loses:
             raise BusTimeout(f"{subject} was not reached.")
         if self.away:
-            raise NobodyThere("This gateway is cut off from the bus.")
+            raise CutOff(self.where)
         answer = await super().request(subject, body, timeout_ms)
         await asyncio.sleep(self._draw.uniform(*BUS_S))
         return answer

@@ -27,6 +27,7 @@ from interlock.engine.cron import Crons
 from interlock.engine.engine import Engine
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
+from interlock.gateway.cluster_health import ClusterWatch
 from interlock.gateway.credentials import digest
 from interlock.gateway.hooks import Hook, Hooks
 from interlock.gateway.metrics import Metrics
@@ -75,7 +76,8 @@ class House:
                       Webhooks(ledger, clock, secrets.token_bytes, {}), Metrics(), Retention(ledger, None, clock),
                       Hooks(street.hooks, ledger, self.engine.chats, clock, secrets.token_bytes),
                       Crons(ledger, self.engine.chats, clock))
-        self.front = front._replace(ask=self.cluster.ask)
+        self.front = front._replace(ask=self.cluster.ask,
+                                    cluster=ClusterWatch(street.leases, self.bus, "the ledger"))
         self.rest = RestApp(self.front)
         self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
 

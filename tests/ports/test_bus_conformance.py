@@ -69,6 +69,16 @@ async def test_notes_reach_everyone_who_listens_in_their_order(join: Join) -> No
     assert a.counts().dropped == 0
 
 
+async def test_a_probe_says_which_version_answers_until_the_bus_is_away(join: Join) -> None:
+    bus = await join()
+    found = await bus.probe(1_000)
+    assert "<" not in found.version
+    assert 0 <= found.latency_ms < 1_000
+    await bus.close()
+    with pytest.raises(port.CutOff, match="does not answer"):
+        await bus.probe(1_000)
+
+
 async def test_a_subscription_hears_its_subject_and_a_wide_one_all_below(join: Join) -> None:
     bus = await join()
     exact, wide, everything = Heard(), Heard(), Heard()

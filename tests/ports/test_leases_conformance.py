@@ -136,6 +136,25 @@ async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Stor
     assert not await store.writes("s/1", 1), "the same instance fences its own earlier hold"
 
 
+async def test_a_survey_shows_who_is_alive_since_when_and_with_how_many_lanes(store: Store) -> None:
+    joined = store.time.at_ms
+    for lane in ("s/1", "s/2"):
+        await store.leases.take(lane, "a")
+    store.time.at_ms += INSTANCE_LIFE_MS - 1
+    assert await store.leases.renew("a")
+    found = await store.leases.survey()
+    assert found.version
+    mine, other = found.members
+    assert (mine.instance_id, mine.address, mine.lanes) == ("a", "http://a", 2)
+    assert (other.instance_id, other.lanes) == ("b", 0)
+    assert mine.renewed_ms - other.renewed_ms >= INSTANCE_LIFE_MS - 1
+    assert mine.since_ms == other.renewed_ms or abs(mine.since_ms - joined) < 60_000, "by the store's clock"
+    store.time.at_ms += 2
+    assert [one.instance_id for one in (await store.leases.survey()).members] == ["a"], "the dead are not shown"
+    await store.leases.leave("a")
+    assert (await store.leases.survey()).members == []
+
+
 async def test_of_two_that_take_a_lane_at_the_same_time_one_gets_it(store: Store) -> None:
     both = await asyncio.gather(store.leases.take("s/1", "a"), store.leases.take("s/1", "b"))
     assert both[0] == both[1]

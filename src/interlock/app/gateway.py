@@ -31,7 +31,7 @@ from interlock.backends.sqlite.lock import lock_state
 from interlock.command.audit import checkpoint_line
 from interlock.command.policy import Policy
 from interlock.command.redaction import Redaction
-from interlock.config import Config, ConfigError
+from interlock.config import Config, ConfigError, GatewaySection
 from interlock.config.hangup import on_hangup
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.cluster.cluster import Cluster
@@ -41,6 +41,7 @@ from interlock.engine.notifier import Notifier
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import make_access
 from interlock.gateway.checkpoints import CheckpointRefused, CheckpointSigner
+from interlock.gateway.cluster_health import ClusterWatch
 from interlock.gateway.credentials import OWNER_TENANT, ensure_owner_key
 from interlock.gateway.hooks import Hook, Hooks
 from interlock.gateway.metrics import Metrics
@@ -192,9 +193,10 @@ class _Gateway:
                             hooks=self._hooks, crons=self._crons, signing=signer.signing,
                             signer=signer)
         self._cluster = None if stores.others is None else Cluster(
-            stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", os.uname().nodename)
-        if self._cluster is not None:
-            self._front = self._front._replace(ask=self._cluster.ask)
+            stores.others.leases, stores.others.bus, ledger, self._viewers, entropy, "all", _address(config.gateway))
+        if self._cluster is not None and stores.others is not None:
+            self._front = self._front._replace(ask=self._cluster.ask, cluster=ClusterWatch(
+                stores.others.leases, stores.others.bus, stores.shown))
         self._rest = RestApp(self._front)
         if self._cluster is not None:
             share(self._cluster, self._engine, self._rawp, self._front, self._rest)
@@ -352,6 +354,11 @@ async def _pair_own(pairings: Pairings, token_file: Path) -> None:
     token = (await asyncio.to_thread(token_file.read_text, "ascii")).strip()
     if not await pairings.take_own(LOCAL_RUNNER, OWNER_TENANT, token, os.uname().nodename):
         log.warning("local_runner_is_revoked", remedy=f"remove {token_file} and start anew to pair it again")
+
+
+def _address(section: GatewaySection) -> str:
+    """How `status` names this gateway among the others: by its machine, and its port unless the system chooses it."""
+    return os.uname().nodename + (f":{section.port}" if section.port else "")
 
 
 def _near(host: str) -> str:

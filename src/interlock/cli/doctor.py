@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from interlock import config
 from interlock.box.host import Host, survey
+from interlock.cli.cluster_health import shared_server
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
@@ -23,6 +24,8 @@ from interlock.cli.pairings import pairings
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.trouble import Trouble
+from interlock.cli.values import count
+from interlock.protocol.answers import ClusterHealth
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
@@ -158,6 +161,7 @@ async def _gateway(where: Where) -> list[Finding]:
                 "Start one with: interlock up"),
         Finding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
                 "Set one up as `interlock agents` shows."),
+        *([] if standing.cluster is None else _cluster(standing.cluster)),
         *(Finding("drain", False, f"{drained(one)}.",
                   f"End it with: interlock undrain{'' if one.id is None else f' {one.scope} {one.id}'}")
           for one in standing.drains),
@@ -167,9 +171,21 @@ async def _gateway(where: Where) -> list[Finding]:
     ]
 
 
+def _cluster(cluster: ClusterHealth) -> Iterator[Finding]:
+    """The gateways of a cluster, and the servers that they share."""
+    alive = ", ".join(f"{one.instance_id} at {one.address} ({count(one.lanes, 'lane')})" for one in cluster.gateways)
+    if cluster.database.reachable:
+        yield Finding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
+    yield Finding("database", cluster.database.reachable, shared_server(cluster.database),
+                  "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
+    yield Finding("bus", cluster.bus.reachable, shared_server(cluster.bus),
+                  "Look at NATS, and at what `bus` of `[cluster]` names.")
+
+
 class _Standing(msgspec.Struct):
     drains: list[Drain] = []
     unsigned: str | None = None
+    cluster: ClusterHealth | None = None
 
 
 def _pairings(state: Path) -> Iterator[Finding]:

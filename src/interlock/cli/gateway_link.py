@@ -147,6 +147,8 @@ class GatewayLink:
                  sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._where = where
         self._sleep = sleep
+        self._shown = set[str]()
+        """Sentences of refusals that were printed while the request is sent again."""
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
         if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
@@ -307,8 +309,9 @@ class GatewayLink:
         wait_s = patience(asked, reply, attempt, MANNERS)
         if wait_s is None:
             return False
-        if wait_s > WAIT_SHOWN_S:
-            refused = refusal(reply.status, reply.body, asked.path)
+        refused = refusal(reply.status, reply.body, asked.path)
+        if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
+            self._shown.add(refused.sentence)
             say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.", "yellow")
         await self._sleep(wait_s)
         return True

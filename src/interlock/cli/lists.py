@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from interlock.cli import naming
 from interlock.cli.approval_card import Reading, show_result
 from interlock.cli.asking import decided, elsewhere
+from interlock.cli.cluster_health import cluster_lines
 from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
@@ -21,6 +22,7 @@ from interlock.cli.session_list import WAITING, context, session_table, standing
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.trouble import usage
 from interlock.cli.values import ago, between, count, until
+from interlock.protocol.answers import ClusterHealth
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
@@ -173,6 +175,7 @@ class _Status(msgspec.Struct):
     runners: list[Node] = []
     drains: list[Drain] = []
     unsigned: str | None = None
+    cluster: ClusterHealth | None = None
 
 
 async def _status(where: Where, *, json: bool) -> int:
@@ -204,6 +207,8 @@ async def _status(where: Where, *, json: bool) -> int:
     if not now.runners:
         result("runner           none is paired; start one with: interlock up")
     result(f"gateway          {address.url} · version {now.version} · your role is {now.role}")
+    for line in cluster_lines(now.cluster) if now.cluster is not None else ():
+        result(line)
     if now.state_dir:
         result(f"state directory  {now.state_dir}")
         result(f"store            {now.store_path}")

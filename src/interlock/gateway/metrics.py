@@ -13,6 +13,7 @@ from interlock.command.approval import TERMINAL as APPROVAL_ENDS
 from interlock.engine.bridge.lane import Lane, Told
 from interlock.ports.ledger import Audit, PutApproval, PutCommand
 from interlock.ports.upkeep import Counts
+from interlock.protocol.answers import ClusterHealth
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord
 
@@ -77,6 +78,11 @@ class Metrics:
         self._passed_on = counter("lanes_passed_on", "Sessions that this gateway claimed, could not read in time and "
                                   "let others have.")
         self._deaths = counter("instance_deaths", "How often this gateway was taken for dead while it lived.")
+        self._gateways = gauge("cluster_gateways", "Gateways of the cluster that are alive.")
+        self._reachable = gauge("shared_server_reachable", "1 if this gateway reaches the server that a cluster shares; "
+                                "nothing where there is one gateway.", "server")
+        self._latency = gauge("shared_server_latency_seconds", "One round trip to that server; nothing while it does "
+                              "not answer.", "server")
         self.ready = gauge("ready", "1 where /readyz says so.")
 
     def is_open_to(self, source: str) -> bool:
@@ -196,6 +202,15 @@ class Metrics:
         self._runners.set(runners)
         for kind in ("sse", "websocket"):
             self._streams.labels(kind).set(streams[kind])
+
+    def set_cluster(self, health: ClusterHealth) -> None:
+        """Set how the gateways of a cluster and their two servers are."""
+        self._gateways.set(len(health.gateways) if health.database.reachable else float("nan"))
+        self._latency.clear()
+        for name, server in (("database", health.database), ("bus", health.bus)):
+            self._reachable.labels(name).set(server.reachable)
+            if server.latency_ms is not None:
+                self._latency.labels(name).set(server.latency_ms / 1000)
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Write all figures as the reader wants them: (body, content type)."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.desk import Front
@@ -35,9 +38,15 @@ class Ready:
         signs = not self._front.signing.reasons()
         ready = Readiness(ok=writes and up and signs, ledger="writes" if writes else "refuses",
                           lanes="up" if up else "down", audit="signs" if signs else "refuses",
+                          bus=self._bus(),
                           draining=any(drain.scope == "gateway" for drain in self._front.desk.drains.of(OWNER_TENANT)))
         self._front.metrics.ready.set(ready.ok)
         return ready
+
+    def _bus(self) -> Literal["reachable", "away"] | msgspec.UnsetType:
+        if (cluster := self._front.cluster) is None:
+            return msgspec.UNSET
+        return "reachable" if cluster.connected else "away"
 
     async def _writes(self) -> bool:
         now = self._front.clock.monotonic_ms()

@@ -35,18 +35,30 @@ class NobodyThere(BusError):
 
 
 class CutOff(NobodyThere):
-    """This gateway is cut off from the bus, whoever else is there."""
+    """This gateway is cut off from the bus, whoever else is there. `where` is the bus as people know it."""
 
-    def __init__(self) -> None:
-        super().__init__("This gateway is cut off from the bus.")
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} does not answer.")
+        self.where = where
 
 
 class LostOver(BusError):
     """The bus was lost while somebody was asked: the answer cannot come any more. How far it came is not known."""
 
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} was lost while a gateway was asked.")
+        self.where = where
+
 
 class AnswerFailed(BusError):
     """The one who was asked failed while it answered. How far it came is not known."""
+
+
+class BusProbe(NamedTuple):
+    """What a server of the bus answered."""
+
+    version: str
+    latency_ms: float
 
 
 class BusCounts(NamedTuple):
@@ -103,6 +115,15 @@ class Bus(Protocol):
 
     def connected(self) -> bool:
         """Whether notes reach others now."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """The bus and its addresses for people, without credentials: "NATS at nats://host:4222"."""
+        ...
+
+    async def probe(self, timeout_ms: int) -> BusProbe:
+        """Ask a server for a sign of life. Raises CutOff if none answers within `timeout_ms`."""
         ...
 
     async def close(self) -> None:

@@ -39,6 +39,27 @@ class Instance(NamedTuple):
     address: str
 
 
+class Member(NamedTuple):
+    """A live instance as operators see it. Times are the store's, in milliseconds since the epoch."""
+
+    instance_id: str
+    address: str
+    since_ms: int
+    """When it joined; 0 if it is of a version that did not store this."""
+    renewed_ms: int
+    """When its row was last renewed for INSTANCE_LIFE_MS."""
+    lanes: int
+    """Lanes that it owns."""
+
+
+class Survey(NamedTuple):
+    """The store and who works on it."""
+
+    version: str
+    """Of the store's program."""
+    members: list[Member]
+
+
 class Lease(NamedTuple):
     """Whose a lane is. It is the asker's where `instance_id` is its own; its writes then carry the epoch."""
 
@@ -86,6 +107,10 @@ class Leases(Protocol):
 
     async def instances(self) -> list[Instance]:
         """Those that are alive, by their ids."""
+        ...
+
+    async def survey(self) -> Survey:
+        """The live instances by their ids, with the lanes of each, and the store's version. One round trip."""
         ...
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:

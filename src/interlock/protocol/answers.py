@@ -109,6 +109,36 @@ class FilePage(msgspec.Struct, frozen=True):
     has_more: bool
 
 
+class ClusterGateway(msgspec.Struct, frozen=True, kw_only=True):
+    """A live gateway of a cluster. Times are PostgreSQL's; `since` is null for one of an earlier version."""
+
+    instance_id: str
+    address: str
+    since: str | None
+    last_beat_at: str
+    lanes: int
+    """Sessions, keys and duties that it owns."""
+
+
+class SharedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """PostgreSQL or NATS, as the gateway that is asked reaches it. Without `reachable` there is no version or latency,
+    and `trouble` says in one sentence what this stops."""
+
+    where: str
+    reachable: bool
+    version: str | None = None
+    latency_ms: float | None = None
+    trouble: str | None = None
+
+
+class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateways that share a ledger, and the two servers that they share."""
+
+    gateways: list[ClusterGateway]
+    database: SharedServer
+    bus: SharedServer
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /v1/status`. Each count stops at PAGE_MAX."""
 
@@ -126,6 +156,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     drains: list[Drain] = []
     unsigned: str | None = None
     """Why the tenant's audit log cannot be signed; meanwhile no new command is taken."""
+    cluster: ClusterHealth | None = None
+    """Of several gateways: for operators and auditors of the tenant `default`, whose machines they are."""
 
 
 class DrainList(msgspec.Struct, frozen=True):
@@ -327,10 +359,12 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /readyz`: `ok` if the ledger writes, the lanes are up and every audit log can be signed. A drain shows, and
-    does not make it false."""
+    does not make it false. `bus` is that of a cluster; one that is away does not make it false either, since sessions
+    whose runners are attached here go on."""
 
     ok: bool
     ledger: Literal["writes", "refuses"]
     lanes: Literal["up", "down"]
     draining: bool
     audit: Literal["signs", "refuses"] = "signs"
+    bus: Literal["reachable", "away"] | msgspec.UnsetType = msgspec.UNSET

@@ -16,6 +16,7 @@ from interlock.ports.bus import (
     Bus,
     BusCounts,
     BusError,
+    BusProbe,
     BusTimeout,
     CutOff,
     NobodyThere,
@@ -80,7 +81,7 @@ class LocalBus(Bus):
         if len(body) > MAX_REQUEST_BYTES:
             raise BusError(f"A request of {len(body)} bytes is too large for the bus.")
         if self._away:
-            raise CutOff
+            raise CutOff(self.where)
         asked = self._hub.served.get(subject)
         free = [one for one in asked or () if one.takes()]
         if not asked or not free:
@@ -116,6 +117,15 @@ class LocalBus(Bus):
 
     def connected(self) -> bool:
         return not (self._away or self._closed)
+
+    @property
+    def where(self) -> str:
+        return "The bus of this process"
+
+    async def probe(self, timeout_ms: int) -> BusProbe:
+        if not self.connected():
+            raise CutOff(self.where)
+        return BusProbe("in this process", 0.0)
 
     def cut_off(self) -> None:
         """Be away from the others, as behind a broken network: nothing goes out, nothing comes in."""

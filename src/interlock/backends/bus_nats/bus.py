@@ -20,6 +20,7 @@ from interlock.ports.bus import (
     Bus,
     BusCounts,
     BusError,
+    BusProbe,
     BusTimeout,
     CutOff,
     LostOver,
@@ -55,6 +56,7 @@ class NatsBus(Bus):
 
     def __init__(self, places: Places, prefix: str) -> None:
         self._prefix = prefix
+        self._places = places
         self._link = Link(places, prefix, self._gap, self._missed_one, self._lose_answers)
         self._parcels = Parcels(prefix)
         self._gaps: list[Callable[[], None]] = []
@@ -109,7 +111,7 @@ class NatsBus(Bus):
                 raise BusError("The bus was closed.") from None
             task = asyncio.current_task()
             if asking in self._lost and task is not None and not task.cancelling():
-                raise LostOver(f"The bus was lost while {subject} was asked.") from None
+                raise LostOver(self.where) from None
             asking.cancel()
             raise
         finally:
@@ -138,6 +140,24 @@ class NatsBus(Bus):
 
     def connected(self) -> bool:
         return self._link.client is not None and not self._closed
+
+    @property
+    def where(self) -> str:
+        return f"NATS at {self._places.shown()}"
+
+    async def probe(self, timeout_ms: int) -> BusProbe:
+        client = self._link.client
+        if client is None or self._closed:
+            raise CutOff(self.where)
+        began_s = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await client.flush(-(-timeout_ms // 1000))
+        except (nats.errors.Error, OSError) as error:  # A timeout of either kind is an OSError.
+            raise CutOff(self.where) from error
+        version = client.connected_server_version
+        latency_ms = (asyncio.get_running_loop().time() - began_s) * 1000
+        return BusProbe(f"NATS {version.major}.{version.minor}.{version.patch}", latency_ms)
 
     async def close(self) -> None:
         self._closed = True
@@ -186,7 +206,7 @@ class NatsBus(Bus):
     async def _ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
         client = self._link.client
         if client is None:
-            raise CutOff
+            raise CutOff(self.where)
         headers = self._parcels.lend(body) if len(body) > PART_BYTES else None
         try:
             answer = await client.request(self._named(subject), b"" if headers else body, timeout_s, headers=headers)
@@ -208,7 +228,7 @@ class NatsBus(Bus):
     async def _part(self, subject: str, timeout_s: float) -> bytes:
         client = self._link.client
         if client is None:
-            raise CutOff
+            raise CutOff(self.where)
         answer = await client.request(subject, b"", timeout_s)
         if STATUS in (answer.headers or {}):
             raise BusError("A part of a body is not there any more.")

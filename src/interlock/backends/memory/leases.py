@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -14,8 +15,10 @@ from interlock.ports.leases import (
     Lease,
     Leases,
     LinkChanges,
+    Member,
     Overtaken,
     RunnerLink,
+    Survey,
 )
 from interlock.ports.ledger import Taken
 
@@ -28,6 +31,7 @@ class MemoryLeases(Leases):
         self._clock = clock
         self._owners: dict[str, str] = {}
         self._instances: dict[str, tuple[Instance, int]] = {}
+        self._since: dict[str, int] = {}
         self._links: dict[str, RunnerLink] = {}
         self._numbers: dict[str, int] = {}
         self._changed: dict[str, int] = {}
@@ -45,6 +49,7 @@ class MemoryLeases(Leases):
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         if instance.instance_id in self._instances:
             raise Taken(f"There was an instance {instance.instance_id} already.")
+        self._since[instance.instance_id] = self._clock.now_ms()
         self._instances[instance.instance_id] = instance, self._clock.now_ms() + life_ms
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
@@ -58,6 +63,12 @@ class MemoryLeases(Leases):
 
     async def instances(self) -> list[Instance]:
         return [one for name, (one, _) in sorted(self._instances.items()) if self._alive(name)]
+
+    async def survey(self) -> Survey:
+        lanes = Counter(self._owners.values())
+        return Survey("in memory", [
+            Member(name, one.address, self._since[name], expires_ms - INSTANCE_LIFE_MS, lanes[name])
+            for name, (one, expires_ms) in sorted(self._instances.items()) if self._alive(name)])
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         self._check(instance_id)

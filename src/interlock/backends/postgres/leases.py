@@ -18,17 +18,26 @@ from interlock.ports.leases import (
     Lease,
     Leases,
     LinkChanges,
+    Member,
     Overtaken,
     RunnerLink,
+    Survey,
 )
 from interlock.ports.ledger import Taken
 
 JOIN = """
-INSERT INTO instance (instance_id, address, expires_ms) VALUES ($1, $2, interlock_now_ms() + $3)
+INSERT INTO instance (instance_id, address, expires_ms, since_ms)
+VALUES ($1, $2, interlock_now_ms() + $3, interlock_now_ms())
 ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 """
 LEAVE = "DELETE FROM instance WHERE instance_id = $1"
 INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
+SURVEY = """
+SELECT current_setting('server_version'), instance_id, address, since_ms, expires_ms - $1,
+    (SELECT count(*) FROM lane WHERE lane.instance_id = instance.instance_id AND lane.instance_id <> '')
+FROM (SELECT 1) AS server LEFT JOIN instance ON expires_ms > interlock_now_ms() ORDER BY instance_id
+"""
+"""One row for each live instance; one of nulls if there is none, for the version."""
 OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
 """
@@ -127,6 +136,10 @@ class PostgresLeases(Leases):
 
     async def instances(self) -> list[Instance]:
         return [Instance(*row) for row in await self._readers.rows(INSTANCES)]
+
+    async def survey(self) -> Survey:
+        rows = await self._readers.rows(SURVEY, INSTANCE_LIFE_MS)
+        return Survey(f"PostgreSQL {rows[0][0]}", [Member(*row[1:]) for row in rows if row[1] is not None])
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)

@@ -16,15 +16,23 @@ from interlock.ports.leases import (
     Lease,
     Leases,
     LinkChanges,
+    Member,
     Overtaken,
     RunnerLink,
+    Survey,
 )
 
-_JOIN = "INSERT INTO instance (instance_id, address, expires_ms) VALUES (?, ?, ?)"
+_JOIN = "INSERT INTO instance (instance_id, address, expires_ms, since_ms) VALUES (?, ?, ?, ?)"
 _RENEW = "UPDATE instance SET expires_ms = ? WHERE instance_id = ? AND expires_ms > ? RETURNING 1"
 _LEAVE = "DELETE FROM instance WHERE instance_id = ?"
 _ALIVE = "SELECT 1 FROM instance WHERE instance_id = ? AND expires_ms > ?"
 _INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > ? ORDER BY instance_id"
+_SURVEY = """
+SELECT instance_id, address, since_ms, expires_ms - ?2,
+    (SELECT count(*) FROM lane WHERE lane.instance_id = instance.instance_id AND lane.instance_id <> '')
+FROM instance WHERE expires_ms > ?1 ORDER BY instance_id
+"""
+_VERSION = "SELECT sqlite_version()"
 _OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = ? AND expires_ms > ?
 """
@@ -83,7 +91,7 @@ class SqliteLeases(Leases):
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
         now = self._clock.now_ms()
-        await self._do(lambda store: store.execute(_JOIN, (*instance, now + life_ms)))
+        await self._do(lambda store: store.execute(_JOIN, (*instance, now + life_ms, now)))
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
         now = self._clock.now_ms()
@@ -95,6 +103,15 @@ class SqliteLeases(Leases):
     async def instances(self) -> list[Instance]:
         now = self._clock.now_ms()
         return [Instance(*row) for row in await self._do(lambda store: store.execute(_INSTANCES, (now,)).fetchall())]
+
+    async def survey(self) -> Survey:
+        now = self._clock.now_ms()
+
+        def survey(store: Database) -> Survey:
+            found = store.execute(_SURVEY, (now, INSTANCE_LIFE_MS)).fetchall()
+            return Survey(f"SQLite {store.execute(_VERSION).get}", [Member(*row) for row in found])
+
+        return await self._do(survey)
 
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         now = self._clock.now_ms()

@@ -16,6 +16,7 @@ from interlock.engine.transcript_desk import TranscriptDesk
 from interlock.engine.viewers import Viewers
 from interlock.gateway.access import Access
 from interlock.gateway.checkpoints import CheckpointSigner
+from interlock.gateway.cluster_health import ClusterWatch
 from interlock.gateway.hooks import Hooks
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.pairing import Pairings
@@ -145,3 +146,5 @@ class Front(NamedTuple):
     signer: CheckpointSigner | None = None
     ask: Ask | None = None
     """Asks another gateway; None where there are no others."""
+    cluster: ClusterWatch | None = None
+    """Looks at the cluster; None where there are no others."""

@@ -28,10 +28,13 @@ ANSWER_WAIT_MS = 15_000
 """So long a gateway is given to answer; one that is alive answers far sooner."""
 GIVE_UP_S = 20.0
 """A request that no gateway could take for so long is answered 503: longer than a dead one's lease lasts."""
+BUS_GIVE_UP_S = 2.0
+"""A request that needs the bus while that is away from this gateway is answered 503 after this: a bus that restarts
+within it costs no answer (decision 47)."""
 AGAIN_S = 0.25
 """Before a gateway that could not be asked is asked again, or its lanes are to be had."""
 AWAY_RETRY_S = 2
-"""When what could not be sent to its gateway is to be tried again: it has waited for GIVE_UP_S here already."""
+"""When what could not be sent to its gateway is to be tried again: it has waited for BUS_GIVE_UP_S or GIVE_UP_S here already."""
 MAX_HOPS = 4
 """A lane that moves is followed so often."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
@@ -91,6 +94,8 @@ class Forwarding:
                 try:
                     return await self._there(self._ask, there.instance_id, scope, body, hops + 1)
                 except BusError as error:
+                    if isinstance(error, CutOff | LostOver) and not isinstance(failed, CutOff | LostOver):
+                        until = min(until, loop.time() + BUS_GIVE_UP_S)
                     failed = error
                     log.info("gateway_not_reached", instance_id=there.instance_id, error=str(error))
             await asyncio.sleep(AGAIN_S)
@@ -115,8 +120,8 @@ def _unavailable(failed: BusError) -> Problem:
     if isinstance(failed, CutOff | LostOver):
         done = ("Nothing was done here" if isinstance(failed, CutOff)
                 else "Whether it was done is not known, as it was lost while that was asked")
-        detail = ("Another gateway of the cluster has this session, and the bus between them (NATS) is away from this "
-                  f"one. {done}; sessions whose runners are attached here go on.")
+        detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has this "
+                  f"session or its runner. {done}; sessions whose runners are attached here go on.")
         hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
                 "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
     else:

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
-from interlock.gateway.rest.guard import READERS
+from interlock.gateway.rest.guard import AUDITORS, OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
 from interlock.ports.ledger import CommandQuery
 from interlock.protocol.answers import NodeList, Status
@@ -14,6 +14,10 @@ from interlock.protocol.limits import PAGE_MAX
 
 COUNTED = ("pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling")
 """The states of commands that are not at their end."""
+
+
+CLUSTER_READERS = OPERATORS | AUDITORS
+"""Of the tenant whose machines the gateways are."""
 
 
 async def show(call: Call) -> ASGIApp:
@@ -25,13 +29,15 @@ async def show(call: Call) -> ASGIApp:
             counts[state] = found
     # The gateway's own paths are of the tenant whose machine it is.
     shown = ("", "") if tenant != OWNER_TENANT else (facts.state_dir, facts.store_path)
+    sees_cluster = tenant == OWNER_TENANT and call.principal.role in CLUSTER_READERS
+    cluster = await call.front.cluster.look() if call.front.cluster is not None and sees_cluster else None
     return json_answer(Status(
         gateway_id=facts.gateway_id, version=facts.version, state_dir=shown[0], store_path=shown[1],
         tenant_id=tenant, role=call.principal.role, commands=counts,
         approvals_pending=len(await desk.ledger.approvals(tenant, "pending", None, PAGE_MAX)),
         sessions=len(await desk.ledger.sessions(tenant, PAGE_MAX)),
         viewers=desk.viewers.count(), runners=await desk.nodes(tenant),
-        drains=desk.drains.of(tenant), unsigned=call.front.signing.reason(tenant),
+        drains=desk.drains.of(tenant), unsigned=call.front.signing.reason(tenant), cluster=cluster,
     ))
 
 

@@ -56,6 +56,8 @@ class Watching:
             metrics.set_counts(await desk.ledger.counts())
         except LedgerError:
             metrics.forget_counts()
+        if self._front.cluster is not None:
+            metrics.set_cluster(await self._front.cluster.look())
         await self._ready.look()
         body, content_type = metrics.exposed(request.headers.get("accept", ""))
         return Response(body, headers={"Cache-Control": "no-store", "Content-Type": content_type})

@@ -1,0 +1,68 @@
+"""How the gateways of a cluster and the servers that they share are, for `status`, `/readyz` and `/metrics` (C-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from interlock.ports.bus import Bus, CutOff
+from interlock.ports.leases import Leases, Member
+from interlock.ports.ledger import LedgerError
+from interlock.protocol.answers import ClusterGateway, ClusterHealth, SharedServer
+from interlock.protocol.clock import iso
+
+PROBE_TIMEOUT_MS = 1_000
+"""A server that does not answer within this is shown as not reachable."""
+
+
+def bus_trouble(where: str) -> str:
+    """Say what a bus that is away stops."""
+    return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another gateway "
+            "is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
+
+
+class ClusterWatch:
+    """Asks PostgreSQL and NATS when somebody looks. Nothing is remembered, so nothing shown is old."""
+
+    def __init__(self, leases: Leases, bus: Bus, store: str, now_s: Callable[[], float] | None = None) -> None:
+        """`store` tells people where the ledger is, without its password; `now_s` is a monotonic clock."""
+        self._leases = leases
+        self._bus = bus
+        self._store = store
+        self._now_s = now_s or (lambda: asyncio.get_running_loop().time())
+
+    @property
+    def connected(self) -> bool:
+        """Whether this gateway has a link to the bus now. Asks nothing over the network."""
+        return self._bus.connected()
+
+    async def look(self) -> ClusterHealth:
+        """Ask both servers at the same time; returns within PROBE_TIMEOUT_MS."""
+        (members, database), bus = await asyncio.gather(self._look_at_database(), self._look_at_bus())
+        return ClusterHealth(gateways=[_shown(one) for one in members], database=database, bus=bus)
+
+    async def _look_at_database(self) -> tuple[list[Member], SharedServer]:
+        began_s = self._now_s()
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_MS / 1000):
+                found = await self._leases.survey()
+        except (LedgerError, TimeoutError) as error:
+            why = "" if isinstance(error, TimeoutError) else f" ({error})"
+            return [], SharedServer(where=self._store, reachable=False, trouble=(
+                f"The ledger at {self._store} does not answer{why}: nothing is taken until it does."))
+        took_ms = round((self._now_s() - began_s) * 1000, 2)
+        return found.members, SharedServer(where=self._store, reachable=True, version=found.version, latency_ms=took_ms)
+
+    async def _look_at_bus(self) -> SharedServer:
+        where = self._bus.where
+        try:
+            found = await self._bus.probe(PROBE_TIMEOUT_MS)
+        except CutOff:
+            return SharedServer(where=where, reachable=False, trouble=bus_trouble(where))
+        return SharedServer(where=where, reachable=True, version=found.version, latency_ms=round(found.latency_ms, 2))
+
+
+def _shown(member: Member) -> ClusterGateway:
+    return ClusterGateway(instance_id=member.instance_id, address=member.address,
+                          since=iso(member.since_ms) if member.since_ms else None,
+                          last_beat_at=iso(member.renewed_ms), lanes=member.lanes)
