@@ -17,8 +17,8 @@ PROBE_TIMEOUT_MS = 1_000
 
 def bus_trouble(where: str) -> str:
     """Say what a bus that is away stops."""
-    return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another gateway "
-            "is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
+    return (f"The gateways cannot reach one another: {where} does not answer. A request for a session of another "
+            "gateway is answered 503, and sessions whose runners are attached to the gateway that is asked go on.")
 
 
 class ClusterWatch:

@@ -79,9 +79,9 @@ class Metrics:
                                   "let others have.")
         self._deaths = counter("instance_deaths", "How often this gateway was taken for dead while it lived.")
         self._gateways = gauge("cluster_gateways", "Gateways of the cluster that are alive.")
-        self._reachable = gauge("shared_server_reachable", "1 if this gateway reaches the server that a cluster shares; "
-                                "nothing where there is one gateway.", "server")
-        self._latency = gauge("shared_server_latency_seconds", "One round trip to that server; nothing while it does "
+        self._reachable = gauge("shared_server_reachable", "1 if this gateway reaches the server that a cluster "
+                                "shares; absent if there is one gateway.", "server")
+        self._latency = gauge("shared_server_latency_seconds", "One round trip to that server; absent while it does "
                               "not answer.", "server")
         self.ready = gauge("ready", "1 where /readyz says so.")
 

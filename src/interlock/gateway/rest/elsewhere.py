@@ -34,7 +34,8 @@ within it costs no answer (decision 47)."""
 AGAIN_S = 0.25
 """Before a gateway that could not be asked is asked again, or its lanes are to be had."""
 AWAY_RETRY_S = 2
-"""When what could not be sent to its gateway is to be tried again: it has waited for BUS_GIVE_UP_S or GIVE_UP_S here already."""
+"""When what could not be sent to its gateway is to be tried again: it has waited here for
+BUS_GIVE_UP_S or GIVE_UP_S already."""
 MAX_HOPS = 4
 """A lane that moves is followed so often."""
 LEFT_OUT = frozenset({b"authorization", b"host", b"content-length", b"transfer-encoding", b"connection", b"prefer",
@@ -120,8 +121,8 @@ def _unavailable(failed: BusError) -> Problem:
     if isinstance(failed, CutOff | LostOver):
         done = ("Nothing was done here" if isinstance(failed, CutOff)
                 else "Whether it was done is not known, as it was lost while that was asked")
-        detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has this "
-                  f"session or its runner. {done}; sessions whose runners are attached here go on.")
+        detail = (f"The gateways cannot reach one another: {failed.where} does not answer, and another gateway has "
+                  f"this session or its runner. {done}; sessions whose runners are attached here go on.")
         hint = ("Send it again under the same idempotency key, here or at another gateway. If it lasts, whoever runs "
                 "the gateways looks at NATS, and at what `bus` of `[cluster]` names.")
     else:
