@@ -12,7 +12,7 @@ import pytest
 from cli.scripted import Script, answer, link_to, problem
 from cli.test_cli_following import AT, TURN, approval
 from interlock.cli.asking import Asker
-from interlock.cli.replaying import replay_sessions, rules_in_force
+from interlock.cli.replaying import Replayed, replay_sessions, rules_in_force
 from interlock.command.policy import Policy, Rule
 from interlock.protocol.resources import Approval, Session
 
@@ -195,3 +195,97 @@ async def test_the_rules_in_force_are_read_with_the_remembered_ones(tmp_path: Pa
     async with link_to(script, tmp_path) as link:
         policy = await rules_in_force(link)
     assert [rule.name for rule in policy.rules] == ["mine", "kept"]
+
+
+def usage(used: float, **metadata: Any) -> dict[str, Any]:
+    event = frame("session.usage", token_usage={"input_tokens": 1, "output_tokens": 1},
+                  cost_usage={"limit": -1, "used": used, "unit": "USD"}, time_to_reset=AT,
+                  message_usage={"limit": -1, "used": 1, "unit": "COUNT"})
+    event["frame"]["metadata"] = metadata
+    return event
+
+
+def opened(message_id: str = "m1", answers: str = "m1", permission: str = "asks", **box: Any) -> list[dict[str, Any]]:
+    request = frame("control.session.open", session_id="s")
+    request["frame"]["message_id"] = message_id
+    said = frame("session.capabilities", dps_version="1.0.0", features={"permission": permission}, **box)
+    said["frame"]["metadata"] = {"in_reply_to": answers}
+    return [request, said]
+
+
+def allowed(name: str) -> list[dict[str, Any]]:
+    return called(name, "ls", frame("control.interaction.response", interaction_id=name, decision="allow",
+                                    by="policy:all"))
+
+
+async def replayed(tmp_path: Path, events: list[dict[str, Any]], rules: list[Rule], *commands: dict[str, Any]
+                   ) -> list[Replayed]:
+    """Replay one session of these frames."""
+    session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="goose", state="idle", created_at=AT,
+                      updated_at=AT, workspace="/w")
+    script = Script({
+        "GET /v1/sessions/s/frames": [answer({"events": events, "next_cursor": "c", "has_more": False})],
+        "GET /v1/edge/nodes": [answer({"nodes": []})],
+        "GET /v1/commands": [answer({"commands": list(commands), "next_cursor": None, "has_more": False})]})
+    async with link_to(script, tmp_path) as link:
+        return [call async for call in replay_sessions(link, [session], Policy(rules))]
+
+
+@pytest.mark.req("P-1")
+async def test_a_call_is_judged_by_what_the_session_had_cost_then(tmp_path: Path) -> None:
+    totals = frame("session.usage", token_usage={"input_tokens": 1, "output_tokens": 1}, time_to_reset=AT,
+                   cost_usage={"limit": 9, "used": 8, "unit": "USD"},
+                   message_usage={"limit": -1, "used": 1, "unit": "COUNT"})
+    totals["kind"] = "M"  # What the gateway sends of its budgets is not the agent's.
+    events = [*allowed("x1"), usage(0.6), totals, *allowed("x2"), usage(0.0, estimated=True), usage(0.5),
+              *allowed("x3")]
+    calls = await replayed(tmp_path, events, [Rule(name="dear", effect="deny", cost_over=1.0)])
+    assert [call.now_rule == "dear" for call in calls] == [False, False, True], "0.6, and 0.5 of a total begun again"
+
+
+@pytest.mark.req("P-1", "H-11", "H-12")
+async def test_a_call_is_judged_by_whether_its_agent_asked_then(tmp_path: Path) -> None:
+    stops, asks = (frame("x-interlock.asking.changed", asks=on, message="It was switched.") for on in (False, True))
+    ran = frame("agent.error", severity="error", error_code="RAN_UNASKED", message="It ran.", recoverable=True)
+    events = [*opened(), *allowed("x1"), stops, *allowed("x2"), asks, *allowed("x3"), ran, asks, *opened("m2", "m2"),
+              *allowed("x4")]
+    calls = await replayed(tmp_path, events, [Rule(name="never", effect="deny", permission="never"),
+                                              Rule(name="all", effect="allow")])
+    assert [call.now_rule for call in calls] == ["all", "never", "all", "never"]
+    calls = await replayed(tmp_path, events, [Rule(name="all", effect="allow")])
+    assert [(call.now, call.changed) for call in calls] == [("allow", False)] * 3 + [("ask", True)]
+
+
+@pytest.mark.req("P-1", "H-18")
+async def test_a_call_is_judged_by_the_box_that_answered_its_open(tmp_path: Path) -> None:
+    box = {"box": {"walls": "landlock", "network": "none", "limited": True}}
+    closed = frame("session.closed", reason="idle")
+    events = [*opened(**box), *allowed("x1"), closed, *opened("m2", "m1", **box), *allowed("x2")]
+    calls = await replayed(tmp_path, events, [Rule(name="boxed", effect="deny", box=True)])
+    assert [call.now_rule == "boxed" for call in calls] == [True, False]
+
+
+@pytest.mark.req("P-1", "P-3")
+async def test_a_call_is_judged_by_who_drove_its_agent_and_what_is_not_known_is_said(tmp_path: Path) -> None:
+    command = {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "type": "execute", "timeout_ms": 1,
+               "actor": {"type": "agent", "id": "ci"}, "target": {"session_id": "s"}, "state": "succeeded",
+               "turn_id": TURN, "payload": {"messages": []}}
+    rules = [Rule(name="kim's", effect="deny", person="user:kim")]
+    events = [frame("session.turn.start", turn_id=TURN, turn_index=0), *allowed("x1")]
+    driven = {**command, "driver": {"type": "user", "id": "kim"}}
+    [known] = await replayed(tmp_path, events, rules, driven)
+    [unknown] = await replayed(tmp_path, events, rules, command)
+    [lost] = await replayed(tmp_path, events, rules)
+    assert (known.now_rule, known.unknown) == ("kim's", ())
+    assert (unknown.now_rule == "kim's", unknown.unknown) == (False, ("driver",))
+    assert lost.unknown == ("command",)
+
+
+@pytest.mark.req("P-1")
+async def test_a_flush_is_judged_as_one(tmp_path: Path) -> None:
+    command = {"id": "cmd_a", "created_at": AT, "updated_at": AT, "tenant_id": "t", "type": "execute", "timeout_ms": 1,
+               "actor": {"type": "agent", "id": "gateway"}, "target": {"session_id": "s"}, "state": "succeeded",
+               "turn_id": TURN, "payload": {"messages": []}}
+    events = [frame("session.turn.start", turn_id=TURN, turn_index=0), *allowed("x1")]
+    [call] = await replayed(tmp_path, events, [Rule(name="all", effect="allow")], command)
+    assert (call.now, call.now_rule, call.unknown) == ("deny", "memory flush does nothing else", ())

@@ -16,13 +16,19 @@ from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.replaying import Replayed, replay_sessions, rules_in_force
 from interlock.cli.terminal import one_line, print_json, print_table, result, say
 from interlock.cli.trouble import Trouble, usage
-from interlock.cli.values import ago, rule_line
+from interlock.cli.values import ago, count, rule_line
 from interlock.cli.working import so_far
 from interlock.command.policy import Policy
 from interlock.protocol.resources import RememberedRule, Session
 
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 RULE = naming.Kind("remembered rule", "/v1/policy/rules", "rul_")
+NOT_KNOWN = {
+    "command": "the command is not on record, so its person, its origin and the tools that it named are not known",
+    "driver": "an agent gave the command, and who drives that agent is not on record",
+    "trusted_kinds": "the agent named the tool's kind; whether that is believed is taken from today's config",
+}
+"""What `replay` says of calls of which something is not on record, by its name in `Replayed.unknown`."""
 SESSIONS_REPLAYED = 20
 """Sessions that `policy replay` goes through unless --limit says otherwise, the newest."""
 
@@ -201,6 +207,9 @@ async def _replay(
         result(_replayed_line(call))
     differ = sum(call.changed for call in calls)
     say(f"{len(calls)} tool calls in {len(chosen)} sessions; {differ} would be decided otherwise", "dim")
+    for name, sentence in NOT_KNOWN.items():
+        if of := sum(name in call.unknown for call in calls):
+            say(f"  {count(of, 'call')}: {sentence}", "dim")
     return Exit.DONE
 
 

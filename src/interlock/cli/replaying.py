@@ -1,7 +1,8 @@
 """Recorded tool calls held against rules: what was decided then, and what the rules would say now (P-1).
 
-Each call is judged on the permission request that the gateway judged, read from its frame byte for byte, and on the
-command whose turn it belongs to: whose it is, where it came from, and which tools it names.
+Each call is judged on the permission request that the gateway judged, read from its frame byte for byte, on the session
+as it was then (its cost, whether its agent asked, its box), and on the command whose turn it belongs to: whose it is,
+where it came from, and which tools it names. What is not on record is named beside the call.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.recorded_state import RecordedState
 from interlock.command.policy import Origin, Policy, Rule, Subject
 from interlock.engine.bridge.judging import facts_of, person_of, request_subject
+from interlock.engine.bridge.lane import SYSTEM
 from interlock.engine.bridge.requests import PermissionRequest, request_of
+from interlock.engine.bridge.unasked import when_fallen
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.resources import Command, Node, Session
@@ -37,6 +41,8 @@ class Replayed(NamedTuple):
     was_rule: str
     now: str
     now_rule: str
+    unknown: tuple[str, ...] = ()
+    """What a rule may go by and is not on record of it: `command`, `driver`, `trusted_kinds`."""
 
     @property
     def changed(self) -> bool:
@@ -50,6 +56,9 @@ class Recorded(NamedTuple):
     at: str
     turn_id: str
     request: PermissionRequest
+    known: dict[str, Any]
+    """Fields of `Subject` that are the session's, as they were."""
+    fell: bool
     was: str
     was_rule: str
 
@@ -58,10 +67,13 @@ class _Asked(NamedTuple):
     at: str
     turn_id: str
     request: PermissionRequest
+    known: dict[str, Any]
+    fell: bool
 
 
 class _Frame(msgspec.Struct):
     type: str = ""
+    message_id: str = ""
     timestamp: str = ""
     metadata: dict[str, Any] = {}
     payload: msgspec.Raw = msgspec.Raw(b"{}")
@@ -103,11 +115,12 @@ async def replay_sessions(link: GatewayLink, sessions: Iterable[Session], policy
         commands = await link.list("/v1/commands", Command, {"session": session.session_id}, COMMANDS_READ)
         of_turn = {command.turn_id: command for command in commands if command.turn_id is not None}
         async for call in _calls(link, session.session_id):
-            now = policy.decide(_subject(session, call, of_turn.get(call.turn_id))._replace(
-                trusted_kinds=session.agent_id in trusted))
+            command = of_turn.get(call.turn_id)
+            subject = _subject(session, call, command)._replace(trusted_kinds=session.agent_id in trusted)
+            now = when_fallen(policy.decide(subject), fell=call.fell)
             asked = call.request.asked
             yield Replayed(session.session_id, call.at, session.agent_id, asked.tool_name, call.request.title,
-                           call.was, call.was_rule, now.effect, now.rule)
+                           call.was, call.was_rule, now.effect, now.rule, _unknown(subject, command))
 
 
 async def _trusted_kinds(link: GatewayLink) -> set[str]:
@@ -119,22 +132,25 @@ async def _trusted_kinds(link: GatewayLink) -> set[str]:
 async def _calls(link: GatewayLink, session_id: str) -> AsyncIterator[Recorded]:
     announced: dict[str, OpenTool] = {}
     asked: dict[str, _Asked] = {}
-    turn_id = ""
-    async for frame in _frames(link, session_id):
+    turn_id, then = "", RecordedState()
+    async for kind, frame in _frames(link, session_id):
+        if kind == "C" or frame.type.startswith("control."):
+            then.take(frame.type, frame.message_id, frame.metadata, frame.payload)
         match frame.type:
             case "session.turn.start":
                 turn_id = msgspec.json.decode(frame.payload, type=p.TurnStart).turn_id
                 announced.clear()
             case "tool.invoke.request":
                 call = msgspec.json.decode(frame.payload, type=p.ToolRequest)
-                kind = frame.metadata.get("kind")
+                named = frame.metadata.get("kind")
                 announced[call.invocation_id] = OpenTool(call.tool_name, bytes(call.input),
-                                                         kind=kind if isinstance(kind, str) else None)
+                                                         kind=named if isinstance(named, str) else None)
             case "agent.interaction.request":
                 question = msgspec.json.decode(frame.payload, type=p.InteractionRequest)
                 if question.interaction_type == "PERMISSION":
                     request = request_of(question, announced.get(question.context.invocation_id or ""))
-                    asked[question.interaction_id] = _Asked(frame.timestamp, turn_id, request)
+                    asked[question.interaction_id] = _Asked(
+                        frame.timestamp, turn_id, request, then.known(), then.fell)
             case "x-interlock.interaction.held" | "control.interaction.response":
                 answer = msgspec.json.decode(frame.payload, type=_Answer)
                 if answer.interaction_id in asked:
@@ -150,7 +166,7 @@ def _recorded(asked: _Asked, answer: _Answer) -> Recorded:
     return Recorded(*asked, was, answer.by.removeprefix("policy:"))
 
 
-async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[_Frame]:
+async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[tuple[str, _Frame]]:
     since: str | None = None
     while True:
         params = {"limit": FRAMES_A_PAGE, **({"since": since} if since else {})}
@@ -158,7 +174,7 @@ async def _frames(link: GatewayLink, session_id: str) -> AsyncIterator[_Frame]:
         page = decoded(await link.get(path, params), _Page, path)
         for event in page.events:
             if event.kind != "refused" and event.frame is not None:
-                yield event.frame
+                yield event.kind, event.frame
         since = page.next_cursor
         if not page.has_more:
             return
@@ -168,10 +184,10 @@ def _subject(session: Session, call: Recorded, command: Command | None) -> Subje
     asked = call.request.asked
     return request_subject(
         facts_of(call.request, session.workspace or ""), call.request.digest, tenant_id=session.tenant_id,
-        agent_id=session.agent_id, origin=_origin(command), permission="asks", at_ms=parse_iso(call.at),
+        agent_id=session.agent_id, origin=_origin(command), at_ms=parse_iso(call.at), **call.known,
         tool_name=asked.tool_name, tool_kind=asked.kind, session_id=session.session_id,
         allowed_tools=_tools(command), runner_id=session.runner_id or None,
-        person=person_of(command.actor, None) if command is not None else None,
+        person=person_of(command.actor, command.driver) if command is not None else None,
     )
 
 
@@ -180,7 +196,21 @@ def _origin(command: Command | None) -> Origin:
     if command is None:
         return "system"
     named = command.actor.id.partition(":")[0] if command.actor.type == "agent" else ""
+    if named == SYSTEM["id"]:
+        return "flush"  # The gateway itself submits nothing else.
     return named if named in ("cron", "hook") and named in get_args(Origin) else command.actor.type
+
+
+def _unknown(subject: Subject, command: Command | None) -> tuple[str, ...]:
+    """Name what may have decided then and is not on record."""
+    unknown: list[str] = []
+    if command is None:
+        unknown.append("command")
+    elif subject.origin == "agent" and command.driver is None:
+        unknown.append("driver")  # An earlier version did not show it.
+    if subject.tool_kind is not None:
+        unknown.append("trusted_kinds")  # As it is set today.
+    return tuple(unknown)
 
 
 def _tools(command: Command | None) -> tuple[str, ...]:

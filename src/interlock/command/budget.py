@@ -49,6 +49,15 @@ def measured(usd: float) -> int:
     return round(min(max(usd, 0.0) * MICROS, MAX_MICROS))
 
 
+def grown(before: float, total: float, *, estimated: bool) -> int | None:
+    """Return by how many micro-dollars an agent's running total of dollars has grown since `before`. One that has
+    shrunk began again, in a runner that lost its outbox; None if it is an estimate after a crash, where 0 stands for
+    what is not known."""
+    if total < before and estimated:
+        return None
+    return measured(total) - (measured(before) if total >= before else 0)
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[[budgets]]`: whom it covers, what they may use, and who may raise it.
 

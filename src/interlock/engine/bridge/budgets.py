@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.command.budget import DAY_MS, Budget, Measure, Place, Pot, dollars, measured, place_of
+from interlock.command.budget import DAY_MS, Budget, Measure, Place, Pot, dollars, grown, place_of
 from interlock.command.policy import duration_ms
 from interlock.engine.bridge.approving import open_approval
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -59,10 +59,9 @@ def take_usage(lane: Lane, frame: Frame, usage: p.Usage, *, in_turn: bool) -> No
         return
     before = state.cost_usd if state.cost_told is None else state.cost_told
     total = usage.cost_usage.used
-    if total < before and frame.metadata.get("estimated") is True:
-        return  # After a crash 0 stands for what nobody knows.
-    # A total that has shrunk is one that began again, in a runner that lost its outbox.
-    spent = measured(total) - (measured(before) if total >= before else 0)
+    spent = grown(before, total, estimated=frame.metadata.get("estimated") is True)
+    if spent is None:
+        return
     state.cost_told = total
     if spent <= 0:
         return

@@ -63,7 +63,7 @@ def submit_execute(
     needs_box = box if asks or (on.box and policy.decide(on._replace(box=())).effect != "allow") else None
     command = Command(
         id=lane.new_id("cmd"), created_at=lane.at, updated_at=lane.at, tenant_id=lane.state.tenant_id,
-        actor=principal.actor, type="execute", target=target_of(lane), priority=body.priority,
+        actor=principal.actor, driver=principal.driver, type="execute", target=target_of(lane), priority=body.priority,
         state="pending_approval" if asks else "queued", timeout_ms=body.timeout_ms or lane.limits.timeout_ms,
         payload=msgspec.Raw(raw), payload_sha256=digest,
         idempotency_key=body.idempotency_key, reason=body.reason, on_busy=body.on_busy,

@@ -197,6 +197,8 @@ class Command(Resource, frozen=True, kw_only=True):
     updated_at: str
     tenant_id: str
     actor: Actor
+    driver: Actor | None = None
+    """The person who drives the agent that gave it (P-3)."""
     type: CommandType
     target: Target
     state: CommandState
