@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+from proof import clustered
 from proof.asking import execute, until_state
-from proof.clustered import servers
 from proof.crew import CONFIG, TERMINAL
 from proof.gateways import GATEWAYS
 from proof.trio import RUNNERS, Trio
@@ -105,7 +105,8 @@ async def _asked(store: str, runner_id: str) -> str:
 
 def failover(kills: int, stops: int) -> dict[str, list[float]]:
     """Seconds of each, sorted, by what was done to the gateway."""
-    servers()
+    clustered.postgres()
+    clustered.nats()
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as place:
         house = Trio(Path(place), FREE + CONFIG)
         try:

@@ -49,6 +49,7 @@ PROOFS = {
     "A1": "proof.audit_tamper",
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
+    "cascade": "proof.cascade",
     "seeds": "proof.seeds",
     "box": "proof.box",
     "policy": "proof.policy",
@@ -87,9 +88,11 @@ def main() -> int:
                         help="of the simulation: how many a simulated second on average, of gateways that die, stand "
                              "still, lose the bus, its notes or the store, of links cut and runners killed; "
                              f"{FAILURES_A_SECOND} where none is given")
-    parser.add_argument("--rtt", type=float, default=None,
-                        help="of the simulation: milliseconds of a round trip to the store, so that operations hold "
-                             "each other up; without it each takes some random milliseconds by itself")
+    parser.add_argument("--rtt", type=float, nargs="+", default=None, metavar="MS",
+                        help="milliseconds of a round trip. Of cascade: one part at each of them. Of the simulation: "
+                             "one, by which operations hold each other up; else each takes some random milliseconds")
+    parser.add_argument("--kills", type=int, default=None,
+                        help="of cascade: how many in all; the full count is 100, under 1,000 --sessions")
     parser.add_argument("--break", choices=[name for names in BREAKABLE.values() for name in names], dest="broken",
                         metavar="NAME", help="what is broken, and the proof must notice: "
                         + "; ".join(f"of {proof}: {', '.join(names)}" for proof, names in BREAKABLE.items()))
@@ -114,9 +117,11 @@ def main() -> int:
     for name in given.names:
         print(f"== {name} (seed {seed})", flush=True)
         try:
-            named = (*FULL_COUNTS, "failures", "rtt") if name == "simulation" else ()
+            named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
+            named = ("rtt", "kills", "sessions") if name == "cascade" else named
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
             counts |= {"agents": agents} if name == "door" else {}
+            counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}
             counts |= {"store": given.store} if given.store else {}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))
         except NotReady as stands:
