@@ -13,7 +13,7 @@ import pytest
 
 from clusters.street import CAPABILITIES, House, Street, eventually, street
 from engine.conversation import USAGE
-from gateway.test_rawp import PATIENCE_S, Runner, warning
+from gateway.raw_runner import PATIENCE_S, Runner, warning
 from interlock.engine.cluster import cluster
 from interlock.engine.cluster.relay import Note
 from interlock.engine.cron import CronJob

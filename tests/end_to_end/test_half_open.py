@@ -11,7 +11,7 @@ import inspect
 import msgspec
 import pytest
 
-from gateway.test_rawp import House
+from gateway.raw_runner import House
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.gateway import server
 from interlock.protocol import payloads as p

@@ -228,6 +228,16 @@ class Table:
         assert record is not None
         return record.command.state
 
+    async def restart(self) -> None:
+        """Kill the gateway, and start it again on the same ledger."""
+        await self.engine.stop()
+        self.begin()
+
+    async def has_notice(self, session_id: str, code: str, about: str = "") -> bool:
+        """Whether a notice of this code, about something, is in a session's stream."""
+        events = await self.ledger.events(f"s/{session_id}", 0, 1_000)
+        return any(code.encode() in event.body and about.encode() in event.body for event in events)
+
     async def actions(self) -> list[str]:
         records = await self.ledger.audit("default", 0, 1_000)
         return [msgspec.json.decode(record.body)["action"] for record in records]

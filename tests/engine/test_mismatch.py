@@ -45,13 +45,8 @@ async def change_command(table: Table, command_id: str, change: Callable[[Comman
 
 
 async def restarted(table: Table, session_id: str) -> None:
-    await table.engine.stop()
-    table.begin()
+    await table.restart()
     await (await table.lane(session_id)).call(lambda lane: None)
-
-
-def notices(table: Table, session_id: str) -> Any:
-    return table.ledger.events(f"s/{session_id}", 0, 1_000)
 
 
 FORGED = Vote(by="user:eve", at="", decision="grant", method="acl", role="admin")
@@ -92,8 +87,7 @@ async def test_a_held_command_whose_approvals_row_was_changed_does_not_run(what:
     assert record.approval.state == "void"
     assert "tampered" in await table.actions()
     assert "control.prompt.request" not in table.wire.types()
-    events = await notices(table, held.target.session_id)
-    assert any(b"Tampered" in event.body and held.approval_id.encode() in event.body for event in events)
+    assert await table.has_notice(held.target.session_id, "Tampered", held.approval_id)
     with pytest.raises(Problem):
         await table.vote(held.approval_id, "grant", ANN)
     await table.engine.stop()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
-from gateway.test_rawp import House
+from gateway.raw_runner import House
 from interlock import log
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox

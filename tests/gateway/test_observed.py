@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from engine.conversation import OWNER, remember
-from gateway.test_rawp import House
+from gateway.raw_runner import House
 from interlock.gateway import observed
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.answers import raw_answer
@@ -16,14 +14,6 @@ from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("D-5")]
-
-
-@pytest.fixture
-async def house() -> AsyncIterator[House]:
-    made = House()
-    await made.pair()
-    yield made
-    await made.engine.stop()
 
 
 def planted(session_id: str, controller: str = "elsewhere") -> p.HelloSession:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from gateway.test_rawp import House, warning
+from gateway.raw_runner import House, warning
 from interlock.command.policy import Policy, Subject, Verdict
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
@@ -25,14 +24,6 @@ class Faulty(Policy):
         if subject.door == "tool":
             raise ZeroDivisionError
         return super().decide(subject)
-
-
-@pytest.fixture
-async def house() -> AsyncIterator[House]:
-    made = House()
-    await made.pair()
-    yield made
-    await made.engine.stop()
 
 
 @pytest.mark.req("E-1", "D-1")

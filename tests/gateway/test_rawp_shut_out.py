@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
-from gateway.test_rawp import CAPABILITIES, House, warning
+from gateway.raw_runner import CAPABILITIES, House, warning
 from interlock.ports.ledger import Batch, PutRunner
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
@@ -17,14 +16,6 @@ from interlock.protocol.limits import LINK_JUMP
 from interlock.protocol.refusals import read_outdated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("L-3")]
-
-
-@pytest.fixture
-async def house() -> AsyncIterator[House]:
-    made = House()
-    await made.pair()
-    yield made
-    await made.engine.stop()
 
 
 async def revoke(house: House) -> None:
