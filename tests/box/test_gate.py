@@ -151,6 +151,34 @@ async def test_a_program_is_named_by_what_path_finds_and_else_by_its_file(kind: 
     assert [one.environment for one in desk.asked] == [(), (), (b"PATH=.",), (b"LD_PRELOAD=x",)]
 
 
+MOUNTS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+uid, gid = os.getuid(), os.getgid()
+if libc.unshare(0x10020000) != 0:
+    raise SystemExit('no namespace')
+open('/proc/self/uid_map', 'w').write(f'0 {uid} 1')
+if libc.mount(b'/bin/touch', os.path.realpath('/bin/basename').encode(), None, 0x1000, None) != 0:
+    raise SystemExit('no mount')
+os.execv('/bin/basename', ['basename', 'made'])
+"""
+
+
+@pytest.mark.req("H-16")
+async def test_a_program_that_its_process_has_mounted_over_another_is_not_taken_for_that(kind: Kind, tmp_path: Path
+                                                                                         ) -> None:
+    (tmp_path / "agent.py").write_text(MOUNTS)
+    desk = Desk({"basename": "no"})
+    lines = await ran(kind, tmp_path, desk, "agent.py", sys.executable, "-I")
+    if kind == "landlock" or lines in (["no namespace"], ["no mount"]):
+        assert desk.asked == [], "Landlock lets nobody mount"
+        return
+
+    assert desk.asked[0].own_view
+    assert desk.asked[0].name.startswith(b"/")
+    assert not (tmp_path / "made").exists()
+
+
 PYTHON = """
 import ctypes, os, signal, subprocess, sys, threading, time
 """

@@ -59,6 +59,7 @@ def test_a_rule_about_a_command_covers_the_program_that_path_finds_and_nothing_b
     assert effect(program(b"ls", b"\xff")) == "ask"
     assert effect(program(b"ls", environment=(b"LD_PRELOAD=/tmp/x.so",))) == "ask"
     assert effect(program(b"ls", b"/etc/shadow")) == "ask"
+    assert effect(program(b"ls", b"-l")._replace(own_view=True)) == "ask"
     assert facts(Request(program_input(program(b"-ls", path=b"/bin/ls", name=b"ls")), "/srv")).beside == ()
 
 
@@ -141,7 +142,7 @@ def encoded(*parts: bytes) -> str:
 async def test_lines_of_the_keeper_become_questions_and_a_vanished_process_is_a_no() -> None:
     slow, sent = Slow(), list[bytes]()
     lines = ProgramLines(slow, sent.append)
-    held = encoded(b"/bin/ls", b"/", b"ls", b"1", b"LD_X=1", b"ls", b"", b"\xff")
+    held = encoded(b"/bin/ls", b"/", b"ls", b"0", b"1", b"LD_X=1", b"ls", b"", b"\xff")
     lines.take(["P", "1", held])
     lines.take(["P", "2", held])
     await asyncio.sleep(0)

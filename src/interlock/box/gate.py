@@ -33,7 +33,17 @@ from collections.abc import Callable, Mapping
 from interlock.box import tracing
 from interlock.box.exec_filter import calls
 from interlock.box.processes import began, group_of, parent_and_start, path_of
-from interlock.box.program import Program, Reader, Running, Unreadable, by_env, is_as_allowed, running
+from interlock.box.program import (
+    Program,
+    Reader,
+    Running,
+    Unreadable,
+    View,
+    by_env,
+    is_as_allowed,
+    running,
+    view_of,
+)
 
 RECEIVE, SEND, IS_VALID = 0xC050_2100, 0xC018_2101, 0x4008_2102
 """`SECCOMP_IOCTL_NOTIF_RECV`, `_SEND` and `_ID_VALID`."""
@@ -103,9 +113,15 @@ class _Allowed:
 
 
 def fields(program: Program) -> list[bytes]:
-    """Return a program as the line `P` carries it: path, directory, name, number of variables, those, arguments."""
-    return [program.path, program.directory, program.name, b"%d" % len(program.environment), *program.environment,
-            *program.argv]
+    """Return a program as the line `P` carries it: path, directory, name, 1 for a view of its own, number of variables,
+    those, arguments."""
+    return [program.path, program.directory, program.name, b"%d" % program.own_view, b"%d" % len(program.environment),
+            *program.environment, *program.argv]
+
+
+def _is_second_half(program: Program, allowed: _Allowed) -> bool:
+    return bool(allowed.goes_on) and allowed.goes_on == program.argv and program.name == program.argv[0] \
+        and not program.own_view and program.environment == allowed.program.environment
 
 
 class Gate:
@@ -129,6 +145,7 @@ class Gate:
         self._traced: dict[int, _Allowed] = {}
         """Allowed programs that are not yet in place, by thread and by process."""
         self._own: _Allowed | None = None
+        self._view: View = (0, 0, 0)
         self._denied: dict[tuple[int, int], tuple[bytes, ...]] = {}
         """Arguments that the runner last refused to a process: it goes on along PATH with the same ones."""
         os.set_inheritable(listener, False)
@@ -147,7 +164,8 @@ class Gate:
             if notice:
                 break
         try:
-            program = Reader(tid, self._base).read(False, arguments)
+            self._view = view_of(tid)
+            program = Reader(tid, self._base, self._view).read(False, arguments)
             self._own = _Allowed(0, program, (tid, began(tid)), below=False)
         except (Unreadable, OSError):
             pass  # Then nothing more than the one start is allowed.
@@ -226,7 +244,7 @@ class Gate:
         if not notice:
             return
         try:
-            program = Reader(tid, self._base).read(number == self._calls.execveat, arguments)
+            program = Reader(tid, self._base, self._view).read(number == self._calls.execveat, arguments)
             above = self._above(tid)
         except Unreadable as unreadable:
             self._answer(notice, unreadable.number)
@@ -251,8 +269,7 @@ class Gate:
     def _goes_on(self, tid: int, program: Program) -> _Allowed | None:
         """Find the allowed command that this start is the second half of."""
         for allowed in (self._own, *self._allowed.values()):
-            if allowed is not None and allowed.key[0] == tid and allowed.goes_on and allowed.goes_on == program.argv \
-                    and program.name == program.argv[0] and program.environment == allowed.program.environment \
+            if allowed is not None and allowed.key[0] == tid and _is_second_half(program, allowed) \
                     and allowed.key[1] == began(tid):
                 allowed.goes_on = ()
                 return allowed

@@ -52,7 +52,8 @@ class Image(NamedTuple):
 class Program(NamedTuple):
     """One held start. `name` is the program's bare name if that is what the agent's own PATH finds for it, else its
     path without symbolic links; `environment` are the variables that reach further than the command line and differ
-    from those that the agent was started with."""
+    from those that the agent was started with. With `own_view` the process has mounts or a
+    root of its own: each path may then be another file than elsewhere."""
 
     path: bytes
     argv: tuple[bytes, ...]
@@ -60,6 +61,11 @@ class Program(NamedTuple):
     name: bytes
     environment: tuple[bytes, ...]
     image: Image
+    own_view: bool = False
+
+
+View = tuple[int, int, int]
+"""Mount namespace, and the device and inode of the root: a path is the same file for all who have the same three."""
 
 
 class Running(NamedTuple):
@@ -171,9 +177,11 @@ def by_env(words: tuple[bytes, ...]) -> tuple[bytes, ...]:
 class Reader:
     """Reads what one thread is about to execute; `number` and `arguments` are those of its system call."""
 
-    def __init__(self, tid: int, base: Mapping[bytes, bytes]) -> None:
+    def __init__(self, tid: int, base: Mapping[bytes, bytes], view: View | None = None) -> None:
+        """`base` is the environment that the agent was started with, `view` the files as its own process saw them."""
         self.tid = tid
         self._base = base
+        self._view = view
         self._root = -1
 
     def read(self, at: bool, arguments: tuple[int, ...]) -> Program:
@@ -194,11 +202,13 @@ class Reader:
             try:
                 image = self._image(file)
                 argv = vector_at(read, argv_at)
-                name = self._name(found, file, image)
+                own_view = self._view is not None and view_of(self.tid) != self._view
+                name = os.readlink(f"/proc/self/fd/{file}".encode()) if own_view else self._name(found, file, image)
                 given = path
                 if not path.startswith(b"/") and _signed(dirfd) != kernel.AT_FDCWD:  # As the kernel calls it then.
                     given = b"/dev/fd/%d" % _signed(dirfd) + (b"/" + path if path else b"")
-                return Program(given, argv, directory, name, reaching(vector_at(read, env_at), self._base), image)
+                variables = reaching(vector_at(read, env_at), self._base)
+                return Program(given, argv, directory, name, variables, image, own_view)
             finally:
                 os.close(file)
         finally:
@@ -282,6 +292,12 @@ class Reader:
                 os.close(file)
             return base if (first.st_dev, first.st_ino) == (image.device, image.inode) else real
         return real
+
+
+def view_of(tid: int) -> View:
+    """Return which files a thread sees: its mount namespace and its root. Raises OSError."""
+    namespace, root = os.stat(f"/proc/{tid}/ns/mnt"), os.stat(f"/proc/{tid}/root")
+    return namespace.st_ino, root.st_dev, root.st_ino
 
 
 def _signed(number: int) -> int:

@@ -85,6 +85,8 @@ class HeldProgram(NamedTuple):
     name: bytes
     environment: tuple[bytes, ...]
     argv: tuple[bytes, ...]
+    own_view: bool = False
+    """Its process has mounts or a root of its own, where each path may be another file than elsewhere."""
 
 
 class StartedBelow(NamedTuple):

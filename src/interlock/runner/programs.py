@@ -172,8 +172,9 @@ def program_input(program: HeldProgram) -> bytes:
     """Return the subject's input as JSON: nothing of the argument vector is lost in it. Pure.
 
     `command` holds the program (by its name if the agent's PATH finds it there, else its path) and its arguments.
-    `env` are variables that reach further than that, `argv0` is what the program is called if that is another name, and
-    the members in base64 hold the exact bytes of what is not UTF-8, which `command` and `env` show escaped.
+    `env` are variables that reach further than that, `argv0` is what the program is called if that is another name,
+    `mount_namespace` is there if its process sees other files than the agent was started with, and the members in
+    base64 hold the exact bytes of what is not UTF-8, which `command` and `env` show escaped.
     """
     first = program.name
     found: dict[str, Any] = {"command": [_text(word) for word in (first, *program.argv[1:])],
@@ -181,6 +182,8 @@ def program_input(program: HeldProgram) -> bytes:
     if program.environment:
         pairs = [one.partition(b"=") for one in program.environment]
         found["env"] = {_text(name): _text(value) for name, _, value in pairs}
+    if program.own_view:
+        found["mount_namespace"] = "its own: a path may be another file than elsewhere"
     called = program.argv[0] if program.argv else b""
     if posixpath.basename(called).removeprefix(b"-") != posixpath.basename(program.path):
         found["argv0"] = _text(called)
@@ -205,9 +208,9 @@ def summary(below: StartedBelow) -> str:
 
 def held_program(encoded: str) -> HeldProgram:
     """Read what the keeper sends of a held program."""
-    path, directory, name, number, *rest = _fields(encoded)
+    path, directory, name, own_view, number, *rest = _fields(encoded)
     variables = int(number)
-    return HeldProgram(path, directory, name, tuple(rest[:variables]), tuple(rest[variables:]))
+    return HeldProgram(path, directory, name, tuple(rest[:variables]), tuple(rest[variables:]), own_view == b"1")
 
 
 def started_below(encoded: str) -> StartedBelow:

@@ -151,9 +151,10 @@ _ENVIRONMENTS = frozenset({
     "env", "environ", "environment", "environmentvariables", "envvars",
 })
 _EXACT = frozenset({
-    "argv0", "argvbase64", "envbase64",
+    "argv0", "argvbase64", "envbase64", "mountnamespace",
 })
-"""Members of a held program's start: it is called by another name than its own, or holds bytes that are no text."""
+"""Members of a held program's start: it is called by another name than its own, holds bytes that are no text, or is
+named by a path that means another file for its process."""
 _INPUTS = frozenset({
     "inputdata", "standardinput", "stdin",
 })
