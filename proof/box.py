@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -30,7 +30,7 @@ FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
 BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal"})
 BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
                              "Change the mode of a file of it"})
-BESIDE = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
+BESIDE: Mapping[str, frozenset[str]] = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
           "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 """What each wall does not promise."""
 Tried = Literal["none", "namespace", "landlock", "network"]
@@ -49,12 +49,13 @@ class Seen(NamedTuple):
 
     cells: dict[tuple[str, str, Tried], Cell]
     missing: list[str]
+    beside: Mapping[str, frozenset[str]] = BESIDE
 
     @property
     def broken(self) -> list[str]:
         """What a wall promises and did not hold."""
         return [f"{escape} ({user}, {kind}): {cell.said}" for (escape, user, kind), cell in self.cells.items()
-                if kind != "none" and not cell.held and escape not in BESIDE[kind]]
+                if kind != "none" and not cell.held and escape not in self.beside[kind]]
 
     @property
     def real(self) -> int:
@@ -63,8 +64,9 @@ class Seen(NamedTuple):
 
     def table(self) -> str:
         """Two Markdown tables, a row for each escape: to the files, and to the network."""
-        network = {key for key in self.cells if box_hostile.ESCAPES[key[0]][0] == "network"}
-        return "\n".join([*self._part(set(self.cells) - network), "", *self._part(network), *self.missing])
+        network = {key for key in self.cells if box_hostile.ESCAPES.get(key[0], ("",))[0] == "network"}
+        second = ["", *self._part(network)] if network else []
+        return "\n".join([*self._part(set(self.cells) - network), *second, *self.missing])
 
     def _part(self, keys: set[tuple[str, str, Tried]]) -> list[str]:
         columns: list[tuple[str, Tried]] = list(dict.fromkeys((user, kind) for name, user, kind in self.cells
@@ -81,7 +83,7 @@ class Seen(NamedTuple):
         if cell is None:
             return ""
         if not cell.held:
-            return "not promised" if kind != "none" and name in BESIDE[kind] else "**GOT OUT**"
+            return "not promised" if kind != "none" and name in self.beside[kind] else "**GOT OUT**"
         return "–" if bare is not None and bare.held else "held"
 
 
@@ -251,4 +253,6 @@ def run(seed: int, rounds: int | None) -> bool:
     held = sum(1 for (_, _, kind), cell in seen.cells.items() if kind != "none" and cell.held)
     print(f"{len(box_hostile.ESCAPES)} escapes, {len(seen.cells)} tries: {seen.real} lead out without walls, {held} "
           f"were held behind walls, {len(seen.broken)} broke a promise")
-    return not seen.broken and seen.real > 0
+    from proof.box_programs import run_programs  # It rests on this module.
+
+    return run_programs() and not seen.broken and seen.real > 0
