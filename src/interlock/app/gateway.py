@@ -101,7 +101,7 @@ async def run_gateway(
         key = load_or_make_key(state)
         clock = SystemClock()
         stores = await open_stores(state, config.cluster, clock)
-        ledger = stores.ledger
+        ledger, clock = stores.ledger, stores.wall
         try:
             gateway_id = await ledger.gateway_id()
             signer = CheckpointSigner(ledger, key, gateway_id, open_sink(state, config.audit, clock))
@@ -145,7 +145,7 @@ class _Gateway:
     def __init__(
         self, state: Path, config: Config, stores: Stores, signer: CheckpointSigner, gateway_id: str
     ) -> None:
-        clock, entropy, ledger = SystemClock(), secrets.token_bytes, stores.ledger
+        clock, entropy, ledger = stores.wall, secrets.token_bytes, stores.ledger
         self._state = state
         self._config = config
         self._ledger = ledger

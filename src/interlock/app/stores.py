@@ -59,6 +59,8 @@ class Stores(NamedTuple):
     clock: Clock
     shown: str
     others: Others | None
+    wall: Clock
+    """The clock of the times that are stored and shown: this machine's, or of several gateways the ledger's."""
 
     async def close(self) -> None:
         """Close all of them; what was acknowledged is durable."""
@@ -75,14 +77,16 @@ class Stores(NamedTuple):
 class LedgerClock:
     """Milliseconds since the epoch as the store counts them: gateways whose clocks are a minute apart agree (C-1)."""
 
-    def __init__(self, leases: Leases, sources: Sources | None = None) -> None:
-        self._leases = leases
+    def __init__(self, wall: Clock, sources: Sources | None = None) -> None:
+        """Until `start` the time is that of `wall`."""
+        self._leases: Leases | None = None
         self._sources: Sources = sources or Sources()
-        self._offset_ms = 0
+        self._offset_ms = wall.now_ms() - self._sources.since_boot_ms()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Ask for the time, and again now and then. Raises LedgerError."""
+    async def start(self, leases: Leases) -> None:
+        """Ask the store for the time, and again every LOOK_S. Raises LedgerError."""
+        self._leases = leases
         await self.look()
         self._task = asyncio.create_task(self._look_on(), name="ledger clock")
 
@@ -94,6 +98,7 @@ class LedgerClock:
 
     async def look(self) -> None:
         """Ask for the time. Raises LedgerError."""
+        assert self._leases is not None, "it was started"
         best_ms, offset_ms = 0, 0
         for attempt in range(TRIES):
             before = self._sources.since_boot_ms()
@@ -127,7 +132,7 @@ async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stor
             raise LedgerError(moved)
         ledger = await open_ledger(state / LEDGER_NAME, wall)
         return Stores(ledger, JsonlTranscripts(state, wall), SteadyClock(state / STEADY_NAME),
-                      str(state / LEDGER_NAME), None)
+                      str(state / LEDGER_NAME), None, wall)
     return await _open_shared(section.store, section.bus, wall)
 
 
@@ -140,16 +145,16 @@ async def _open_shared(store: str, bus: str | None, wall: Clock) -> Stores:
     except ModuleNotFoundError:
         raise ConfigError([f"[cluster]: store needs the extra cluster: {install('cluster')}."]) from None
     settings = read_settings(store)
-    ledger = await open_database(settings, wall, keeps_transcripts=True)
+    clock = LedgerClock(wall)
+    ledger = await open_database(settings, clock, keeps_transcripts=True)
     try:
         leases = await open_leases(settings)
-        clock = LedgerClock(leases)
-        await clock.start()
+        await clock.start(leases)
         others = Others(leases, await _open_bus(bus, await ledger.gateway_id()))
     except BaseException:
         await ledger.close()
         raise
-    return Stores(ledger, PostgresTranscripts(ledger, wall), clock, shown(store), others)
+    return Stores(ledger, PostgresTranscripts(ledger, clock), clock, shown(store), others, clock)
 
 
 async def _open_bus(addresses: str | None, gateway_id: str) -> Bus:

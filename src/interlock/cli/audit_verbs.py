@@ -216,6 +216,9 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
 
 
 def _verify_state(where: Where, key: Path | None) -> Any:
+    from interlock.app.own_database import has_own_database, own_database
+    from interlock.app.own_servers import ServerMissing
+    from interlock.backends.sqlite.ledger import LEDGER_NAME
     from interlock.cli.config_verbs import load_config
     from interlock.gateway.audit_state import verify_ledger_file
     from interlock.gateway.signing import KeyUnusable
@@ -233,7 +236,14 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         raise usage(f"{state} cannot be read: {error.strerror}.",
                     "Verify as the user of the gateway, or name an exported file.") from None
     try:
-        return verify_ledger_file(state, load_config(where).cluster.store)
+        store = load_config(where).cluster.store
+        if store is None and not (state / LEDGER_NAME).exists() and has_own_database(state):
+            with own_database(state) as own:
+                return verify_ledger_file(state, own)
+        return verify_ledger_file(state, store)
+    except ServerMissing as missing:
+        raise Trouble("Unreadable", f"The database of this cluster does not run, and could not be started: {missing}",
+                      f"Start it with: interlock up --cluster 1 --state {state}") from None
     except ModuleNotFoundError as error:
         raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None

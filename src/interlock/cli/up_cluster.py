@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from interlock.app.objects import OBJECTS_NAME
+from interlock.app.own_database import DIRECTORY, database_place
 from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
 from interlock.cli.balancing import Balancer
 from interlock.cli.children import Child, Mended
@@ -36,7 +35,6 @@ from interlock.gateway.signing import KEY_NAME, PUBLIC_NAME, load_or_make_key
 MAX_GATEWAYS = 16
 CONNECTIONS = 200
 """What the database takes; a gateway opens about ten."""
-DIRECTORY = "cluster"
 SERVERS = ("database", "bus")
 SHARED_FILES = (FILE_NAME, OWNER_KEY_FILE, KEY_NAME, PUBLIC_NAME, RUNNER_TOKEN_FILE)
 SHARED_DIRECTORIES = (OBJECTS_NAME, CHECKPOINTS_NAME)
@@ -155,12 +153,10 @@ class UpCluster(Up):
 
 
 def _database_directory(state: Path) -> Path:
-    """Where the database lies: in the state, but for root, as whom PostgreSQL does not run; `nobody` may not look into
-    a state directory."""
-    if os.geteuid() != 0:
-        return state / DIRECTORY
-    name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
-    place = Path(tempfile.gettempdir()) / f"interlock-cluster-{name}"
+    """Return where the database lies; a place outside the state directory is made and checked. Raises Trouble."""
+    place = database_place(state)
+    if place == state / DIRECTORY:
+        return place
     place.mkdir(mode=0o755, exist_ok=True)
     if place.is_symlink() or place.stat().st_uid != 0:
         raise Trouble("StartFailed", f"{place} is another user's.", "Remove it, or do not start it as root.")

@@ -1,0 +1,61 @@
+"""The database that `interlock up --cluster` keeps for a state directory, while it runs and while it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.app.own_servers import OWNER, start_postgres
+
+DIRECTORY = "cluster"
+"""Below the state directory: what the gateways of `up --cluster` share."""
+DATA = "postgres"
+PORT_LINE, SOCKETS_LINE, STATUS_LINE = 3, 4, 7
+"""Lines of `postmaster.pid`, from 0."""
+
+
+def database_place(state: Path) -> Path:
+    """Return where the database of a state directory lies, or would: in the state, but for root outside it, because
+    PostgreSQL then runs as `nobody`, who may not enter a state directory."""
+    if os.geteuid() != 0:
+        return state / DIRECTORY
+    name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"interlock-cluster-{name}"
+
+
+def has_own_database(state: Path) -> bool:
+    """Whether `up --cluster` has made a database for this state directory, as the user who asks."""
+    place = database_place(state)
+    if not (state / DIRECTORY).is_dir() or not (place / DATA / "PG_VERSION").exists():
+        return False
+    return not place.is_symlink() and place.stat().st_uid == os.geteuid()
+
+
+@contextmanager
+def own_database(state: Path) -> Generator[str]:
+    """Yield the address of that database; one that does not run is started, and stopped at the end. Raises
+    ServerMissing."""
+    place = database_place(state)
+    if (running := _running(place / DATA)) is not None:
+        yield running
+        return
+    server = start_postgres(place)
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+def _running(data: Path) -> str | None:
+    """The address of the server that has this data open, if it is alive and takes connections."""
+    try:
+        lines = (data / "postmaster.pid").read_text().splitlines()
+        os.kill(int(lines[0]), 0)
+        port, sockets, status = lines[PORT_LINE], lines[SOCKETS_LINE], lines[STATUS_LINE]
+    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
+        return None
+    return f"postgresql://{OWNER}@/postgres?host={sockets}&port={port}" if status.strip() == "ready" else None

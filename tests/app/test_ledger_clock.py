@@ -1,0 +1,66 @@
+"""Times that several gateways store and show come from PostgreSQL, whatever the clocks of their machines say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.place import SystemClock
+from interlock.app.stores import LedgerClock, open_stores
+from interlock.backends.memory.leases import MemoryLeases
+from interlock.backends.postgres.database import Settings, connect
+from interlock.config import ClusterSection
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-1", "C-4")]
+HOUR_MS = 3_600_000
+NOW = 1_800_000_000_000
+
+
+class Fixed:
+    """A clock that stands."""
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+class AnHourOff(SystemClock):
+    def now_ms(self) -> int:
+        return super().now_ms() + HOUR_MS
+
+
+async def test_the_machines_clock_counts_until_the_stores_time_is_known() -> None:
+    clock = LedgerClock(Fixed(NOW + HOUR_MS))
+    assert abs(clock.now_ms() - NOW - HOUR_MS) < 60_000
+    await clock.start(MemoryLeases({}, Fixed(NOW)))
+    try:
+        assert abs(clock.now_ms() - NOW) < 60_000
+    finally:
+        await clock.stop()
+
+
+async def test_a_gateway_an_hour_off_stores_the_time_of_postgresql(postgres: Settings, tmp_path: Path) -> None:
+    stores = await open_stores(tmp_path, ClusterSection(store=postgres.dsn), AnHourOff())
+    try:
+        connection = await connect(postgres)
+        there = await connection.fetchval("SELECT interlock_now_ms()")
+        await connection.close()
+        assert abs(stores.wall.now_ms() - there) < 60_000
+        assert stores.wall is stores.clock, "what is shown and what a deadline stands on are one line"
+    finally:
+        await stores.close()
+
+
+async def test_one_gateway_alone_goes_by_its_own_clock(tmp_path: Path) -> None:
+    wall = AnHourOff()
+    stores = await open_stores(tmp_path, ClusterSection(), wall)
+    try:
+        assert stores.wall is wall
+    finally:
+        await stores.close()
