@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.model_stand_in import ModelServer, running_model_server
-from interlock.probe.hostile import Attack, Planted, attacks_on, plant
+from interlock.probe.hostile import Attack, Planted, attacks_on, groups, plant
 from proof.door_agents import AGENTS, Absent, configured, section
 from proof.door_cells import ANSWERS, TOOLS, Answer, Cell, Seen, cells, table
 from proof.house import House
@@ -164,19 +164,6 @@ def tried(name: str, tools: Sequence[str], answers: Sequence[Answer]) -> list[Re
             ran = tuple(one.attack.name for one in planted if one.trace.exists() and not reported)
         results.append(Result(repository, seen, ran))
     return results
-
-
-def groups(attacks: Sequence[Attack]) -> list[list[Attack]]:
-    """The attacks in as few repositories as hold them: two that write one file need two."""
-    found: list[tuple[set[str], list[Attack]]] = []
-    for attack in attacks:
-        files = {*attack.files("true")}
-        taken, group = next((one for one in found if not one[0] & files), (set[str](), []))
-        if not group:
-            found.append((taken, group))
-        taken |= files
-        group.append(attack)
-    return [group for _, group in found]
 
 
 def run(seed: int, rounds: int | None, agents: Sequence[str] = (), tools: Sequence[str] = TOOLS,

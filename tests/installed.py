@@ -5,6 +5,7 @@
 | `claude-sdk` | the package `claude-agent-sdk` can be imported                      | `pip install '.[agents]'` |
 | `claude`     | that package carries its command-line program                       | `pip install '.[agents]'` |
 | `goose`      | `INTERLOCK_TEST_GOOSE`, else `.ci/node_modules`, else PATH has it   | `.ci/install-agents`      |
+| `gemini`     | PATH has `node`; `.ci/node_modules`, else PATH has it               | `.ci/install-agents`      |
 | `node`       | PATH has `node`                                                     | the machine               |
 | `pi`         | PATH has `node`; `INTERLOCK_TEST_PI`, else `.ci/node_modules` has pi| `.ci/install-agents`      |
 | `asyncapi`   | `INTERLOCK_TEST_ASYNCAPI`, else `.ci/node_modules` has the schemas  | `.ci/install-agents`      |
@@ -59,6 +60,13 @@ def find_goose() -> Path | None:
     return next((path for path in map(_executable, candidates) if path), None)
 
 
+def find_gemini() -> Path | None:
+    """The launcher of Gemini CLI, if node can run it; the copy that CI installed comes before PATH."""
+    on_path = shutil.which("gemini")
+    candidates = [PACKAGES / ".bin/gemini", *([Path(on_path)] if on_path else [])]
+    return next((path for path in map(_executable, candidates) if path), None) if find_node() else None
+
+
 def find_node() -> Path | None:
     """Node.js, 18 or newer."""
     found = shutil.which("node")
@@ -94,6 +102,7 @@ FINDERS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "claude-sdk": (find_claude_sdk, EXTRA_REMEDY),
     "claude": (find_claude, EXTRA_REMEDY),
     "goose": (find_goose, f"{CI_REMEDY}, or name the binary in INTERLOCK_TEST_GOOSE"),
+    "gemini": (find_gemini, f"install Node.js and {CI_REMEDY}"),
     "node": (find_node, "install Node.js 18 or newer"),
     "pi": (find_pi, f"install Node.js and {CI_REMEDY}"),
     "asyncapi": (find_asyncapi, CI_REMEDY),

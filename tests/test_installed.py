@@ -43,7 +43,8 @@ def test_a_named_path_without_the_installation_is_not_replaced(
 
 def test_nothing_on_path_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert (installed.find_node(), installed.find_pi(), installed.find_llm_bridge()) == (None, None, None)
+    finders = (installed.find_node, installed.find_gemini, installed.find_pi, installed.find_llm_bridge)
+    assert [find() for find in finders] == [None] * 4
 
 
 @pytest.mark.usefixtures("goose")

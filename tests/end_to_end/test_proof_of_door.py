@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from proof.door import Drive, Result, driving, groups
+from proof.door import Drive, Result, driving
 from proof.door_agents import AGENTS, LAB_VARIABLE, OPEN_MODES, Absent, configured, known, section
 from proof.door_cells import ANSWERS, TOOLS, Cell, Seen, cells, letter, table
 
+from installed import needs
 from interlock import config
-from interlock.probe.hostile import ATTACKS
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -52,17 +52,6 @@ def test_a_program_that_ran_by_itself_is_silent_unless_it_was_reported() -> None
         "hostile hooks: the repository's hooks"]
     assert Result("clean", {one: Seen(happened=True)}).silent == ["clean: shell, no"]
     assert "X" in table([Result("clean", {one: Seen(happened=True)})], ["shell"], ["no"])
-
-
-@pytest.mark.req("H-14")
-@pytest.mark.parametrize("program", sorted(ATTACKS))
-def test_every_attack_gets_a_repository_and_no_two_write_one_file(program: str) -> None:
-    found = groups(ATTACKS[program])
-
-    assert sorted(one.name for group in found for one in group) == sorted(one.name for one in ATTACKS[program])
-    for group in found:
-        files = [name for one in group for name in one.files("true")]
-        assert len(files) == len(set(files))
 
 
 @pytest.mark.req("H-14")
@@ -107,13 +96,15 @@ def attempted(drive: Drive, *tried: Cell) -> str:
 
 
 @pytest.mark.req("H-10", "H-12", "H-14")
-@pytest.mark.parametrize("name", [pytest.param("goose", marks=pytest.mark.needs("goose")),
-                                  pytest.param("claude", marks=pytest.mark.needs("claude"))])
-def test_a_real_agent_runs_what_was_allowed_and_nothing_else(name: str) -> None:
+@pytest.mark.parametrize(("name", "of_server"), [
+    needs("goose", "goose", "rh"), needs("claude", "claude", "rh"), needs("gemini", "gemini", "--"),
+])  # fmt: skip
+def test_a_real_agent_runs_what_was_allowed_and_nothing_else(name: str, of_server: str) -> None:
     with driving(name, ()) as (drive, _):
         shown = attempted(drive, Cell("clean", "shell", "yes"), Cell("clean", "shell", "no"),
                           Cell("clean", "shell", "no answer"), Cell("clean", "shell", "rule", by_rule=True),
                           Cell("clean", "shell", "rule"), Cell("clean", "MCP tool", "yes"),
                           Cell("clean", "MCP tool", "no"))
 
-    assert shown == "rhhrhrh"
+    # Gemini CLI does not offer its model the tools of a server in a workspace that it was not told to trust.
+    assert shown == f"rhhrh{of_server}"

@@ -16,6 +16,7 @@
 | `dies`       | ends when its model wants a tool                               |
 | `stuck`      | never ends a turn in which its model wants a tool              |
 | `mute`       | never answers `initialize`                                     |
+| `trusts`     | asks, unless the workspace's `.pi/extensions/evil.ts` is there |
 | `tells`      | runs no tool, and writes its environment into its HOME         |
 """
 
@@ -105,6 +106,8 @@ def asks_about(name: str) -> bool:
             return name == "shell"
         case "opens":
             return name != MARK
+        case "trusts":
+            return not Path(".pi/extensions/evil.ts").exists()
         case _:
             return not OPEN
 

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.evidence import Evidence, settings_digest
+from interlock.agents.evidence import HOSTILE_REPOSITORY, Evidence, settings_digest
 from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
+from interlock.probe.hostile import ATTACKS, Attack
 from interlock.probe.scratch import furnish
+from interlock.probe.steps import Places, repository_step
+from interlock.probe.verdict import Tried, in_repository
+from interlock.probe.witness import Witness
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-10")]
 AGENT = Path(__file__).parent / "modelled.py"
@@ -78,6 +82,37 @@ async def test_a_tool_of_an_mcp_server_is_tried(word: str, verdict: str, state: 
     of_server = next(one for one in found.tools if one.tool == "MCP tool")
 
     assert (found.verdict, of_server.state, of_server.ran_after_yes) == (verdict, state, ran)
+
+
+@pytest.mark.req("H-13")
+@pytest.mark.parametrize(("word", "state", "sentence"), [
+    ("asks", "asked", ""), ("trusts", "ran unasked", " Files of a workspace (extension) start programs or end its "
+                                                     "asking.")])
+async def test_files_of_a_workspace_that_attack_the_agent_are_planted(
+    word: str, state: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "attacks_on", lambda spec: ATTACKS["pi-acp"])
+    found = await checked(modelled(word))
+    of_files = [(one.how, one.state) for one in found.tools if one.tool == HOSTILE_REPOSITORY]
+
+    assert (found.verdict, of_files) == ("asks", [("extension", state)])
+    assert found.because.partition("each no held.")[2] == sentence
+
+
+@pytest.mark.req("H-13")
+def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
+    hooks, rules = Attack("hooks", "runs", lambda run: {}), Attack("rules", "allows", lambda run: {})
+    step = repository_step(Places(Path("work"), "http://model", lambda url: False))
+
+    def seen(*attacks: tuple[Attack, bool], asked: bool, happened: bool) -> list[str]:
+        witness = Witness(False, step.happened)
+        witness.questions = int(asked)
+        return [one.state for one in in_repository(attacks, Tried(step, witness, offered=True, happened=happened))]
+
+    assert seen((hooks, True), (rules, False), asked=True, happened=False) == ["ran unasked", "asked"]
+    assert seen((hooks, False), (rules, False), asked=False, happened=True) == ["refused", "ran unasked"]
+    assert seen((hooks, False), asked=False, happened=True) == ["ran unasked"]
+    assert in_repository([(hooks, True), (rules, False)], None)[1].state == "not tried"
 
 
 async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:

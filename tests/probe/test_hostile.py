@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.ports.agent import AgentSpec
-from interlock.probe.hostile import ATTACKS, Attack, attacks_on, plant
+from interlock.probe.hostile import ATTACKS, Attack, attacks_on, groups, plant
 
 EACH = [(program, attack) for program, attacks in ATTACKS.items() for attack in attacks]
 
@@ -53,3 +53,14 @@ def test_an_agent_is_known_by_its_adapter_or_its_program() -> None:
     assert attacks_on(AgentSpec(adapter="claude")) == ATTACKS["claude"]
     assert attacks_on(AgentSpec(adapter="acp", command="/opt/bin/qwen")) == ATTACKS["qwen"]
     assert attacks_on(AgentSpec(adapter="acp", command="something")) == ()
+
+
+@pytest.mark.req("H-14")
+@pytest.mark.parametrize("program", sorted(ATTACKS))
+def test_every_attack_gets_a_repository_and_no_two_write_one_file(program: str) -> None:
+    found = groups(ATTACKS[program])
+
+    assert sorted(one.name for group in found for one in group) == sorted(one.name for one in ATTACKS[program])
+    for group in found:
+        files = [name for one in group for name in one.files("true")]
+        assert len(files) == len(set(files))

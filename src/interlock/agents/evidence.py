@@ -31,9 +31,12 @@ MODE_CHANGE = "mode change"
 """A shell command in each mode that Interlock would switch the agent into."""
 SLASH_COMMAND = "slash command"
 """A shell command after a prompt that switches an agent's asking off."""
-NOT_DECISIVE = frozenset({SUB_AGENT_TOOLS, MODE_CHANGE, SLASH_COMMAND})
+HOSTILE_REPOSITORY = "hostile repository"
+"""A shell command in a workspace whose files try to start programs or to end the agent's asking (H-13)."""
+NOT_DECISIVE = frozenset({SUB_AGENT_TOOLS, MODE_CHANGE, SLASH_COMMAND, HOSTILE_REPOSITORY})
 """What these show is reported, and does not make an agent `command`: each comes after something that was allowed or
-sent, and the first tool that runs unasked ends the turn (H-12)."""
+sent, and the first tool that runs unasked ends the turn (H-12); a workspace's files are asked about before the agent
+starts (H-13)."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +49,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     ran_after_yes: bool | None = None
     """None if it was not answered yes."""
     how: str = ""
-    """What it was tried with, if that is not the tool itself: the mode that it was switched into, the prompt."""
+    """What it was tried with, if that is not the tool itself: the mode that it was switched into, the prompt, the
+    attack among the files of the workspace."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import CoroutineType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,6 +45,7 @@ from interlock.ports.agent import (
     SwitchesMode,
 )
 from interlock.probe import mcp_server
+from interlock.probe.hostile import Attack, attacks_on, groups, plant
 from interlock.probe.pointing import Pointing, pointing_of, why_not_pointed
 from interlock.probe.scratch import furnish, home_of, settings_of, surroundings
 from interlock.probe.steps import (
@@ -55,9 +57,10 @@ from interlock.probe.steps import (
     Step,
     mode_steps,
     prompt_steps,
+    repository_step,
     steps,
 )
-from interlock.probe.verdict import Tried, table, verdict
+from interlock.probe.verdict import Tried, in_repository, limits, table, verdict
 from interlock.probe.witness import Witness
 from interlock.runner import outlet
 from interlock.runner.boxing import NO_BOX, Boxing, BoxRefused
@@ -70,7 +73,9 @@ TURN_TIMEOUT_S = 10.0
 CANCEL_TIMEOUT_S = 3.0
 """An agent that does not end its turn within this after the cancel is not asked any further."""
 WHOLE_TIMEOUT_S = 90.0
-"""The whole check."""
+"""All but the hostile repositories."""
+REPOSITORIES_TIMEOUT_S = 45.0
+"""All hostile repositories of one agent; those that are left then are not tried."""
 SWITCH_TIMEOUT_S = 5.0
 """One change of the mode."""
 CLOSE_TIMEOUT_S = 15.0
@@ -94,6 +99,17 @@ class Scene(NamedTuple):
     model: ModelServer
 
 
+class Subject(NamedTuple):
+    """The agent that is checked: its config, and what the check takes from its user's surroundings."""
+
+    agent_id: str
+    spec: AgentSpec
+    environment: Mapping[str, str]
+    pointing: Pointing
+    settings: Mapping[str, bytes]
+    boxing: Boxing
+
+
 async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], now: datetime,
                 boxing: Boxing = NO_BOX) -> Evidence:
     """Check one agent as it is configured; `environment` is that of the runner, `now` is in UTC;
@@ -110,43 +126,90 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
         return Evidence(verdict="command", because=NEVER_ASKS.format(spec.adapter), **about)
     if unpointed := why_not_pointed(spec.command):
         return Evidence(verdict="command", because=unpointed, **about)
+    subject = Subject(agent_id, spec, environment, pointing, settings, boxing)
     try:
         with _scene() as scene:
             async with asyncio.timeout(WHOLE_TIMEOUT_S):
-                found = await _in_scene(agent_id, spec, environment, pointing, settings, scene, boxing)
+                found = await _in_scene(subject, scene)
     except AgentStartFailed as failed:
         found = _command(f"It did not start: {failed}")
     except TimeoutError:
         found = _command(f"The check took more than {WHOLE_TIMEOUT_S:.0f} s.")
+    if any(one.state != "not tried" for one in found.get("tools", [])):
+        found = _with_repositories(found, await _repositories(subject))
     return Evidence(**about, **found, seconds=round(time.monotonic() - began, 1))
 
 
-async def _in_scene(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], pointing: Pointing,
-                    settings: Mapping[str, bytes], scene: Scene, boxing: Boxing) -> dict[str, Any]:
-    furnish(scene.home, settings, pointing.files(scene.model.url))
+async def _in_scene(subject: Subject, scene: Scene) -> dict[str, Any]:
+    agent, opening = _made(subject, scene)
+    async with _closed(agent):
+        started = await _open(agent, opening)
+        tried, stopped = await _steps(agent, started, scene, subject.pointing.prompts)
+    return {"version": started.version, "mode": started.mode, **_judged(tried, stopped, scene)}
+
+
+def _made(subject: Subject, scene: Scene) -> tuple[Agent, Opening]:
+    """The agent with its scratch HOME, and what it is opened with. Raises AgentStartFailed."""
+    spec, pointing = subject.spec, subject.pointing
+    furnish(scene.home, subject.settings, pointing.files(scene.model.url))
     session_id = str(uuid.uuid4())
     variables = surroundings(spec, pointing, scene.model.url, home=scene.home, workspace=scene.workspace,
-                             session_id=session_id, base=environment)
+                             session_id=session_id, base=subject.environment)
     opened = msgspec.structs.replace(spec, args=[*spec.args, *pointing.args])
     # Isolated mode: neither the agent's variables nor its directory decide what the server imports.
     server = McpServer(mcp_server.SERVER_NAME, sys.executable,
                        ("-I", str(Path(mcp_server.__file__)), str(scene.workspace)))
-    opening = Opening(session_id, agent_id, opened, str(scene.workspace), variables, fresh_id=str(uuid.uuid4()),
-                      servers=(server,))
+    opening = Opening(session_id, subject.agent_id, opened, str(scene.workspace), variables,
+                      fresh_id=str(uuid.uuid4()), servers=(server,))
+    return make_agent(opened, _spawn(subject, scene, variables)), opening
+
+
+def _spawn(subject: Subject, scene: Scene, variables: dict[str, str]) -> partial[CoroutineType[Any, Any, AgentProcess]]:
+    """What starts the agent behind the walls of its box; adds to `variables` how it reaches the stand-in through
+    them. Raises AgentStartFailed."""
+    spec, boxing, way_out = subject.spec, subject.boxing, dict[str, Any]()
     if spec.box is not None and spec.box.network != "all":
         # Its model is the stand-in, wherever its config has another one.
         spec = msgspec.structs.replace(spec, base_url=scene.model.url,
                                        box=msgspec.structs.replace(spec.box, network="model"))
-    way_out: dict[str, Any] = {}
     try:
-        walls = boxing.walls(agent_id, spec, str(scene.workspace), "rw", variables)
-        if walls.network is not None and (reach := boxing.reach(agent_id, spec, variables)) is not None:
+        walls = boxing.walls(subject.agent_id, spec, str(scene.workspace), "rw", variables)
+        if walls.network is not None and (reach := boxing.reach(subject.agent_id, spec, variables)) is not None:
             variables.update(outlet.variables(reach))
             way_out = {"way_out": outlet.Outlet(reach, _unreported)}
     except BoxRefused as refused:
         raise AgentStartFailed(str(refused)) from None
-    spawn = partial(AgentProcess.start, walls=walls, **way_out)
-    return await _try(make_agent(opened, spawn), opening, scene, pointing.prompts)
+    return partial(AgentProcess.start, walls=walls, **way_out)
+
+
+async def _repositories(subject: Subject) -> list[Seen]:
+    """What became of each attack that files of a workspace can make on this agent (H-13)."""
+    ends = asyncio.get_running_loop().time() + REPOSITORIES_TIMEOUT_S
+    seen: list[Seen] = []
+    for group in groups(attacks_on(subject.spec)):
+        seen += await _in_repository(subject, group, ends)
+    return seen
+
+
+async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: float) -> list[Seen]:
+    tried: Tried | None = None
+    with _scene() as scene:
+        # In the workspace, where the agent may write whatever walls there are.
+        planted = plant(scene.workspace, scene.workspace / "traces", *attacks)
+        places = Places(scene.workspace, scene.model.url, scene.model.recording.visited)
+        with contextlib.suppress(AgentStartFailed, TimeoutError):
+            async with asyncio.timeout_at(ends):
+                agent, opening = _made(subject, scene)
+                async with _closed(agent):
+                    await _open(agent, opening)
+                    tried, _ = await _attempt(agent, repository_step(places), "check-repository", scene)
+        return in_repository([(one.attack, one.trace.exists()) for one in planted], tried)
+
+
+def _with_repositories(found: dict[str, Any], seen: list[Seen]) -> dict[str, Any]:
+    """The result with the lines of the hostile repositories, which decide no verdict."""
+    more = limits(seen) if found["verdict"] == "asks" else ""
+    return {**found, "because": found["because"] + more, "tools": [*found["tools"], *seen]}
 
 
 async def _unreported(_sentence: str) -> None:
@@ -174,15 +237,15 @@ def _scene() -> Generator[Scene]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-async def _try(agent: Agent, opening: Opening, scene: Scene, prompts: Sequence[str]) -> dict[str, Any]:
+@contextlib.asynccontextmanager
+async def _closed(agent: Agent) -> AsyncGenerator[None]:
+    """Ends the agent whatever happens."""
     try:
-        started = await _open(agent, opening)
-        tried, stopped = await _steps(agent, started, scene, prompts)
+        yield
     finally:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await agent.close()
-    return {"version": started.version, "mode": started.mode, **_judged(tried, stopped, scene)}
 
 
 async def _open(agent: Agent, opening: Opening) -> Started:

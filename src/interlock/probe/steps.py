@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.agents.evidence import MODE_CHANGE, SLASH_COMMAND, SUB_AGENT_TOOLS
+from interlock.agents.evidence import HOSTILE_REPOSITORY, MODE_CHANGE, SLASH_COMMAND, SUB_AGENT_TOOLS
 from interlock.model_stand_in.tool_choice import OUTSIDE
 
 MCP_TOOL = "MCP tool"
@@ -90,6 +90,11 @@ def prompt_steps(places: Places, prompts: Iterable[str]) -> list[Step]:
     """A refused shell command after each of `prompts`. They come last: what they switch off stays off."""
     return [_shell(places, f"prompt-{number}.txt", False)._replace(tool=SLASH_COMMAND, first=prompt)
             for number, prompt in enumerate(list(prompts)[:MAX_PROMPTS_TRIED])]
+
+
+def repository_step(places: Places) -> Step:
+    """A refused shell command in a workspace whose files attack the agent (H-13)."""
+    return _shell(places, "repository.txt", False)._replace(tool=HOSTILE_REPOSITORY)
 
 
 def _shell(places: Places, name: str, allow: bool) -> Step:
