@@ -126,7 +126,7 @@ class Trial:
         """Command id → the name that it writes."""
         self.served_s: list[float] = []
         self.troubles: Counter[str] = Counter()
-        self.unanswered = 0
+        self.unanswered = self._died = 0
 
     def begin(self) -> None:
         """Open every session."""
@@ -154,6 +154,10 @@ class Trial:
         self._house.until(lambda: self._house.gateways.answers(number))
         self._house.ready()
         self.troubles[trouble] += 1
+        died = self._house.gateways.logs().count(DIED)
+        if died > self._died:
+            print(f"  ! with {trouble}: {died - self._died} living gateways were taken for dead", flush=True)
+        self._died = died
 
     def _have_runners_die(self) -> None:
         for runner in range(RUNNERS):

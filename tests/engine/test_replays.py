@@ -111,3 +111,21 @@ async def test_a_reader_that_takes_long_holds_up_no_other(monkeypatch: pytest.Mo
     for one in (*held, last, last):
         one.end()
     assert turns.under_way == 0
+
+
+async def test_a_reader_that_is_cancelled_as_its_turn_comes_holds_nobody_up() -> None:
+    """Found by the simulation at 25 ms: the turn was lost, and with it every viewer's at that gateway."""
+    asking = Asking()
+    await asking.ask(*[ADA] * (PAGES_OF_READER + 2))
+    leaving = asking.tasks[PAGES_OF_READER]
+    asking.got[0][1].end()
+    leaving.cancel()  # Its future is cancelled now; its task runs after the turns are given.
+    asking.replays._go_on()
+    await asking.settle()
+    assert asking.count(ADA) == PAGES_OF_READER + 1, "the next one has the turn"
+    assert asking.replays.under_way == PAGES_OF_READER
+    assert asking.replays.waiting == 0
+    for _, turn in asking.got:
+        turn.end()
+    assert asking.replays.under_way == 0
+    await asking.settle()

@@ -114,11 +114,14 @@ class Replays:
 
     def _grant(self, reader: Reader) -> None:
         queue = self._waiting.pop(reader)
-        waiting = queue.popleft()
+        while queue:
+            waiting = queue.popleft()
+            if not waiting.done():  # Else its task was cancelled a moment ago, and has not run since.
+                self._begin(reader)
+                waiting.set_result(None)
+                break
         if queue:
             self._waiting[reader] = queue
-        self._begin(reader)
-        waiting.set_result(None)
 
     def _has_room(self, reader: Reader) -> bool:
         return (self.under_way < PAGES_AT_ONCE and self._of_tenant[reader.tenant_id] < PAGES_OF_TENANT
