@@ -40,6 +40,7 @@ from interlock.gateway.sharing import share
 from interlock.gateway.webhooks import Webhooks
 from interlock.ports.bus import Bus
 from interlock.ports.ledger import Batch, PutKey, PutRunner, PutTenant
+from interlock.ports.trips import Trips
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.records import KeyRecord, RunnerRecord, TenantRecord
@@ -67,6 +68,9 @@ class House:
         self.viewers = Viewers(ledger)
         self.engine = Engine(ledger, self.viewers, clock, secrets.token_bytes, street.policy, Limits(timeout_ms=60_000),
                              None, MemoryObjects())
+        self.spent: list[tuple[str, Trips]] = []
+        """What operations waited for, by name (`ports.trips`)."""
+        self.engine.lanes.on_trips = lambda name, spent: self.spent.append((name, spent))
         self.cluster = Cluster(street.leases, self.bus, ledger, self.viewers, secrets.token_bytes,
                                "il", name)
         self.rawp = RawpEndpoint(self.engine, "gw_1", secrets.token_bytes)
@@ -78,6 +82,7 @@ class House:
                       Crons(ledger, self.engine.chats, clock))
         self.front = front._replace(ask=self.cluster.ask,
                                     cluster=ClusterWatch(street.leases, self.bus, "the ledger"))
+        self.front.metrics.waited = self.engine.lanes.on_trips
         self.rest = RestApp(self.front)
         self.neighbours = share(self.cluster, self.engine, self.rawp, self.front, self.rest)
 
@@ -167,11 +172,13 @@ async def _no_checkpoint(_tenant: str) -> bytes | None:
 class Street:
     """Three gateways, their ledger, their bus."""
 
-    def __init__(self, count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = ()) -> None:
+    def __init__(self, count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = (),
+                 stores: tuple[Any, Any] | None = None) -> None:
+        """`stores` are a ledger and its leases; without them both are in memory."""
         self.buses = list(buses)
         self.clock = ManualClock(NOW)
-        self.ledger = MemoryLedger()
-        self.leases = MemoryLeases(self.ledger.lanes, self.clock)
+        self.ledger: Any = MemoryLedger() if stores is None else stores[0]
+        self.leases: Any = MemoryLeases(self.ledger.lanes, self.clock) if stores is None else stores[1]
         self.hub = Hub()
         self.policy = policy or Policy()
         self.hooks: dict[str, Hook] = {}
@@ -215,9 +222,10 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def street(count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = ()) -> AsyncIterator[Street]:
+async def street(count: int = 3, policy: Policy | None = None, buses: Sequence[Bus] = (),
+                 stores: tuple[Any, Any] | None = None) -> AsyncIterator[Street]:
     """Houses beside each other; on these buses, where they are given, else on one in the process."""
-    made = Street(count, policy, buses)
+    made = Street(count, policy, buses, stores)
     await made.open()
     try:
         yield made

@@ -166,6 +166,7 @@ class _Gateway:
         metrics = Metrics(__version__, config.metrics.open_to)
         ledger.measure(metrics.committed)
         self._engine.lanes.watchers.append(metrics.watch)
+        self._engine.lanes.on_trips = metrics.waited
         sender = sender_of(os.environ, __version__)
         self._tracing = Tracing(sender) if sender is not None else None
         if self._tracing is not None:

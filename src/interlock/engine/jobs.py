@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from interlock.engine.bridge.lane import Lane
+from interlock.ports.trips import Trips
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
 
 UUID_CHARS, UUID_BYTES = 36, 16
@@ -36,6 +37,8 @@ class Job(NamedTuple):
     reply: asyncio.Future[Any] | None = None
     link: RunnerLink | None = None
     """Set where the job attaches a link: once it is durable, all unconfirmed control frames go out on it (D-7)."""
+    spent: Trips | None = None
+    """Counts the round trips of the commit for the caller that waits for `reply`."""
     size_bytes: int = 0
     """What the job holds of a frame: bounds memory where frames are large."""
 

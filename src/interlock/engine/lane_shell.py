@@ -21,6 +21,7 @@ from interlock.engine.items import Durable, durable
 from interlock.engine.jobs import Job, RecentIds, RunnerLink
 from interlock.engine.room import Hold, Moved, Room
 from interlock.engine.viewers import Viewers
+from interlock.ports import trips
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     FIRST_EPOCH,
@@ -35,6 +36,7 @@ from interlock.ports.ledger import (
     Write,
 )
 from interlock.ports.objects import ObjectsError
+from interlock.ports.trips import Trips
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.problems import Problem
 
@@ -56,6 +58,7 @@ class House(Protocol):
     draining: Callable[[LaneState], bool]
     on_transcript: Callable[[], None]
     on_delivery: Callable[[], None]
+    on_trips: Callable[[str, Trips], None]
 
     def settle(self, writes: Iterable[Write], own: LaneShell) -> None: ...
 
@@ -102,18 +105,27 @@ class LaneShell:
         """Decide and wait until it is durable. Raises what `decide` raised, or Problem Unavailable."""
         if self.over:
             return await (await self._successor()).call(decide)
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.push(Job(decide, reply))
-        return await reply
+        return await self._decided(Job(decide, asyncio.get_running_loop().create_future()))
 
     async def attach(self, link: RunnerLink, decide: Callable[[Lane], Any]) -> None:
         """Decide that the runner is here, then send it what it has not confirmed, in order."""
         if self.over:
             await (await self._successor()).attach(link, decide)
             return
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.push(Job(decide, reply, link))
-        await reply
+        await self._decided(Job(decide, asyncio.get_running_loop().create_future(), link))
+
+    async def _decided(self, job: Job) -> Any:
+        assert job.reply is not None, "somebody waits for it"
+        waits = trips.current()
+        if waits is None:
+            self.push(job)
+            return await job.reply
+        begun_at, spent = waits.in_a_row, Trips()
+        self.push(job._replace(spent=spent))
+        try:
+            return await job.reply
+        finally:
+            waits.ended(begun_at, spent)
 
     async def _successor(self) -> LaneShell:
         """The shell that the session has now: whoever held this one was away for a while, and it was forgotten."""
@@ -141,7 +153,8 @@ class LaneShell:
                 await self.inbox.wait()
             group = self.inbox.take()
             try:
-                await self._decide_commit_tell(group)
+                with trips.counting() as spent:
+                    await self._decide_commit_tell(group, spent)
             except asyncio.CancelledError:
                 if self.broken:
                     self._answer(group, Moved)
@@ -159,7 +172,7 @@ class LaneShell:
                 self._break(group, f"the lane failed: {error}")
                 return
 
-    async def _decide_commit_tell(self, group: Sequence[Job | Run]) -> None:
+    async def _decide_commit_tell(self, group: Sequence[Job | Run], spent: Trips) -> None:
         lane = self.lane
         lane.begin(self._lanes.clock.now_ms(), self._lanes.wall.now_ms())
         lane.draining = self._lanes.draining(lane.state)
@@ -190,6 +203,7 @@ class LaneShell:
                 lane.out.writes.append(BeginLane(lane.state.session_id))
             numbers = (await self._lanes.ledger.commit(Batch(lane.out.writes, epochs))).numbers
             self.hold, self._begun = None, True
+            self._count(group, spent)
         written = set(map(type, lane.out.writes))
         if PutTranscript in written:
             self._lanes.on_transcript()
@@ -209,6 +223,13 @@ class LaneShell:
             else:
                 reply.set_result(answer)
         self._arm(lane.due_ms if lane.out.writes else lane.deadline_ms())
+
+    def _count(self, group: Sequence[Job | Run], spent: Trips) -> None:
+        if any(isinstance(job, Run) for job in group):
+            self._lanes.on_trips("frames", spent)
+        for job in group:
+            if isinstance(job, Job) and job.spent is not None:
+                job.spent.ended(0, spent)
 
     def _tell(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers

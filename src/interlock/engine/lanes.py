@@ -33,6 +33,7 @@ from interlock.ports.clock import Clock, Entropy
 from interlock.ports.ledger import Ledger, LedgerError, Write
 from interlock.ports.objects import Objects
 from interlock.ports.transcripts import Transcripts
+from interlock.ports.trips import Trips
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
@@ -90,6 +91,8 @@ class Lanes:
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
+        self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
+        """Called with the round trips to the ledger of a batch of frames, or of an attach; set by the composition."""
         self.rows = Rows(ledger, clock)
         """Compares what is stored with the audit log; the engine's own, where there is one."""
         self.watchers: list[Callable[[Lane], None]] = []

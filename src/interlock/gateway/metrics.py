@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from interlock.command.approval import TERMINAL as APPROVAL_ENDS
 from interlock.engine.bridge.lane import Lane, Told
 from interlock.ports.ledger import Audit, PutApproval, PutCommand
+from interlock.ports.trips import Trips
 from interlock.ports.upkeep import Counts
 from interlock.protocol.answers import ClusterHealth
 from interlock.protocol.clock import parse_iso
@@ -20,6 +21,7 @@ from interlock.protocol.records import ApprovalRecord, AuditDraft, CommandRecord
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 COMMIT_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 GROUP_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+TRIP_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 MARGIN_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 DECIDED_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
 _TRANSIENT = "transient"
@@ -62,6 +64,9 @@ class Metrics:
         self._commits = histogram("ledger_commit_seconds", "One transaction of the ledger, to the disk.",
                                   COMMIT_BUCKETS_S)
         self._groups = histogram("ledger_group_batches", "Batches that one transaction took.", GROUP_BUCKETS)
+        self._trips = histogram("ledger_round_trips", "Round trips to the ledger's server, in a row, of one operation.",
+                                TRIP_BUCKETS, "operation")
+        self._trip_commits = counter("ledger_commits", "Transactions that operations waited for.", "operation")
         self._commands = gauge("commands", "Commands that are not at their end.", "state")
         self._approvals = gauge("approvals", "Approvals that wait for an answer or for their use.", "state")
         self._deliveries = gauge("deliveries", "Questions to approvers that have not arrived.", "state")
@@ -152,6 +157,12 @@ class Metrics:
         """The ledger ended a transaction. Called on any thread."""
         self._groups.observe(batches)
         self._commits.observe(seconds)
+
+    def waited(self, operation: str, spent: Trips) -> None:
+        """An operation (its name in the API, `frames` or `attach`) has waited for the ledger's server."""
+        if spent.statements:
+            self._trips.labels(operation).observe(spent.in_a_row)
+            self._trip_commits.labels(operation).inc(spent.commits)
 
     def renewed(self, margin_s: float) -> None:
         """The gateway's lease was renewed, with these seconds left of it."""

@@ -31,6 +31,7 @@ from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.observed import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
+from interlock.ports import trips
 from interlock.ports.leases import Overtaken
 from interlock.ports.ledger import LedgerError
 from interlock.protocol import payloads as p
@@ -172,14 +173,18 @@ class RawpEndpoint:
         inflow = Inflow(self._gaps)
         outflow.on_forget = inflow.forget
         try:
-            await self._claim(present)
+            with trips.counting() as spent:
+                await self._claim(present)
             # At once, and for good: a link that was held up somewhere must not go on beside the one that took its
             # place. It has a code of its own, or two runners with one token would chase each other from link to link.
             self.replaced(runner.runner_id)
             self._links[runner.runner_id] = outflow
             self._tokens[runner.runner_id] = runner.token_sha256
             self._engine.presence.arrive(present).arrives()
-            await self._welcome(hello, present, inflow, outflow)
+            with trips.counting() as welcoming:
+                await self._welcome(hello, present, inflow, outflow)
+            spent.ended(spent.in_a_row, welcoming)
+            self._engine.lanes.on_trips("attach", spent)
             present.arrived()
             log.info("runner attached", runner_id=runner.runner_id, sessions=len(hello.sessions))
             # A token that was revoked or changed since it was looked at must not slip through (L-3).

@@ -12,6 +12,7 @@ import asyncpg
 
 from interlock.backends.postgres.faults import LINK_FAULTS, Closed, NotReached, is_away, translate
 from interlock.backends.postgres.texts import given, held
+from interlock.ports.trips import one_trip
 
 T = TypeVar("T")
 
@@ -74,8 +75,52 @@ def read_settings(text: str) -> Settings:
 async def connect(settings: Settings) -> Connection:
     """Open a connection, once. Raises what asyncpg raises."""
     cache = 0 if settings.pooled else 256
-    return await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
-                       statement_cache_size=cache)
+    return Counted(await _open(settings.dsn, timeout=CONNECT_TIMEOUT_S, command_timeout=CALL_TIMEOUT_S,
+                               statement_cache_size=cache))
+
+
+class Counted:
+    """A connection that counts its round trips for the operation that waits for them (`ports.trips`).
+
+    A call is one, although the driver makes two of the first call of each statement on a connection, which prepares it.
+    """
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
+        """Run a statement, or several without arguments; returns the last one's tag."""
+        with one_trip():
+            return await self._connection.execute(query, *args, timeout=timeout)
+
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Row]:
+        """Run a query; returns its rows."""
+        with one_trip():
+            return await self._connection.fetch(query, *args, timeout=timeout)
+
+    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Row | None:
+        """Run a query; returns its first row."""
+        with one_trip():
+            return await self._connection.fetchrow(query, *args, timeout=timeout)
+
+    async def fetchval(self, query: str, *args: Any, timeout: float | None = None) -> Any:
+        """Run a query; returns the first value of its first row."""
+        with one_trip():
+            return await self._connection.fetchval(query, *args, timeout=timeout)
+
+    def is_closed(self) -> bool:
+        """Return whether the connection has ended."""
+        return self._connection.is_closed()
+
+    async def close(self, *, timeout: float | None = None) -> None:
+        """End the connection in order."""
+        await self._connection.close(timeout=timeout)
+
+    def terminate(self) -> None:
+        """End the connection at once."""
+        self._connection.terminate()
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:

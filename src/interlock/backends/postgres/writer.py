@@ -40,7 +40,9 @@ from interlock.backends.postgres.faults import (
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import Group
 from interlock.command.audit_tail import TailBound
+from interlock.ports import trips
 from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
+from interlock.ports.trips import Trips
 
 WRITE_QUEUE_LIMIT = 4_096
 """Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
@@ -63,6 +65,8 @@ class _Job(NamedTuple):
     work: Work | None
     answer: asyncio.Future[Any]
     until_s: float
+    spent: Trips
+    """What its transaction took."""
 
 
 class _Outcome(NamedTuple):
@@ -130,11 +134,16 @@ class Writer:
             if self._closed:
                 raise Closed("The ledger is closed.")
             loop = asyncio.get_running_loop()
-            job = _Job(batch, work, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S)
+            waits = trips.current() or Trips()
+            begun_at = waits.in_a_row
+            job = _Job(batch, work, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S, Trips())
             self._queue.append(job)
             self._wake.set()
-            # A caller that is cancelled while it waits leaves the work to be done all the same.
-            return await job.answer
+            try:
+                # A caller that is cancelled while it waits leaves the work to be done all the same.
+                return await job.answer
+            finally:
+                waits.ended(begun_at, job.spent)
         finally:
             self._room.release()
 
@@ -148,7 +157,11 @@ class Writer:
                 continue
             group = self._take_group()
             began = perf_counter()
-            outcomes = await self._patiently(group)
+            with trips.counting() as spent:
+                outcomes = await self._patiently(group)
+            spent.commits += 1
+            for job in group:
+                job.spent.ended(0, spent)
             self.measured(len(group), perf_counter() - began)
             for answer, value, error in outcomes:
                 if answer.done():

@@ -57,6 +57,7 @@ from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import SSE, EventStream
 from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
 from interlock.gateway.rest.uploads import Upload, receive
+from interlock.ports import trips
 from interlock.ports.ledger import LedgerError
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
@@ -167,6 +168,12 @@ class RestApp:
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
         if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
             return await self._open(request, public)
+        with trips.counting():
+            return await self._known(request)
+
+    async def _known(self, request: Request) -> ASGIApp:
+        """Answer who has a credential. Raises Problem."""
+        scope = request.scope
         principal = await self._gate.known(scope)
         scope[READER] = reader_of(principal)
         if scope["method"] == "GET" and SSE in media_ranges(said(scope).get(b"accept", ())):
@@ -238,6 +245,8 @@ class RestApp:
             answer = await self._once.answer(claim, operation.answer, call)
         else:
             answer = await self._forwarding.answer(scope, raw, lambda: self._once.answer(claim, operation.answer, call))
+        if (spent := trips.current()) is not None:
+            self._front.metrics.waited(operation.name, spent)
         return answer if operation.then is None else await operation.then(call, answer)
 
     async def _uploading(self, request: Request, principal: Principal, path: str, found: Found) -> ASGIApp:

@@ -1,0 +1,75 @@
+"""How many round trips to PostgreSQL an operation waits for in a row; one that takes more fails here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from clusters.street import CAPABILITIES, House, Street, street
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.leases import open_leases
+from interlock.backends.postgres.ledger import open_ledger
+from interlock.ports.trips import counting, one_trip
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+
+
+@pytest.fixture
+async def town(postgres: Settings) -> AsyncIterator[Street]:
+    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
+    leases = await open_leases(postgres)
+    async with street(2, stores=(ledger, leases)) as made:
+        yield made
+    await leases.close()
+    await ledger.close()
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def most(house: House, name: str) -> int:
+    """The most that an operation of this name waited for; those that were counted are forgotten."""
+    found = [spent.in_a_row for one, spent in house.spent if one == name]
+    house.spent = [(one, spent) for one, spent in house.spent if one != name]
+    assert found, f"no {name} was counted"
+    return max(found)
+
+
+async def test_reads_side_by_side_are_one_in_a_row() -> None:
+    with counting() as spent, one_trip(), one_trip():
+        pass
+    assert (spent.in_a_row, spent.statements) == (1, 2)
+    with counting() as spent:
+        for _ in range(2):
+            with one_trip():
+                pass
+    assert spent.in_a_row == 2
+
+
+async def test_what_each_operation_waits_for(town: Street) -> None:
+    here, there = town.houses
+    found: dict[str, int] = {}
+    async with here.attached() as runner:
+        found["attach, no session"] = most(here, "attach")
+        session_id = (await here.execute()).body["target"]["session_id"]
+        found["command that opens a session"] = most(here, "submitCommand")
+        await runner.frame("control.prompt.request")
+        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        await runner.frame("session.capabilities")
+        found["first frames"] = most(here, "frames")
+        assert (await here.execute(session_id=session_id)).status == 202
+        found["command"] = most(here, "submitCommand")
+        town.clock.advance(2_000)
+        assert (await here.execute(session_id=session_id)).status == 202
+        found["command, credential looked up again"] = most(here, "submitCommand")
+        assert (await there.execute(session_id=session_id)).status == 202
+        found["command at another gateway"] = most(there, "submitCommand")
+    assert found == {
+        "attach, no session": 6, "command that opens a session": 31, "first frames": 6, "command": 11,
+        "command, credential looked up again": 15, "command at another gateway": 13}
