@@ -63,6 +63,17 @@ async def test_it_waits_as_long_as_it_is_asked_to_and_says_so(
     assert "Too many requests of this principal. Sending it again in 30 s." in capsys.readouterr().err
 
 
+@pytest.mark.req("C-4")
+async def test_what_is_away_is_printed_the_first_time_however_short_the_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = refused(503, "Unavailable", "2")
+    assert (await converse(tmp_path, away, away, away, answer({})))[0] == [2.0, 2.0, 2.0]
+    assert capsys.readouterr().err.count("Sending it again in 2 s.") == 1, "and not once more for each attempt"
+    await converse(tmp_path, refused(429, "RateLimited", "2"), answer({}))
+    assert "Sending it again" not in capsys.readouterr().err, "a short wait for a rate is not worth a line"
+
+
 @pytest.mark.req("K-3")
 async def test_a_longer_wait_than_it_has_patience_for_ends_the_verb_with_that_time(tmp_path: Path) -> None:
     waited, came = await converse(tmp_path, proxys(503, str(int(RETRY_AFTER_MAX_S) + 1)))
