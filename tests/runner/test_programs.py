@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 import json
+import secrets
 
 import pytest
 
@@ -14,7 +15,11 @@ from interlock.command.rule import Subject
 from interlock.engine.bridge.judging import request_subject
 from interlock.ports.agent import Answer, Question
 from interlock.ports.process import Decision, HeldProgram, StartedBelow
-from interlock.runner.programs import ProgramDesk, ProgramLines, command_line, program_input, summary
+from interlock.runner.journal import Journal
+from interlock.runner.programs import MAX_OUTSIDE, ProgramDesk, ProgramLines, command_line, program_input, summary
+from interlock.runner.state import SessionState
+from runner.stage import StillClock
+from runner.test_scribe import Kept
 
 pytestmark = pytest.mark.anyio
 
@@ -104,12 +109,23 @@ async def test_an_answer_becomes_a_decision(answer: Answer, decision: Decision) 
         def new_uuid(self) -> str:
             return "1"
 
-    asks = ProgramDesk(Ids(), None, lambda: turn)  # type: ignore[arg-type]
+    asks = ProgramDesk(Ids(), lambda: turn)  # type: ignore[arg-type]
     assert await asks.ask(1, program(b"ls", b"-l")) == decision
     await asks.ended(1, StartedBelow(2, "ab", (("cc", 2),)))
 
     ended = ("ended", summary(StartedBelow(2, "ab", (("cc", 2),))), True) if answer.allow else ("ended", None, False)
     assert turn.written == [("announced", "ls -l"), ("asked", "program", ["start", "below", "deny"]), ended]
+
+
+@pytest.mark.req("H-16")
+async def test_outside_of_a_turn_no_program_starts_and_the_first_ones_are_reported() -> None:
+    kept = Kept()
+    asks = ProgramDesk(Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes), lambda: None)
+    decisions = [await asks.ask(token, program(b"ls", b"-l")) for token in range(MAX_OUTSIDE + 5)]
+
+    assert set(decisions) == {"no"}
+    assert len(kept.frames) == MAX_OUTSIDE
+    assert "Interlock refused to start /usr/bin/ls -l: the agent works on no command." in kept.frames[0].payload.message
 
 
 class Slow:

@@ -134,9 +134,7 @@ class Interactions:
             return "paused"
         if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
             return "waiting_approval"
-        if self._pending:
-            return "waiting_input"
-        return "running" if self._journal.state.turn is not None else "idle"
+        return "waiting_input" if self._pending else "running"
 
     @property
     def stopped(self) -> bool:

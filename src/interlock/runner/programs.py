@@ -18,12 +18,13 @@ from interlock.ports.agent import Answer, Option, Question
 from interlock.ports.process import Decision, HeldProgram, Programs, StartedBelow
 from interlock.protocol.codes import Code
 from interlock.protocol.holding import BELOW, PROGRAM
-from interlock.runner.asking import Interactions
 from interlock.runner.journal import Journal
 
 TOOL = KIND = PROGRAM
 """Name and kind of the tool call that a program's start is; no agent's own call has this kind."""
 ONCE, NO = "start", "deny"
+MAX_OUTSIDE = 20
+"""Programs outside of a turn that are reported; later ones are refused all the same."""
 OPTIONS = [
     Option(ONCE, "Start it", "allow_once"),
     Option(BELOW, "Start it, and let it start whatever it wants", "allow_once"),
@@ -109,32 +110,33 @@ class AsksAboutPrograms(Protocol):
 
 
 class ProgramDesk:
-    """Asks about the programs of one session's agent. Outside a turn nothing is announced, and the question stands
-    alone."""
+    """Asks about the programs of one session's agent. Outside a turn no command of anybody's runs that could be asked
+    about: none starts."""
 
-    def __init__(self, journal: Journal, interactions: Interactions, turn: Callable[[], AsksAboutPrograms | None]
-                 ) -> None:
+    def __init__(self, journal: Journal, turn: Callable[[], AsksAboutPrograms | None]) -> None:
         self._journal = journal
-        self._interactions = interactions
         self._turn = turn
+        self._outside = 0
         self._calls: dict[int, tuple[AsksAboutPrograms, str]] = {}
 
     async def ask(self, token: int, program: HeldProgram) -> Decision:
         """Ask, and wait as long as it takes. Any error on the way is a no (A-5)."""
         turn = self._turn()
         if turn is None:
-            answer = await self._interactions.ask(program_question(program, None))
-        else:
-            invocation_id = f"program-{self._journal.new_uuid()}"
-            question = program_question(program, invocation_id)
-            await turn.announce_program(invocation_id, question.input_json, command_line(program))
-            answer = await turn.ask_program(question)
-            if answer.allow:
-                self._calls[token] = turn, invocation_id
-            else:
-                await turn.end_program(invocation_id, None, started=False)
-        if not answer.allow:
+            self._outside += 1
+            if self._outside <= MAX_OUTSIDE:
+                line = command_line(program._replace(name=program.path))
+                await self.refused(f"{line}: the agent works on no command. If a wrapper starts the agent proper so, "
+                                   "set `command` of the agent's section to that")
             return "no"
+        invocation_id = f"program-{self._journal.new_uuid()}"
+        question = program_question(program, invocation_id)
+        await turn.announce_program(invocation_id, question.input_json, command_line(program))
+        answer = await turn.ask_program(question)
+        if not answer.allow:
+            await turn.end_program(invocation_id, None, started=False)
+            return "no"
+        self._calls[token] = turn, invocation_id
         return "below" if answer.option_id == BELOW else "once"
 
     async def ended(self, token: int, below: StartedBelow | None) -> None:
@@ -163,7 +165,7 @@ class ProgramDesk:
             "error", code, sentence, turn.turn_id if turn is not None else None))
 
 
-def program_question(program: HeldProgram, invocation_id: str | None) -> Question:
+def program_question(program: HeldProgram, invocation_id: str) -> Question:
     """Return the question whether a program may start."""
     return Question(invocation_id, TOOL, TOOL, program_input(program), OPTIONS, KIND)
 

@@ -72,7 +72,7 @@ class RunnerSession:
         self._box: Box | None = None
         """The box that the open agent was started in (H-18)."""
         self._turn: Turn | None = None
-        self._programs = ProgramDesk(self.journal, self._interactions, lambda: self._turn)
+        self._programs = ProgramDesk(self.journal, lambda: self._turn)
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
