@@ -104,15 +104,17 @@ def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
     hooks, rules = Attack("hooks", "runs", lambda run: {}), Attack("rules", "allows", lambda run: {})
     step = repository_step(Places(Path("work"), "http://model", lambda url: False))
 
-    def seen(*attacks: tuple[Attack, bool], asked: bool, happened: bool) -> list[str]:
+    def seen(*attacks: tuple[Attack, bool], asked: bool, happened: bool, asks: bool = True) -> list[str]:
         witness = Witness(False, step.happened)
         witness.questions = int(asked)
-        return [one.state for one in in_repository(attacks, Tried(step, witness, offered=True, happened=happened))]
+        return [one.state for one in in_repository(
+            attacks, Tried(step, witness, offered=True, happened=happened), asks=asks)]
 
     assert seen((hooks, True), (rules, False), asked=True, happened=False) == ["ran unasked", "asked"]
     assert seen((hooks, False), (rules, False), asked=False, happened=True) == ["refused", "ran unasked"]
     assert seen((hooks, False), asked=False, happened=True) == ["ran unasked"]
-    assert in_repository([(hooks, True), (rules, False)], None)[1].state == "not tried"
+    assert seen((hooks, False), (rules, False), asked=False, happened=True, asks=False) == ["refused", "refused"]
+    assert in_repository([(hooks, True), (rules, False)], None, asks=True)[1].state == "not tried"
 
 
 async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:

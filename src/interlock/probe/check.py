@@ -136,7 +136,8 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     except TimeoutError:
         found = _command(f"The check took more than {WHOLE_TIMEOUT_S:.0f} s.")
     if any(one.state != "not tried" for one in found.get("tools", [])):
-        found = _with_repositories(found, await _repositories(subject))
+        asks = not any(one.tool == "shell" and one.state in BAD for one in found["tools"])
+        found = _with_repositories(found, await _repositories(subject, asks))
     return Evidence(**about, **found, seconds=round(time.monotonic() - began, 1))
 
 
@@ -182,16 +183,16 @@ def _spawn(subject: Subject, scene: Scene, variables: dict[str, str]) -> partial
     return partial(AgentProcess.start, walls=walls, **way_out)
 
 
-async def _repositories(subject: Subject) -> list[Seen]:
+async def _repositories(subject: Subject, asks: bool) -> list[Seen]:
     """What became of each attack that files of a workspace can make on this agent (H-13)."""
     ends = asyncio.get_running_loop().time() + REPOSITORIES_TIMEOUT_S
     seen: list[Seen] = []
     for group in groups(attacks_on(subject.spec)):
-        seen += await _in_repository(subject, group, ends)
+        seen += await _in_repository(subject, group, ends, asks)
     return seen
 
 
-async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: float) -> list[Seen]:
+async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: float, asks: bool) -> list[Seen]:
     tried: Tried | None = None
     with _scene() as scene:
         # In the workspace, where the agent may write whatever walls there are.
@@ -203,7 +204,7 @@ async def _in_repository(subject: Subject, attacks: Sequence[Attack], ends: floa
                 async with _closed(agent):
                     await _open(agent, opening)
                     tried, _ = await _attempt(agent, repository_step(places), "check-repository", scene)
-        return in_repository([(one.attack, one.trace.exists()) for one in planted], tried)
+        return in_repository([(one.attack, one.trace.exists()) for one in planted], tried, asks=asks)
 
 
 def _with_repositories(found: dict[str, Any], seen: list[Seen]) -> dict[str, Any]:
