@@ -266,6 +266,7 @@ async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors
     payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
     body = CommandBody(type="execute", target=Target(agent_id="shell"), payload=payload)
     command = await table.engine.submit(robot, body, remember)
+    assert command.driver == KIM.actor, "every surface shows it"
     for _ in ("the command", "its tool"):
         inbox = await table.ledger.approvals("default", "pending", None, 2)
         with pytest.raises(Problem, match="drives the agent"):

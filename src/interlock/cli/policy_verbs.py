@@ -206,7 +206,8 @@ async def _replay(
     for call in shown:
         result(_replayed_line(call))
     differ = sum(call.changed for call in calls)
-    say(f"{len(calls)} tool calls in {len(chosen)} sessions; {differ} would be decided otherwise", "dim")
+    say(f"{count(len(calls), 'tool call')} in {count(len(chosen), 'session')}; {differ} would be decided otherwise",
+        "dim")
     for name, sentence in NOT_KNOWN.items():
         if of := sum(name in call.unknown for call in calls):
             say(f"  {count(of, 'call')}: {sentence}", "dim")
