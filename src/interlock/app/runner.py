@@ -79,7 +79,7 @@ async def run_runner(
                 roots=offering.roots, agents=dict(offering.agents), holdings=offering.holdings,
                 device_name=os.uname().nodename, outbox_bytes=config.runner.outbox_bytes,
                 agent_idle_ms=config.runner.agent_idle_ms, drain_ms=config.runner.drain_ms,
-                agent_descriptors=raise_limit(), boxing=boxing_of(state),
+                agent_descriptors=raise_limit(), boxing=boxing_of(state, directory),
             ),
             outbox, objects, read_offering, checks.keep,
         )

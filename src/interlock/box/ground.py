@@ -4,13 +4,18 @@ A program of its own: `python -I -S ground.py DIRECTORY`.
 """
 
 # Started without `site`, and quick: no pathlib.
-# ruff: noqa: PTH100, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH101, PTH102, PTH106, PTH110, PTH118, PTH120, PTH123, PTH208, SIM105
 from __future__ import annotations
 
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PROGRAMS = "programs"
+OVERLAY = "overlay"
 KINDS = ("namespace", "landlock")
 """The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
 
@@ -22,22 +27,59 @@ NETWORK = "network"
 def tried(kind: str, directory: str) -> str:
     """Raise a wall before a directory in a process of its own, and look whether a file in it can still be opened; for
     NETWORK, whether there is an interface beside loopback. Returns "" if not, else why there is no such wall."""
+    return _in_child(lambda: _wall(kind, directory))
+
+
+def tried_overlay(directory: str) -> str:
+    """Cover a directory by an overlay, write through it, and look where that went. Returns "" if it went to the upper
+    directory alone, else why nothing can be staged."""
+    for name in ("lower", "upper", "work"):
+        os.mkdir(os.path.join(directory, name))
+    paths = [os.fsencode(os.path.join(directory, name)) for name in ("lower", "upper", "work")]
+    why = _in_child(lambda: _overlay(paths))
+    try:
+        os.chmod(os.path.join(directory, "work", "work"), 0o700)  # It has no mode, and could not be removed.
+    except OSError:
+        pass
+    if why:
+        return why
+    if os.path.exists(os.path.join(directory, "upper", "probe")):
+        return "" if not os.listdir(paths[0]) else "the kernel accepts it, and writes to the workspace"
+    return "the kernel accepts it, and stages nothing"
+
+
+def _wall(kind: str, directory: str) -> str:
+    from interlock.box.raising import raise_walls
+
+    network = kind == NETWORK
+    raise_walls([b"namespace" if network else kind.encode(), b"h" + os.fsencode(directory),
+                 *([b"n-1:"] if network else [])])
+    if network and interfaces() != ["lo"]:
+        return "the kernel accepts it, and other interfaces are there"
+    try:
+        os.close(os.open(os.path.join(directory, "probe"), os.O_RDONLY))
+    except OSError:
+        return ""
+    return "the kernel accepts it, and hides nothing"
+
+
+def _overlay(paths: list[bytes]) -> str:
+    from interlock.box.raising import raise_walls
+
+    raise_walls([b"namespace", *(b"o" + path for path in paths)])
+    probe = os.path.join(paths[0], b"probe")
+    os.mkdir(probe)
+    os.rmdir(probe)
+    os.mkdir(probe)
+    return ""
+
+
+def _in_child(attempt: Callable[[], str]) -> str:
     report, report_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            from interlock.box.raising import raise_walls
-
-            network = kind == NETWORK
-            raise_walls([b"namespace" if network else kind.encode(), b"h" + os.fsencode(directory),
-                         *([b"n-1:"] if network else [])])
-            if network and interfaces() != ["lo"]:
-                os.write(report_end, b"the kernel accepts it, and other interfaces are there")
-            try:
-                os.close(os.open(os.path.join(directory, "probe"), os.O_RDONLY))
-                os.write(report_end, b"the kernel accepts it, and hides nothing")
-            except OSError:
-                pass
+            os.write(report_end, attempt().encode())
         except BaseException as failed:  # noqa: BLE001 - whatever it is, it is the reason
             os.write(report_end, (getattr(failed, "strerror", None) or str(failed) or "failed").encode())
         finally:
@@ -71,5 +113,6 @@ if __name__ == "__main__":
     found = {name: tried(name, sys.argv[1]) for name in (*KINDS, NETWORK)}
     best = next((name for name in KINDS if not found[name]), None)
     found[PROGRAMS] = tried_holding(best, sys.argv[1]) if best else "there are no walls to do it behind"
+    found[OVERLAY] = tried_overlay(sys.argv[1])
     for name, why in found.items():
         sys.stdout.write(f"{name}\t{why}\n")

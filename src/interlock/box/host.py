@@ -26,9 +26,13 @@ class Host(NamedTuple):
 
     network: str | None = "not tried"
     """Why an agent cannot have a network of its own here (H-19); None if it can."""
+    no_overlay: str = "it was not tried"
+    """Why changes cannot be staged here (H-17); "" if they can."""
 
     def choose(self, spec: BoxSpec) -> Kind:
         """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
+        if spec.walls == "best" and spec.changes == "staged":
+            return "namespace" if "namespace" in self.kinds else "none"
         if spec.walls == "best":
             return self.kinds[0] if self.kinds else "none"
         return spec.walls if spec.walls in self.kinds else "none"
@@ -44,12 +48,13 @@ class Host(NamedTuple):
         return f"this host can raise no walls: no mount namespace ({namespace}), no Landlock ({landlock})"
 
 
-def survey() -> Host:
-    """Try each wall on a directory made for it, in some 50 ms. Never raises."""
+def survey(parent: str | None = None) -> Host:
+    """Try each wall, and an overlay, on a directory made for it in `parent`, else where temporary files are, in some
+    50 ms. Never raises."""
     if sys.platform != "linux":
         return Host((), {"platform": "walls need Linux; here agents can read whatever the runner's user can"})
     try:
-        with tempfile.TemporaryDirectory(prefix="interlock-walls-") as directory:
+        with tempfile.TemporaryDirectory(prefix=".interlock-walls-", dir=parent) as directory:
             Path(directory, "probe").touch()
             ran = subprocess.run([sys.executable, "-I", "-S", ground.__file__, str(Path(directory).resolve())],
                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TRY_TIMEOUT_S,
@@ -60,4 +65,5 @@ def survey() -> Host:
     programs = missing.pop(ground.PROGRAMS, "not tried") or None
     network = missing.pop(ground.NETWORK, "not tried") or None
     kinds: list[Kind] = [kind for kind in ("namespace", "landlock") if missing.get(kind) == ""]
-    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs, network)
+    no_overlay = missing.pop(ground.OVERLAY, "it was not tried")
+    return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs, network, no_overlay)

@@ -26,9 +26,10 @@ FILE_TYPE, BLOCK_DEVICE = 0o170000, 0o060000
 
 
 def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[bytes] | None, handover: int = -1,
-                    ports: list[int] | None = None) -> None:
+                    ports: list[int] | None = None, staged: list[bytes] | None = None) -> None:
     """Enter a new mount namespace and put the walls up; a path that does not exist has none. With `ports` the process
-    gets a network of its own as well, see `loopback`. Raises OSError."""
+    gets a network of its own as well, see `loopback`; `staged` are a workspace and the two directories of its overlay.
+    Raises OSError."""
     plain = not kernel.has_capability(kernel.CAP_SYS_ADMIN)
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(kernel.CLONE_NEWNS | (kernel.CLONE_NEWUSER if plain else 0)
@@ -43,6 +44,10 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
         cut_off(handover, ports)
     # What the host mounts later is still seen here; nothing that is mounted here is seen there.
     kernel.mount(None, b"/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    if staged:
+        from interlock.box.overlay import stage
+
+        stage(*staged)  # First: later its own directories are hidden, or read-only.
     if writable is not None:
         _only_writable(writable)
     for path in read_only:

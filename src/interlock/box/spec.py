@@ -8,11 +8,6 @@ import msgspec
 
 from interlock.box.reach import from_entries
 
-NOT_YET = {
-    "changes": ("direct", "staged changes are not available yet; remove it, or set changes = \"direct\""),
-}
-"""Settings of the box that are reserved: the one value that is accepted, and what is said of any other."""
-
 
 class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The walls around one agent's processes. An agent without this section has the state directory hidden from it if
@@ -32,17 +27,14 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hold: Literal["no", "programs"] = "no"
     """With `programs` each program that the agent's processes start waits for policy or a person, whether the agent
     asks or not (H-16)."""
-    changes: str = "direct"
-    """Reserved; only `direct`."""
+    changes: Literal["direct", "staged"] = "direct"
+    """`staged`: what the agent writes in its workspace lands there only after a yes (H-17); needs a namespace."""
     network: Literal["all", "none", "model"] | list[str] = "all"
     """What it reaches (H-19): `all` leaves the host's network; `none` is a network of its own with loopback alone;
     `model` adds a proxy to its model's hosts; a list adds one to these hosts (`api.example.com`, `example.com:8443`)
     and to any public host at these ports (`443`)."""
 
     def __post_init__(self) -> None:
-        for name, (accepted, sentence) in NOT_YET.items():
-            if getattr(self, name) != accepted:
-                raise ValueError(f"{name}: {sentence}")
         if isinstance(self.network, list):
             from_entries(self.network)
         if self.network != "all" and self.walls in ("none", "landlock"):
@@ -55,6 +47,9 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.walls == "none" and self.hold == "programs":
             raise ValueError("hold: without walls an agent can reach the process that holds its programs; remove "
                              "walls = \"none\"")
+        if self.changes == "staged" and self.walls not in ("best", "namespace"):
+            raise ValueError(f"changes: staged changes need a namespace, and walls = \"{self.walls}\" makes none; "
+                             "remove `walls`, or set changes = \"direct\"")
         if self.walls == "none" and (self.hide or self.write is not None):
             raise ValueError("walls: without walls nothing can be hidden or kept; remove `hide` and `write`, or set "
                              "walls = \"best\"")

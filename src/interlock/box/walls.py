@@ -26,6 +26,8 @@ class Walls(NamedTuple):
     """Each program that is started behind them is held (H-16)."""
     network: tuple[int, ...] | None = None
     """None for the host's network, else one of its own, in which the runner listens on these ports of loopback."""
+    staged: tuple[str, str, str] | None = None
+    """A workspace that an overlay covers, and the overlay's upper and work directories (H-17)."""
 
     def fields(self, handover: int = -1) -> list[str]:
         """Return the walls as the keeper's order carries them, a letter before each path; nothing without walls.
@@ -39,6 +41,7 @@ class Walls(NamedTuple):
             *(() if self.network is None else (f"n{handover}:{','.join(map(str, self.network))}",)),
             *(() if self.writable is None else ("w", *(f"w{path}" for path in self.writable))),
             *(("p",) if self.programs else ()),
+            *(f"o{path}" for path in self.staged or ()),
         ]
 
 
@@ -81,6 +84,12 @@ def with_aliases(paths: Sequence[str], mountinfo: str) -> tuple[str, ...]:
             if covering.device == holder.device:
                 found.append(alias)
     return tuple(dict.fromkeys(found))
+
+
+def mounted_below(path: str, mountinfo: str) -> str | None:
+    """Return a place below `path` at which something else is mounted, None if there is none."""
+    points = (parts[2] for line in mountinfo.splitlines() if (parts := _parts(line)) is not None)
+    return next((point for point in points if point != path and inside(point, [path])), None)
 
 
 class _Mount(NamedTuple):

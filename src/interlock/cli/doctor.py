@@ -82,7 +82,7 @@ def examine(where: Where) -> Iterator[Finding]:
     yield _config(state)
     yield from _ledger(state)
     yield _key(state)
-    host = survey()
+    host = survey(str(state))
     yield walls(host, state)
     yield from asyncio.run(_gateway(where))
     yield from _pairings(state)

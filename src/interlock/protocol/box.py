@@ -14,6 +14,8 @@ WallKind = Literal["namespace", "landlock", "none"]
 Network = Literal["all", "none", "model"] | list[str]
 """`none`: only its own loopback. `model`: its provider's hosts, through the runner's proxy. A list: these hosts and
 ports, through the same proxy."""
+LANDING = "land_changes"
+"""The tool name of the question whether staged changes land (H-17); rules name it as they name a tool."""
 Part = Literal["walls", "writes", "network", "programs", "staged"]
 """What a policy rule's `box` may name; see `parts`."""
 CLOSED: tuple[Part, ...] = ("walls", "writes", "network")

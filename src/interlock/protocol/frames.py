@@ -118,6 +118,8 @@ FRAMES: dict[str, FrameType] = {
         FrameType("x-interlock.control.refused", _C, _LINK, p.RefusedControl),
         FrameType("x-interlock.control.changed", _C, _DURABLE, p.ControlChanged),
         FrameType("x-interlock.asking.changed", _C, _DURABLE, p.AskingChanged),
+        FrameType("x-interlock.changes.discard", _M, _DURABLE, p.ChangesDiscard),
+        FrameType("x-interlock.changes.report", _C, _DURABLE, p.ChangesReport),
         FrameType("x-interlock.progress", _C, _DURABLE, p.Progress),
         FrameType("x-interlock.interaction.held", _M, _DURABLE, p.InteractionHeld),
         FrameType("x-interlock.interaction.resolved", _C, _DURABLE, p.InteractionResolved),

@@ -13,10 +13,11 @@ from interlock.agents.model_hosts import NoModel, model_endpoints
 from interlock.box.host import Host
 from interlock.box.reach import Reach, from_entries
 from interlock.box.spec import BoxSpec
-from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
+from interlock.box.walls import NO_WALLS, Walls, inside, mounted_below, with_aliases, without_nested
 from interlock.ports.agent import AgentSpec
 from interlock.protocol.box import Box
 from interlock.protocol.payloads import AgentOffer
+from interlock.runner.staged.store import Staged
 
 MOUNTS = Path("/proc/self/mountinfo")
 TEMPORARY = ("/tmp", "/var/tmp")
@@ -39,9 +40,11 @@ class Boxing(NamedTuple):
 
     host: Host
     hidden: tuple[str, ...] = ()
+    staged: str = ""
+    """The directory for staged changes; "" if this runner stages none."""
 
-    def walls(self, agent_id: str, spec: AgentSpec, workspace: str, access: str, environment: Mapping[str, str]
-              ) -> Walls:
+    def walls(self, agent_id: str, spec: AgentSpec, workspace: str, access: str, environment: Mapping[str, str],
+              staged: Staged | None = None) -> Walls:
         """Return the walls for an agent that works in `workspace`, a resolved directory, under `access`.
 
         Raises BoxRefused if the config says that the agent does not start without walls and there are none, or if the
@@ -74,8 +77,12 @@ class Boxing(NamedTuple):
             hidden += [path for path in (*SPEAKERS, *(path.format(user=os.getuid()) for path in OF_A_USER))
                        if inside(workspace, [path]) is None]
         hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
+        overlay = None
+        if staged is not None:
+            overlay = (workspace, str(staged.upper), str(staged.work))
+            read_only += [path for path in with_aliases([workspace], _mounts()) if path != workspace]
         return Walls(kind, without_nested(with_aliases(hidden, _mounts())), tuple(read_only), writable,
-                     programs, None if reach is None else reach.listening)
+                     programs, None if reach is None else reach.listening, overlay)
 
     def reach(self, agent_id: str, spec: AgentSpec, environment: Mapping[str, str]) -> Reach | None:
         """Return what an agent may reach; None for the host's network (H-19). `environment` is the agent's whole one.
@@ -108,6 +115,35 @@ class Boxing(NamedTuple):
     def why_no_network(self) -> str:
         """Return why this host has no network of an agent's own, in one clause."""
         return self.host.network or "no mount namespace goes with it"
+
+    def staging(self, agent_id: str, spec: AgentSpec, session_id: str, workspace: str, access: str) -> Staged | None:
+        """Return where an agent's changes are staged, None if they are not (H-17). Raises BoxRefused if they must be,
+        and cannot."""
+        box = spec.box or AS_SHIPPED
+        if box.changes != "staged" or access != "rw":
+            return None
+        why = self.why_not_staged(spec)
+        if why and box.on_unavailable == "start":
+            return None
+        point = mounted_below(workspace, _mounts())
+        if not why and point is not None:
+            why = f"something else is mounted at {point}, which an overlay would not show"
+        if not why and inside(self.staged, [workspace]) is not None:
+            why = f"the state directory lies in {workspace}"
+        if why:
+            raise BoxRefused(f"Agent {agent_id} works on staged changes ([agents.{agent_id}.box]), and {why}; set "
+                             "changes = \"direct\" there to let it write in the workspace itself.")
+        return Staged(Path(self.staged), session_id, workspace)
+
+    def why_not_staged(self, spec: AgentSpec) -> str:
+        """Return why the changes of an agent cannot be staged on this host; "" if they can."""
+        if spec.adapter == "builtin":
+            return "the built-in agent works in the runner itself, which no overlay covers"
+        if self.host.choose(spec.box or AS_SHIPPED) != "namespace":
+            return f"this host gives it no mount namespace ({self.host.missing.get('namespace', 'not tried')})"
+        if not self.staged:
+            return "this runner stages none"
+        return f"no overlay can be mounted here ({self.host.no_overlay})" if self.host.no_overlay else ""
 
     def concealed(self, spec: AgentSpec) -> tuple[str, ...]:
         """Return what is hidden from an agent, links resolved: by walls around its processes, and by the tools of one
@@ -152,7 +188,11 @@ class Boxing(NamedTuple):
             return Box(walls="none")
         return Box(walls=kind, access=access if spec is not None and self.holds(spec, access) else "rw",
                    limited=box.write is not None, network=box.network if self.limits_network(box) else "all",
-                   programs=self.why_no_programs(box) is None, staged=box.changes == "staged")
+                   programs=self.why_no_programs(box) is None, staged=self._stages(spec, access))
+
+    def _stages(self, spec: AgentSpec | None, access: str) -> bool:
+        return spec is not None and spec.box is not None and spec.box.changes == "staged" and access == "rw" \
+            and not self.why_not_staged(spec)
 
 
 NO_BOX = Boxing(Host((), {"platform": "this runner raises no walls"}))

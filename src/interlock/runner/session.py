@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import structlog
 
@@ -29,6 +30,8 @@ from interlock.runner.journal import Journal
 from interlock.runner.programs import ProgramDesk
 from interlock.runner.prompting import PromptRefused, check_box, files_of, take_plan, take_prompt
 from interlock.runner.settling import asks, switches
+from interlock.runner.staged.store import Staged
+from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.starting import (
     OpenRefused,
     as_configured,
@@ -71,6 +74,8 @@ class RunnerSession:
         """The agent may only read its workspace, and no wall holds it to that: its asking does (H-15)."""
         self._box: Box | None = None
         """The box that the open agent was started in (H-18)."""
+        self._staged: StagedTurns | None = None
+        """What its agent changes is staged (H-17)."""
         self._turn: Turn | None = None
         self._programs = ProgramDesk(self.journal, lambda: self._turn)
         self._working: asyncio.Task[None] | None = None
@@ -142,6 +147,8 @@ class RunnerSession:
                 await self.close(payload.reason)
             case p.SessionError() if payload.fatal:
                 await self.close(payload.message)
+            case p.ChangesDiscard():
+                await self._discard(frame, payload.files)
             case p.SessionCompact() if self._features.context_compaction and isinstance(self._agent, Compacts):
                 await self._compact(frame, payload, self._agent)
             case p.ModeSwitch() if switches(self._features) and isinstance(self._agent, SwitchesMode):
@@ -179,8 +186,11 @@ class RunnerSession:
         state.access = payload.workspace_access
         await self.journal.write(PutPolicy(self.session_id, payload.buffer_policy))
         try:
-            agent, opening = prepare(self._around, self.journal, payload, frame.metadata, self._programs)
+            agent, opening, staged = prepare(self._around, self.journal, payload, frame.metadata, self._programs)
             await check_files(self._around, opening, payload.trusted_files)
+            self._staged = None if staged is None else StagedTurns(self.journal, staged)
+            if self._staged is not None:
+                await self._staged.open()
             started = self._started = await self._start(agent, opening)
         except (OpenRefused, AgentStartFailed, OSError) as error:
             self._handled(frame)
@@ -259,7 +269,7 @@ class RunnerSession:
         start = p.TurnStart(turn_id=opened.turn_id, turn_index=state.next_turn_index, mode=mode)
         turn = self._turn = Turn(agent, journal, opened, self._interactions, self._around.graces,
                                  single_process=self._features.single_turn_process,
-                                 asks=asks(agent, self._features))
+                                 asks=asks(agent, self._features), staged=self._staged)
         return turn, [
             *journal.state_changed("running"),
             journal.frame("session.turn.start", start, {"prompt_id": prompt.prompt_id}),
@@ -313,6 +323,32 @@ class RunnerSession:
         self._rest(cancel=True)
         self._working = asyncio.create_task(compact(agent, self.journal, frame, request), name="compaction")
         self._working.add_done_callback(self._compacted)
+
+    async def _discard(self, frame: Frame, paths: list[str] | None) -> None:
+        """Throw staged changes away. An agent that runs would go on with what it has seen, so it is closed first."""
+        if await self._refused_as_busy(frame):
+            return
+        turns = StagedTurns(self.journal, Staged(Path(self._around.boxing.staged), self.session_id,
+                                                 self.state.workspace))
+        if not self._around.boxing.staged or not turns.staged.exists:
+            await self._refuse(frame, Code.UNSUPPORTED_CAPABILITY, "Nothing is staged in this session.")
+            return
+        self._handled(frame)
+        await self.close("its staged changes are thrown away")
+        try:
+            await turns.discard(paths)
+        except OSError as error:
+            await self._refuse(frame, Code.INTERNAL, f"The staged changes could not be thrown away: {error.strerror}.")
+
+    async def recover_landing(self) -> None:
+        """Finish the landing of staged changes that the last life broke off (H-17)."""
+        if not self._around.boxing.staged or not self.state.workspace:
+            return
+        staged = Staged(Path(self._around.boxing.staged), self.session_id, self.state.workspace)
+        try:
+            await StagedTurns(self.journal, staged).resume()
+        except OSError as error:
+            log.warning("a landing could not be finished", session_id=self.session_id, error=str(error))
 
     async def _switch_mode(self, frame: Frame, mode: str, agent: SwitchesMode) -> None:
         try:

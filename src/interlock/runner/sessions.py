@@ -49,6 +49,7 @@ class Sessions:
             )
             session.controlled_by(row.controller)
             await recover(session.journal, self._outbox)
+            await session.recover_landing()
         await self._around.flow.flushed()
         needed = set[str]().union(*(held_by(session.state) for session in self.all.values()))
         for name in set(await self._around.objects.names()) - needed:

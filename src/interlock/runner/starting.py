@@ -25,6 +25,7 @@ from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
 from interlock.runner.journal import Journal
 from interlock.runner.settling import switches
+from interlock.runner.staged.store import Staged
 from interlock.runner.surroundings import Surroundings
 from interlock.runner.workspace import WorkspaceRefused, resolve_workspace
 from interlock.runner.workspace_files import TooMany, look
@@ -51,11 +52,12 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
 
 
 def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
-            programs: Programs) -> tuple[Agent, Opening]:
-    """The agent to start, and where. `programs` decides on what it starts, if its box holds that.
+            programs: Programs) -> tuple[Agent, Opening, Staged | None]:
+    """Return the agent to start, where, and where its changes are staged. `programs` decides on what it starts, if its
+    box holds that.
 
-    `remembered` is what the gateway keeps for a runner that has forgotten the
-    session: `agent_session`, `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
+    `remembered` is what the gateway keeps for a runner that has forgotten the session: `agent_session`,
+    `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
     spec = around.offered.agents.get(asked.agent_id)
     if spec is None:
         known = ", ".join(sorted(around.offered.agents))
@@ -77,7 +79,8 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         box=around.boxing.box(spec, asked.workspace_access),
     )
     try:
-        walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables)
+        staged = around.boxing.staging(asked.agent_id, spec, journal.session_id, workspace, asked.workspace_access)
+        walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables, staged)
         reach = around.boxing.reach(asked.agent_id, spec, variables) if walls.network is not None else None
     except BoxRefused as refused:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
@@ -85,7 +88,7 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     if reach is not None:
         variables.update(outlet.variables(reach))
         ways["way_out"] = outlet.Outlet(reach, partial(_report_refused, journal))
-    return make_agent(spec, partial(around.spawn, walls=walls, **ways)), opening
+    return make_agent(spec, partial(around.spawn, walls=walls, **ways)), opening, staged
 
 
 async def _report_refused(journal: Journal, sentence: str) -> None:

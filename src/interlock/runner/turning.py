@@ -16,6 +16,7 @@ from interlock.runner.journal import Journal
 from interlock.runner.overflowing import Overflow
 from interlock.runner.programs import KIND, TOOL
 from interlock.runner.scribe import TurnScribe, merge_usage
+from interlock.runner.staged.turns import StagedTurns
 from interlock.runner.state import TurnState
 from interlock.runner.surroundings import Graces
 
@@ -31,13 +32,14 @@ class Turn:
     """A started turn. `run` returns when its end and its usage are written."""
 
     def __init__(self, agent: Agent, journal: Journal, turn: TurnState, interactions: Interactions, graces: Graces,
-                 *, single_process: bool, asks: bool = False) -> None:
+                 *, single_process: bool, asks: bool = False, staged: StagedTurns | None = None) -> None:
         self._agent = agent
         self._journal = journal
         self._turn = turn
         self._interactions = interactions
         self._graces = graces
         self._single_process = single_process
+        self._staged = staged
         self.overflow = Overflow(journal, turn.turn_id)
         self._scribe = TurnScribe(journal, turn, interactions, self.overflow, asks=asks)
         self._cancelled = asyncio.Event()
@@ -90,7 +92,11 @@ class Turn:
         """Drive the agent to the turn's end. True where the process has ended and the opening with it."""
         backstop = asyncio.create_task(self._backstop(prompt.timeout_ms))
         try:
+            if self._staged is not None:
+                await self._staged.begin()
             outcome = await self._drive(prompt)
+            if self._staged is not None:
+                outcome = await self._settle(self._staged, outcome)
         finally:
             backstop.cancel()
         return await self._end(outcome)
@@ -109,6 +115,20 @@ class Turn:
         finally:
             cancelled.cancel()
             asking.cancel()
+
+    async def _settle(self, staged: StagedTurns, outcome: TurnOutcome) -> TurnOutcome:
+        """Ask about what was staged. A cancel ends the question; a landing that has begun is finished."""
+        settling = asyncio.create_task(staged.settle(self._scribe, outcome))
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        try:
+            await asyncio.wait([settling, cancelled], return_when=asyncio.FIRST_COMPLETED)
+            if not settling.done():
+                await self._scribe.void("The turn was cancelled.")
+                self._interactions.let_go()
+            await settling
+            return outcome._replace(stop_reason="cancelled") if self._cancelled.is_set() else outcome
+        finally:
+            cancelled.cancel()
 
     async def _stop(self, asking: asyncio.Task[TurnOutcome]) -> None:
         """A-4: the agent's own cancel, then the end of its process; the adapter must return in either case."""

@@ -126,3 +126,35 @@ class Progress(Payload, frozen=True, kw_only=True):
     turn_id: str
     percent: float
     """0 to 100; what lies outside is cut."""
+
+
+class StagedFile(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """One path of an agent's staged changes (H-17), from the workspace. `sha256` (hex) and `size` are of its new
+    content, or of a link's target; `mode` is octal. `why` is why it did not land, or never can."""
+
+    path: str
+    change: Literal["added", "modified", "deleted", "mode", "none"] = "none"
+    kind: Literal["file", "link", "directory", "absent", "other"] = "other"
+    sha256: str = ""
+    size: Count = 0
+    mode: str = ""
+    why: str | None = None
+
+
+class ChangesReport(Payload, frozen=True, kw_only=True):
+    """`x-interlock.changes.report` (H-17): what is staged now, or what of it landed or was thrown away, and what was
+    refused. `digest` is SHA-256 over every change, hex; `count` counts all of them, of which `files` names the first.
+    """
+
+    event: Literal["staged", "landed", "discarded"]
+    digest: str
+    count: Count
+    files: list[StagedFile] = []
+    refused_count: Count = 0
+    refused: list[StagedFile] = []
+
+
+class ChangesDiscard(Payload, frozen=True, kw_only=True):
+    """`x-interlock.changes.discard` (H-17): throw away what is staged at or below these paths; without them, all."""
+
+    files: list[str] | None = None

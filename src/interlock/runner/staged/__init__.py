@@ -1,0 +1,1 @@
+"""Staged changes: what an agent wrote in its workspace lands there only after a yes (H-17)."""

@@ -1,0 +1,232 @@
+"""Landing: approved changes are written into the workspace, each whole or not at all (H-17).
+
+A path whose file is not what the agent began from is refused, and so is one whose staged file is not what was approved.
+Everything may be done again after a kill: what stands already as approved counts as landed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.runner.staged.entries import (
+    FILE,
+    PIECE_BYTES,
+    Change,
+    Entry,
+    Remark,
+    below,
+    entry,
+    names,
+    opened,
+    split,
+    status,
+)
+
+RENAME_EXCHANGE = 2
+MEANWHILE = "it was changed in the workspace meanwhile"
+AFTERWARDS = "the agent changed it after it was shown"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Report(NamedTuple):
+    """What became of each change."""
+
+    done: list[Change]
+    refused: list[Remark]
+
+
+class _Refused(Exception):
+    """This change does not land; the text says why."""
+
+
+def _nothing(_step: str) -> None:
+    pass
+
+
+def land(upper: Path, workspace: Path, changes: Iterable[Change], token: str,
+         after: Callable[[str], None] = _nothing) -> Report:
+    """Write changes into the workspace, in an order in which every directory is there before what it holds. `token`
+    names this landing in its temporary files, the same when it is resumed. `after` is called after each step with its
+    name. Raises OSError if a tree cannot be opened."""
+    report = Report([], [])
+    with opened(upper) as source, opened(workspace) as root:
+        for change in in_order(changes):
+            try:
+                _land(source, root, change, token, after)
+                report.done.append(change)
+            except _Refused as refused:
+                report.refused.append(Remark(change.path, str(refused)))
+            except OSError as error:
+                report.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
+    return report
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """Removals come first, the deepest before what holds it; then directories, the shallow ones first; then files."""
+    def place(change: Change) -> tuple[int, int, str]:
+        depth = change.path.count("/")
+        if change.new.kind == "absent":
+            return 0, -depth, change.path
+        return (1 if change.new.kind == "directory" else 2), depth, change.path
+
+    return sorted(changes, key=place)
+
+
+def chosen(changes: Sequence[Change], names: Iterable[str]) -> list[Change]:
+    """Return the changes at or below the named paths, with the new directories that they need."""
+    wanted = {name.strip("/") for name in names}
+    picked = {change.path for change in changes if any(above in wanted for above in _upwards(change.path))}
+    needed = {above for path in picked for above in _upwards(path)}
+    return [change for change in changes if change.path in picked or (
+        change.path in needed and change.new.kind == "directory" and change.base.kind != "directory")]
+
+
+def _upwards(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _land(source: int, root: int, change: Change, token: str, after: Callable[[str], None]) -> None:
+    directory, name = split(change.path)
+    try:
+        with below(root, directory) as parent:
+            temporary = f".interlock-{token[:16]}-{hashlib.sha256(change.path.encode()).hexdigest()[:16]}"
+            _tidy(parent, temporary)
+            if entry(parent, name) == change.new:
+                return
+            _check(parent, name, change.base)
+            try:
+                _put(source, parent, name, temporary, change, after)
+            finally:
+                _tidy(parent, temporary)
+            os.fsync(parent)
+            after("directory synced")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if change.new.kind != "absent" or _is_swapped(root, directory):
+            raise _Refused(f"the directory {directory or '.'} is not there any more") from error
+
+
+def _is_swapped(root: int, directory: str) -> bool:
+    """Whether a link stands where a directory was: what it leads to is none of this workspace."""
+    parts = directory.split("/")
+    for count, name in enumerate(parts):
+        with below(root, "/".join(parts[:count])) as parent:
+            found = status(parent, name)
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            return found is not None and stat.S_ISLNK(found.st_mode)
+    return False
+
+
+def _put(source: int, parent: int, name: str, temporary: str, change: Change, after: Callable[[str], None]) -> None:
+    new, base = change.new, change.base
+    if new.kind == "absent":
+        if base.kind == "directory":
+            if _holds(parent, name):
+                raise _Refused("it holds files that are not part of this")
+            os.rmdir(name, dir_fd=parent)
+        else:
+            os.unlink(name, dir_fd=parent)
+        after("removed")
+        return
+    if new.kind == "directory" and base.kind == "directory":
+        os.chmod(name, new.mode, dir_fd=parent)
+        after("mode set")
+        return
+    if new.kind == "directory":
+        os.mkdir(temporary, 0o700, dir_fd=parent)
+        os.chmod(temporary, new.mode, dir_fd=parent)
+    elif new.kind == "link":
+        _copy_link(source, parent, temporary, change)
+    else:
+        _copy_file(source, parent, name, temporary, change)
+    after("temporary written")
+    _check(parent, name, base)
+    if base.kind == "directory" and _holds(parent, name):
+        raise _Refused("it holds files that are not part of this")
+    _move(parent, temporary, name, new, base)
+    after("moved")
+
+
+def _move(parent: int, temporary: str, name: str, new: Entry, base: Entry) -> None:
+    if base.kind == "absent" and new.kind == "file":
+        # A rename would replace what the user makes there in this very moment.
+        os.link(temporary, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+    elif "directory" in (new.kind, base.kind) and base.kind != "absent":
+        result = _libc.renameat2(parent, os.fsencode(temporary), parent, os.fsencode(name), RENAME_EXCHANGE)
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    else:
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _copy_file(source: int, parent: int, name: str, temporary: str, change: Change) -> None:
+    directory, last = split(change.path)
+    digest, size = hashlib.sha256(), 0
+    was = status(parent, name)
+    try:
+        with below(source, directory) as above:
+            reading = os.open(last, FILE, dir_fd=above)
+    except OSError as error:
+        raise _Refused(AFTERWARDS) from error
+    try:
+        writing = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+                          dir_fd=parent)
+        try:
+            while piece := os.read(reading, PIECE_BYTES):
+                digest.update(piece)
+                size += len(piece)
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(writing, rest):]
+            if (size, digest.hexdigest()) != (change.new.size, change.new.sha256):
+                raise _Refused(AFTERWARDS)
+            if was is not None:
+                with suppress(PermissionError):  # The file's owner stays, if we may say so.
+                    os.fchown(writing, was.st_uid, was.st_gid)
+            os.fchmod(writing, change.new.mode)
+            os.fsync(writing)
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+
+
+def _copy_link(source: int, parent: int, temporary: str, change: Change) -> None:
+    directory, last = split(change.path)
+    try:
+        with below(source, directory) as above:
+            target = os.readlink(last, dir_fd=above)
+    except OSError as error:
+        raise _Refused(AFTERWARDS) from error
+    if hashlib.sha256(os.fsencode(target)).hexdigest() != change.new.sha256:
+        raise _Refused(AFTERWARDS)
+    os.symlink(target, temporary, dir_fd=parent)
+
+
+def _check(parent: int, name: str, base: Entry) -> None:
+    if base.kind == "unknown" or entry(parent, name) != base:
+        raise _Refused(MEANWHILE)
+
+
+def _holds(parent: int, name: str) -> bool:
+    with below(parent, name) as inner:
+        return bool(names(inner))
+
+
+def _tidy(parent: int, temporary: str) -> None:
+    """Remove what a landing left beside its goal: a part of a new file, or an exchanged old one."""
+    found = status(parent, temporary)
+    if found is None:
+        return
+    try:
+        os.unlink(temporary, dir_fd=parent)
+    except (IsADirectoryError, PermissionError):
+        os.rmdir(temporary, dir_fd=parent)

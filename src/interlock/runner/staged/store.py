@@ -1,0 +1,205 @@
+"""What the runner keeps of one session's staged changes: the overlay's directories, and what each file began from.
+
+Everything that must survive a kill is written to a temporary file, synced and renamed (H-17).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock.runner.staged.difference import Difference, difference, digest_of, opaque
+from interlock.runner.staged.entries import Change, Entry, Remark, below, names, opened, remove, split, status
+from interlock.runner.staged.landing import Report, chosen, land
+
+NAME_CHARS = 32
+
+
+class _Kept(msgspec.Struct):
+    """`bases.json`."""
+
+    session_id: str
+    workspace: str
+    since_ns: int
+    bases: dict[str, Entry] = {}
+
+
+class _Landing(msgspec.Struct):
+    """`landing.json`: what a yes covers, written before its first step."""
+
+    digest: str
+    changes: list[Change]
+
+
+class Staged:
+    """One session's staged changes in one workspace. Its methods block."""
+
+    def __init__(self, root: Path, session_id: str, workspace: str) -> None:
+        """`root` is the runner's directory for all of them; nothing is made yet."""
+        name = hashlib.sha256(f"{session_id}\0{workspace}".encode()).hexdigest()[:NAME_CHARS]
+        self._session_id = session_id
+        self.workspace = Path(workspace)
+        self.directory = root / name
+        self.upper = self.directory / "upper"
+        self.work = self.directory / "work"
+        self._bases = self.directory / "bases.json"
+        self._journal = self.directory / "landing.json"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the session ever staged changes here."""
+        return self._bases.exists()
+
+    def moment(self) -> int:
+        """Return the present by the clock that stamps files, in nanoseconds since the epoch. Raises OSError."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stamp = self.directory / "stamp"
+        stamp.write_bytes(b"")
+        return stamp.stat().st_ctime_ns
+
+    def prepare(self, now_ns: int) -> None:
+        """Make the overlay's directories before an agent starts, and drop what is as in the workspace again, so that
+        the agent sees what the user does with these files. No agent may run. Raises OSError."""
+        for directory in (self.upper, self.work):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The overlay shows the mode of its upper directory as the workspace's own.
+        self.upper.chmod(self.workspace.stat().st_mode & 0o7777)
+        if not self.exists:
+            self._keep(_Kept(self._session_id, str(self.workspace), now_ns))
+        found = self.look(now_ns)
+        with opened(self.upper) as above:
+            changed = {change.path for change in found.changes} | {one.path for one in found.left_out}
+            _drop_unchanged(above, "", changed)
+
+    def look(self, now_ns: int) -> Difference:
+        """Compare, and keep what each file that the agent touched began from. Raises OSError."""
+        kept = self._read()
+        found = difference(self.upper, self.workspace, kept.bases, kept.since_ns)
+        self._keep(_Kept(self._session_id, str(self.workspace), now_ns, found.bases))
+        return found
+
+    def land(self, changes: Sequence[Change], now_ns: int, after: Callable[[str], None] = lambda _step: None) -> Report:
+        """Land what was approved. From the first line on, a kill is made good by `resume`. Raises OSError."""
+        _write(self._journal, _Landing(digest_of(list(changes)), list(changes)))
+        after("journal written")
+        return self._land(now_ns, after)
+
+    def resume(self, now_ns: int) -> Report | None:
+        """Finish the landing that a kill broke off; None if there is none. Raises OSError."""
+        return self._land(now_ns, lambda _step: None) if self._journal.exists() else None
+
+    def reported(self) -> None:
+        """Forget the last landing: what became of it is durable elsewhere."""
+        self._journal.unlink(missing_ok=True)
+
+    def discard(self, paths: Iterable[str] | None, now_ns: int) -> Report:
+        """Throw staged changes away, those at or below `paths`, or all. No agent may run. Raises OSError."""
+        found = self.look(now_ns)
+        if paths is None:
+            for directory in (self.upper, self.work):
+                remove_tree(directory)
+                directory.mkdir(mode=0o700)
+            self._keep(_Kept(self._session_id, str(self.workspace), now_ns))
+            return Report(found.changes, [])
+        report = Report([], [])
+        with opened(self.upper) as above:
+            for name in dict.fromkeys(name.strip("/") for name in paths):
+                changes = [one for one in found.changes if one.path == name or one.path.startswith(f"{name}/")]
+                why = _put_back(above, name) if changes else "nothing of it is staged"
+                if why is not None:
+                    report.refused.append(Remark(name, why))
+                    continue
+                report.done.extend(changes)
+                for change in changes:
+                    found.bases.pop(change.path, None)
+        self._keep(_Kept(self._session_id, str(self.workspace), now_ns, found.bases))
+        return report
+
+    def forget(self) -> bool:
+        """Remove all of it if nothing is staged; whether it is gone. Raises OSError."""
+        if self.exists and any(self.upper.iterdir()):
+            return False
+        remove_tree(self.directory)
+        return True
+
+    def _land(self, now_ns: int, after: Callable[[str], None]) -> Report:
+        landing = msgspec.json.decode(self._journal.read_bytes(), type=_Landing)
+        report = land(self.upper, self.workspace, landing.changes, landing.digest, after)
+        kept = self._read()
+        kept.bases.update({change.path: change.new for change in report.done})
+        self._keep(_Kept(self._session_id, str(self.workspace), kept.since_ns, kept.bases))
+        after("bases kept")
+        return report
+
+    def _read(self) -> _Kept:
+        try:
+            return msgspec.json.decode(self._bases.read_bytes(), type=_Kept)
+        except msgspec.MsgspecError as error:
+            raise OSError(5, f"{self._bases} cannot be read") from error
+
+    def _keep(self, kept: _Kept) -> None:
+        _write(self._bases, kept)
+
+
+def picked(changes: Sequence[Change], paths: Iterable[str] | None) -> list[Change]:
+    """Return the changes that land: all, or the named ones with the directories that they need."""
+    return list(changes) if paths is None else chosen(changes, paths)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory of ours and all below it. Raises OSError."""
+    with suppress(FileNotFoundError), opened(directory.parent) as parent:
+        remove(parent, directory.name)
+
+
+def _write(path: Path, value: Any) -> None:
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(value))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    with opened(path.parent) as parent:
+        os.fsync(parent)
+
+
+def _drop_unchanged(above: int, prefix: str, changed: set[str]) -> None:
+    """Remove files of the upper tree that are no change. What an opaque directory holds stays: without it the
+    workspace's file would not show."""
+    if opaque(above):
+        return
+    for name in names(above):
+        path = prefix + name
+        found = status(above, name)
+        if found is None:
+            continue
+        try:
+            with below(above, name) as inner:
+                _drop_unchanged(inner, f"{path}/", changed)
+        except NotADirectoryError:
+            if path not in changed and not any(one.startswith(f"{path}/") for one in changed):
+                os.unlink(name, dir_fd=above)
+
+
+def _put_back(above: int, path: str) -> str | None:
+    """Make the agent see the workspace's own again at and below a path; why not, if that cannot be done for this path
+    alone."""
+    directory, name = split(path)
+    parts = directory.split("/") if directory else []
+    try:
+        for count in range(len(parts) + 1):
+            with below(above, "/".join(parts[:count])) as parent:
+                if opaque(parent):
+                    return f"the directory {'/'.join(parts[:count])} was replaced; discard that"
+        with below(above, directory) as parent:
+            remove(parent, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return "a directory above it was deleted or replaced; discard that"
+    return None

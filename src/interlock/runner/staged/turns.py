@@ -1,0 +1,91 @@
+"""One session's staged changes over its turns: looked at, asked about, landed, thrown away (H-17)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Protocol
+
+from interlock.ports.agent import Answer, Question, TurnOutcome
+from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.runner.journal import Journal
+from interlock.runner.staged.question import landed, picked_by, question, report
+from interlock.runner.staged.store import Staged, picked
+
+
+class Asker(Protocol):
+    """What asks people in a turn."""
+
+    async def ask(self, question: Question) -> Answer: ...
+
+    async def warn(self, code: str, message: str) -> None: ...
+
+
+class StagedTurns:
+    """Reports to the gateway by a session's journal, and keeps the order: journal of the landing, files, report."""
+
+    def __init__(self, journal: Journal, staged: Staged) -> None:
+        self._journal = journal
+        self.staged = staged
+        self._shown = ""
+
+    async def open(self) -> None:
+        """Make ready for an agent's start. Raises OSError."""
+        await self.resume()
+        await asyncio.to_thread(self.staged.prepare, self.staged.moment())
+
+    async def resume(self) -> None:
+        """Finish and report a landing that a kill broke off. Raises OSError."""
+        if not self.staged.exists:
+            return
+        done = await asyncio.to_thread(self.staged.resume, self.staged.moment())
+        if done is not None:
+            await self._report(landed(done))
+            await asyncio.to_thread(self.staged.reported)
+
+    async def begin(self) -> None:
+        """Keep what every file that is staged by now began from, before the agent works on."""
+        with suppress(OSError):  # The look at the turn's end reports it.
+            await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
+
+    async def settle(self, asker: Asker, outcome: TurnOutcome) -> None:
+        """Report what the turn staged, and ask whether it lands. Never raises for what the disk does."""
+        try:
+            await self._settle(asker, asks=outcome.stop_reason not in ("cancelled", "error", "tool_use"))
+        except (OSError, ValueError) as error:
+            await asker.warn(Code.INTERNAL, f"The staged changes did not land: {getattr(error, 'strerror', error)}.")
+
+    async def _settle(self, asker: Asker, *, asks: bool) -> None:
+        staged = self.staged
+        found = await asyncio.to_thread(lambda: staged.look(staged.moment()))
+        if found.digest != self._shown and (found.changes or found.left_out or self._shown):
+            await self._report(report("staged", found, found.changes, found.left_out))
+            self._shown = found.digest
+        if not asks or not found.changes:
+            return
+        answer = await asker.ask(await asyncio.to_thread(question, found, staged.upper, staged.workspace))
+        if not answer.allow:
+            return
+        changes = picked(found.changes, picked_by(answer, found))
+        done = await asyncio.to_thread(lambda: staged.land(changes, staged.moment()))
+        await self._report(landed(done))
+        await asyncio.to_thread(staged.reported)
+        await self._left()
+
+    async def discard(self, paths: list[str] | None) -> None:
+        """Throw away what is staged at or below `paths`, or all. No agent may run. Raises OSError."""
+        staged = self.staged
+        done = await asyncio.to_thread(lambda: staged.discard(paths, staged.moment()))
+        await self._report(report("discarded", None, done.done, done.refused))
+        await self._left()
+
+    async def _left(self) -> None:
+        """Report what is still staged after some of it landed or went."""
+        found = await asyncio.to_thread(lambda: self.staged.look(self.staged.moment()))
+        await self._report(report("staged", found, found.changes, found.left_out))
+        self._shown = found.digest
+
+    async def _report(self, fields: dict[str, Any]) -> None:
+        await self._journal.write(self._journal.frame("x-interlock.changes.report", p.ChangesReport(**fields)))
+        await self._journal.durable()

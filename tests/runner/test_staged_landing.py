@@ -1,0 +1,308 @@
+"""What an agent staged, and how it lands: each file as it was or as it was approved (H-17)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.runner.staged.landing import AFTERWARDS, MEANWHILE, chosen
+from interlock.runner.staged.store import Staged
+from runner.staged_overlay import Overlay, after_now, tree
+
+pytestmark = [
+    pytest.mark.req("H-17"),
+    pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="making a whiteout needs root on Linux"),
+]
+
+
+@pytest.fixture
+def over(tmp_path: Path) -> Overlay:
+    return Overlay(tmp_path)
+
+
+def found(staged: Staged) -> dict[str, str]:
+    return {change.path: change.what for change in staged.look(after_now()).changes}
+
+
+class TestDifference:
+    def test_an_edit_an_addition_and_a_removal(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one\n", b_txt="two\n", c_txt="three\n")
+        over.wrote("a.txt", "ONE\n")
+        over.wrote("new/d.txt", "four\n")
+        over.removed("b.txt")
+        assert found(staged) == {"a.txt": "modified", "b.txt": "deleted", "new": "added", "new/d.txt": "added"}
+
+    def test_a_copy_with_the_same_content_is_no_change(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one\n")
+        over.wrote("a.txt", "one\n")
+        assert found(staged) == {}
+
+    def test_modes_links_and_binary_files(self, over: Overlay) -> None:
+        staged = over.begin(run_sh="#!/bin/sh\n", data_bin="x")
+        over.wrote("run.sh", "#!/bin/sh\n", 0o755)
+        over.wrote("data.bin", bytes(range(256)))
+        over.linked("latest", "data.bin")
+        changes = {change.path: change for change in staged.look(after_now()).changes}
+        assert {path: change.what for path, change in changes.items()} == {
+            "run.sh": "mode", "data.bin": "modified", "latest": "added"}
+        assert (changes["latest"].new.kind, changes["run.sh"].new.mode) == ("link", 0o755)
+
+    def test_a_rename_is_a_removal_and_an_addition(self, over: Overlay) -> None:
+        staged = over.begin(old_py="print()\n")
+        over.removed("old.py")
+        over.wrote("new.py", "print()\n")
+        assert found(staged) == {"new.py": "added", "old.py": "deleted"}
+
+    def test_a_removed_directory_counts_with_all_that_it_held(self, over: Overlay) -> None:
+        staged = over.begin(lib__a_py="a", lib__in__b_py="b")
+        over.removed("lib")
+        assert found(staged) == {"lib": "deleted", "lib/a.py": "deleted", "lib/in": "deleted", "lib/in/b.py": "deleted"}
+
+    def test_an_opaque_directory_hides_what_the_workspace_has_there(self, over: Overlay) -> None:
+        staged = over.begin(lib__a_py="a", lib__b_py="b")
+        over.made("lib", opaque=True)
+        over.wrote("lib/a.py", "A")
+        assert found(staged) == {"lib/a.py": "modified", "lib/b.py": "deleted"}
+
+    def test_a_file_in_the_place_of_a_directory_and_the_other_way_round(self, over: Overlay) -> None:
+        staged = over.begin(one__a="a", two="b")
+        over.wrote("one", "now a file")
+        over.made("two", opaque=True)
+        over.wrote("two/b", "b")
+        assert found(staged) == {"one": "modified", "one/a": "deleted", "two": "modified", "two/b": "added"}
+
+    def test_a_nested_repository_is_plain_files(self, over: Overlay) -> None:
+        staged = over.begin(vendor___git__HEAD="ref: refs/heads/main\n")
+        over.wrote("vendor/.git/HEAD", "ref: refs/heads/other\n")
+        over.wrote("vendor/.git/objects/ab/cd", b"x\x9c")
+        assert "vendor/.git/HEAD" in found(staged)
+        assert "vendor/.git/objects/ab/cd" in found(staged)
+
+    def test_what_is_no_file_is_left_out_and_named(self, over: Overlay) -> None:
+        staged = over.begin()
+        os.mkfifo(staged.upper / "pipe")
+        (Path(os.fsdecode(os.fsencode(staged.upper) + b"/\xff"))).write_text("x")
+        left_out = {one.path: one.why for one in staged.look(after_now()).left_out}
+        assert left_out == {"pipe": "it is neither a file, a link nor a directory", "\\xff": "its name is not UTF-8"}
+
+    def test_the_digest_covers_every_content_and_mode(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one\n")
+        over.wrote("a.txt", "ONE\n")
+        first = staged.look(after_now()).digest
+        over.wrote("a.txt", "ONE\n", 0o600)
+        assert staged.look(after_now()).digest != first
+
+
+class TestLanding:
+    def test_all_lands_as_it_was_staged(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one", lib__b_py="b", lib__in__c_py="c", run_sh="x", swap__in="s", other="o")
+        over.wrote("a.txt", "ONE", 0o600)
+        over.removed("lib")
+        over.wrote("run.sh", "x", 0o755)
+        over.linked("link", "a.txt")
+        over.wrote("new/deep/d.bin", bytes(range(256)))
+        over.wrote("swap", "a file now")
+        over.made("other", opaque=True)
+        over.wrote("other/o", "a directory now")
+        report = staged.land(staged.look(after_now()).changes, after_now())
+        assert report.refused == []
+        assert tree(over.workspace) == {
+            "a.txt": "ONE", "run.sh": "x", "link": "-> a.txt", "new": "directory", "new/deep": "directory",
+            "new/deep/d.bin": bytes(range(256)).decode("latin-1"), "swap": "a file now", "other": "directory",
+            "other/o": "a directory now"}
+        assert stat.S_IMODE((over.workspace / "run.sh").stat().st_mode) == 0o755
+        assert stat.S_IMODE((over.workspace / "a.txt").stat().st_mode) == 0o600
+        assert found(staged) == {}
+
+    def test_one_file_lands_with_the_directory_that_it_needs(self, over: Overlay) -> None:
+        staged = over.begin()
+        over.wrote("new/a", "a")
+        over.wrote("new/b", "b")
+        over.wrote("c", "c")
+        staged.land(chosen(staged.look(after_now()).changes, ["new/a"]), after_now())
+        assert tree(over.workspace) == {"new": "directory", "new/a": "a"}
+        assert found(staged) == {"new/b": "added", "c": "added"}
+
+    def test_a_file_that_the_user_changed_meanwhile_is_refused_and_the_others_land(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one", b_txt="two", c_txt="three")
+        over.wrote("a.txt", "ONE")
+        over.wrote("b.txt", "TWO")
+        over.wrote("new.txt", "agent's")
+        over.removed("c.txt")
+        changes = staged.look(after_now()).changes
+        (over.workspace / "a.txt").write_text("mine")
+        (over.workspace / "c.txt").chmod(0o600)
+        (over.workspace / "new.txt").write_text("mine, too")
+        report = staged.land(changes, after_now())
+        assert {one.path: one.why for one in report.refused} == dict.fromkeys(["a.txt", "c.txt", "new.txt"], MEANWHILE)
+        assert tree(over.workspace) == {"a.txt": "mine", "b.txt": "TWO", "c.txt": "three", "new.txt": "mine, too"}
+
+    def test_a_file_that_the_user_changed_before_anybody_looked_is_refused(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one")
+        staged.look(0)
+        over.wrote("a.txt", "ONE")
+        (over.workspace / "a.txt").write_text("mine")
+        changes = staged.look(0).changes
+        report = staged.land(changes, after_now())
+        assert [(one.path, one.why) for one in report.refused] == [("a.txt", MEANWHILE)]
+        assert (over.workspace / "a.txt").read_text() == "mine"
+
+    def test_what_the_agent_changes_after_it_was_shown_does_not_land(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one")
+        over.wrote("a.txt", "shown")
+        changes = staged.look(after_now()).changes
+        over.wrote("a.txt", "never shown")
+        assert [one.why for one in staged.land(changes, after_now()).refused] == [AFTERWARDS]
+        assert tree(over.workspace) == {"a.txt": "one"}
+
+    def test_the_users_edit_of_a_landed_file_is_no_change_of_the_agents(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one")
+        over.wrote("a.txt", "two")
+        staged.land(staged.look(after_now()).changes, after_now())
+        (over.workspace / "a.txt").write_text("three")
+        assert found(staged) == {}
+        staged.prepare(after_now())
+        assert not (staged.upper / "a.txt").exists()
+
+    @pytest.mark.parametrize("swap", ["directory", "file"])
+    def test_a_swapped_in_link_leads_nowhere(self, over: Overlay, tmp_path: Path, swap: str) -> None:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "a.txt").write_text("one")
+        staged = over.begin(sub__a_txt="one", sub__gone="x")
+        over.wrote("sub/a.txt", "ONE")
+        over.removed("sub/gone")
+        changes = staged.look(after_now()).changes
+        (outside / "gone").write_text("x")
+        if swap == "directory":
+            shutil.rmtree(over.workspace / "sub")
+            (over.workspace / "sub").symlink_to(outside)
+        else:
+            (over.workspace / "sub/a.txt").unlink()
+            (over.workspace / "sub/a.txt").symlink_to(outside / "a.txt")
+        report = staged.land(changes, after_now())
+        assert "sub/a.txt" in {one.path for one in report.refused}
+        assert tree(outside) == {"a.txt": "one", "gone": "x"}
+
+    def test_a_staged_link_to_another_place_is_not_followed(self, over: Overlay, tmp_path: Path) -> None:
+        secret = tmp_path / "secret"
+        secret.write_text("key")
+        staged = over.begin()
+        over.wrote("a.txt", "shown")
+        changes = staged.look(after_now()).changes
+        (staged.upper / "a.txt").unlink()
+        (staged.upper / "a.txt").symlink_to(secret)
+        assert [one.why for one in staged.land(changes, after_now()).refused] == [AFTERWARDS]
+        assert tree(over.workspace) == {}
+
+    def test_a_full_disk_leaves_the_file_as_it_was(self, over: Overlay, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged = over.begin(a_txt="one", b_txt="two")
+        over.wrote("a.txt", "ONE" * 10)
+        over.wrote("b.txt", "")
+        changes = staged.look(after_now()).changes
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", lambda *_: _raise(errno.ENOSPC))
+            report = staged.land(changes, after_now())
+        assert [(one.path, one.why) for one in report.refused] == [
+            ("a.txt", "it could not be written: No space left on device")]
+        assert tree(over.workspace) == {"a.txt": "one", "b.txt": ""}
+        assert found(staged) == {"a.txt": "modified"}
+
+    def test_twenty_thousand_files(self, over: Overlay) -> None:
+        staged = over.begin()
+        for number in range(20_000):
+            if number % 1_000 == 0:
+                (staged.upper / f"{number // 1_000}").mkdir()
+            (staged.upper / f"{number // 1_000}/{number}").write_text(str(number))
+        assert len(staged.look(after_now()).changes) == 20_020
+
+
+STEPS = 400
+
+
+class _Killed(BaseException):
+    pass
+
+
+def test_a_kill_after_any_step_leaves_each_file_as_it_was_or_as_approved(tmp_path: Path) -> None:
+    """Every step is followed by a kill once; the next start completes the landing."""
+    kills = 0
+    for kill_at in range(STEPS):
+        at = tmp_path / str(kill_at)
+        at.mkdir()
+        over = Overlay(at)
+        staged = over.begin(a_txt="one", lib__b_py="b", swap__in="s", other="o", gone="g")
+        over.wrote("a.txt", "ONE")
+        over.removed("gone")
+        over.removed("lib")
+        over.linked("link", "a.txt")
+        over.wrote("new/d", "d")
+        over.wrote("swap", "a file now")
+        over.made("other", opaque=True)
+        over.wrote("other/o", "a directory now")
+        before = tree(over.workspace)
+        changes = staged.look(after_now()).changes
+        left = kill_at
+
+        def step(_name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _Killed
+
+        try:
+            staged.land(changes, after_now(), step)
+        except _Killed:
+            kills += 1
+            again = Staged(at / "state", "ses_1", str(over.workspace))
+            between = {name: text for name, text in tree(over.workspace).items() if not name.startswith(".interlock-")}
+            report = again.resume(after_now())
+            assert report is not None
+            assert report.refused == []
+            again.reported()
+            assert again.resume(after_now()) is None
+        else:
+            between = {}
+        after = tree(over.workspace)
+        assert after == {"a.txt": "ONE", "link": "-> a.txt", "new": "directory", "new/d": "d", "swap": "a file now",
+                         "other": "directory", "other/o": "a directory now"}
+        for name, text in between.items():
+            assert text in (before.get(name), after.get(name))
+        if not between:
+            break
+    assert kills > 20
+
+
+class TestDiscarding:
+    def test_a_chosen_file_and_then_all(self, over: Overlay) -> None:
+        staged = over.begin(a_txt="one", b_txt="two", lib__c="c")
+        over.wrote("a.txt", "ONE")
+        over.removed("b.txt")
+        over.removed("lib")
+        over.wrote("new/d", "d")
+        assert staged.discard(["b.txt", "new"], after_now()).refused == []
+        assert found(staged) == {"a.txt": "modified", "lib": "deleted", "lib/c": "deleted"}
+        assert len(staged.discard(None, after_now()).done) == 3
+        assert found(staged) == {}
+        assert tree(over.workspace)["a.txt"] == "one"
+
+    def test_what_lies_below_a_removed_or_replaced_directory_goes_with_it(self, over: Overlay) -> None:
+        staged = over.begin(lib__c="c", other__d="d")
+        over.removed("lib")
+        over.made("other", opaque=True)
+        refused = {one.path: one.why for one in staged.discard(["lib/c", "other/d", "none"], after_now()).refused}
+        assert refused == {"lib/c": "a directory above it was deleted or replaced; discard that",
+                           "other/d": "the directory other was replaced; discard that",
+                           "none": "nothing of it is staged"}
+        assert staged.discard(["lib", "other"], after_now()).refused == []
+        assert found(staged) == {}
+
+
+def _raise(number: int) -> int:
+    raise OSError(number, os.strerror(number))
