@@ -79,7 +79,7 @@ def approve(
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _changed(change, always, ids) | _named(option)
-    return asyncio.run(_decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, yes=yes, json=json))
+    return asyncio.run(decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, yes=yes, json=json))
 
 
 def deny(
@@ -107,7 +107,7 @@ def deny(
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
     more = _remembering(always, covers) | _named(option)
-    return asyncio.run(_decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, yes=yes, json=json))
+    return asyncio.run(decide(_some(ids, "approval"), "deny", comment, where, more, sign=sign, yes=yes, json=json))
 
 
 def withdraw(
@@ -218,10 +218,11 @@ def _named(option: str | None) -> dict[str, Any]:
     return {"option_id": option} if option is not None else {}
 
 
-async def _decide(
+async def decide(
     ids: tuple[str, ...], decision: Decision, comment: str | None, where: Where, more: dict[str, Any], *,
     sign: bool, yes: bool, json: bool,
 ) -> int:
+    """Show approvals, ask, and vote on each; `more` are further fields of the vote. Raises Trouble."""
     async with GatewayLink(where) as link, terminal_answers() as person:
         if not yes and person is None:
             verb = "approve" if decision == "grant" else "deny"

@@ -57,6 +57,12 @@ THING_VERBS: tuple[Verb, ...] = (
          ("interlock commands", "interlock commands --only running", "interlock commands @last --json")),
     Verb("approvals", "interlock.cli.lists:approvals", "List what waits for a yes, or show one approval.",
          ("interlock approvals", "interlock approvals @last", "interlock approvals --all")),
+    Verb("changes", "interlock.cli.staged_changes:changes", "List what an agent staged and what has not landed.",
+         ("interlock changes", "interlock changes 3f2a --diff")),
+    Verb("land", "interlock.cli.staged_changes:land", "Allow what is staged, all or the named files, to land.",
+         ("interlock land @last", "interlock land 3f2a src/main.py docs")),
+    Verb("discard", "interlock.cli.staged_changes:discard", "Throw away what is staged, all or the named files.",
+         ("interlock discard @last --yes", "interlock discard 3f2a notes.txt")),
     Verb("budgets", "interlock.cli.budgets_verb:budgets", "List budgets, and what today has used of them.",
          ("interlock budgets", "interlock budgets --json")),
 )

@@ -27,7 +27,7 @@ Permission = Literal["asks", "never"]
 Source = Literal["config", "remembered", "shipped"]
 
 VERBS = ("cancel", "pause", "resume", "close", "compact", "reset", "patch", "archive", "restore", "release", "drain",
-         "undrain", "label", "branch", "fork", "import", "repair")
+         "undrain", "discard", "label", "branch", "fork", "import", "repair")
 """What is answered at once. A cancel is never held (C-2)."""
 COMMAND_TYPES = ("execute", *VERBS)
 """What a rule's `type` may say. A rule that says none concerns what starts, an execute, and none of the verbs."""

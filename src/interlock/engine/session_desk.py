@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.bridge import archiving, canceling, compacting, controlled, entries
+from interlock.engine.bridge import archiving, canceling, compacting, controlled, entries, staged_changes
 from interlock.engine.bridge.held import holding_now
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState
@@ -95,6 +95,12 @@ class SessionDesk:
         """Ask the runner to hand a session's control to another gateway (D-5)."""
         return await self._change(Verb("release", principal, {"to": to}), session_id, remember,
                                   lambda lane: controlled.release_session(lane, who_is(principal), to))
+
+    async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
+                      ) -> SessionRecord:
+        """Have the runner throw staged changes away, all or the named files (H-17)."""
+        return await self._change(Verb("discard", principal, {"files": files}), session_id, remember,
+                                  lambda lane: staged_changes.discard(lane, who_is(principal), files))
 
     async def _change(
         self, verb: Verb, session_id: str, remember: Remember | None, change: Callable[[Lane], None]

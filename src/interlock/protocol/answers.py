@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.protocol.access import Key, Tenant
 from interlock.protocol.drains import Drain
+from interlock.protocol.payloads import StagedFile
 from interlock.protocol.resources import (
     Approval,
     Budget,
@@ -73,6 +74,20 @@ class SessionHistory(msgspec.Struct, frozen=True):
     """The sessions that a key has had, newest first (I-3)."""
 
     items: list[Session]
+
+
+class StagedChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent changed and what has not landed (H-17), as its runner reported it last. `digest` is SHA-256 over
+    all, hex; `count` counts all of them, of which `files` names the first; `refused` can never land. `approval_id` is
+    the question that waits, if there is one."""
+
+    session_id: str
+    workspace: str | None
+    approval_id: str | None
+    digest: str
+    count: int
+    files: list[StagedFile]
+    refused: list[StagedFile]
 
 
 class FrameEvent(Resource, frozen=True, kw_only=True):

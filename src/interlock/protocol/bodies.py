@@ -78,6 +78,24 @@ class CompactBody(Body, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
+class LandBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/land` (H-17): `files` are the paths that land, with what lies below them; without it, all
+    does. With `digest`, that of the approval, nothing lands if it is another one by now."""
+
+    files: list[str] | None = None
+    digest: str | None = None
+    comment: str | None = None
+    idempotency_key: str | None = None
+
+
+class DiscardBody(Body, frozen=True, kw_only=True):
+    """`POST /v1/sessions/{id}/discard` (H-17): `files` are the paths that are thrown away, with what lies below them;
+    without it, all is."""
+
+    files: list[str] | None = None
+    idempotency_key: str | None = None
+
+
 class ReleaseBody(Body, frozen=True, kw_only=True):
     """`POST /v1/sessions/{id}/release`: `to` is the id of the gateway that is to control it."""
 

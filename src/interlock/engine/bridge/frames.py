@@ -13,6 +13,7 @@ from interlock.engine.bridge import (
     orphans,
     progress,
     refused,
+    staged_changes,
     termination,
     unasked,
     workspace_trust,
@@ -140,6 +141,8 @@ def _react(lane: Lane, frame: Frame, policy: Policy) -> None:
             _resolved(lane, payload)
         case p.AgentError() if unasked.reports(payload):
             unasked.report(lane, payload, policy)
+        case p.ChangesReport():
+            staged_changes.reported(lane, payload)
         case p.AskingChanged():
             unasked.asking_changed(lane, payload, policy)
         case p.AgentError():

@@ -95,6 +95,8 @@ class LaneState(msgspec.Struct, kw_only=True):
     """A tool ran without a yes in this session: its agent is no longer taken to ask (H-12)."""
     unasked: tuple[str, str] | None = None
     """(code, sentence) of the tool that ran without a yes in the open turn."""
+    staged_n: int = 0
+    """Where in the session's stream its runner reported staged changes last; 0 if nothing is staged (H-17)."""
     features: dict[str, Any] = {}
     control_seq: int = 0
     control_acked: int = 0

@@ -20,7 +20,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.requests import request_of_approval, with_input
 from interlock.ports.ledger import PutRule
 from interlock.protocol import payloads as p
-from interlock.protocol.box import Box
+from interlock.protocol.box import LANDING, Box
 from interlock.protocol.limits import MAX_PROMPT_BYTES
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
@@ -199,7 +199,8 @@ def _terms(old: Approval, verdict: Verdict) -> dict[str, Any]:
 
 
 def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> None:
-    if old.door != "tool" or old.kind != "permission" or lane.state.features.get("updated_input") is not True:
+    takes = lane.state.features.get("updated_input") is True or (old.tool_name == LANDING and not old.invocation_id)
+    if old.door != "tool" or old.kind != "permission" or not takes:
         raise Problem("UnsupportedCapability", f"agent {old.agent_id} does not take a changed input here; "
                       "deny it and say why instead")
     if body.decision != "grant" or body.remember is not None:

@@ -30,6 +30,7 @@ from interlock.gateway.rest import (
     session_entries,
     sessions,
     signing_keys,
+    staged_changes,
     status,
     tickets,
     transcripts,
@@ -69,6 +70,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *approvals.OPERATIONS, *sessions.OPERATIONS, *files.OPERATIONS, *status.OPERATIONS,
     *audit.OPERATIONS, *runners.OPERATIONS, *policy.OPERATIONS, *signing_keys.OPERATIONS, *keys.OPERATIONS,
     *tickets.OPERATIONS, *inbound.OPERATIONS, *cron.OPERATIONS,
+    *staged_changes.OPERATIONS,
     *session_entries.OPERATIONS, *webhooks.OPERATIONS, *budgets.OPERATIONS, *transcripts.OPERATIONS, *prune.OPERATIONS,
 )
 

@@ -49,6 +49,9 @@ class Sessions(Protocol):
     def release(self, principal: Principal, session_id: str, to: str, remember: Remember
                 ) -> Awaitable[SessionRecord]: ...
 
+    def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
+                ) -> Awaitable[SessionRecord]: ...
+
     def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
                 ) -> Awaitable[Asked]: ...
 

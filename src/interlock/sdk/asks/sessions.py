@@ -7,17 +7,27 @@ from typing import Literal
 import msgspec
 
 from interlock.protocol.access import StreamTicket, TicketBody
-from interlock.protocol.answers import FeedPage, FilePage, FrameEvent, FramePage, SessionHistory, SessionPage
+from interlock.protocol.answers import (
+    FeedPage,
+    FilePage,
+    FrameEvent,
+    FramePage,
+    SessionHistory,
+    SessionPage,
+    StagedChanges,
+)
 from interlock.protocol.bodies import (
     ArchiveBody,
     CloseBody,
     CompactBody,
+    DiscardBody,
     EntryBody,
+    LandBody,
     ReleaseBody,
     RestoreBody,
     StartOverBody,
 )
-from interlock.protocol.resources import Compaction, FeedEvent, Session
+from interlock.protocol.resources import Approval, Compaction, FeedEvent, Session
 from interlock.sdk.asks.base import delete as delete_at
 from interlock.sdk.asks.base import get, post, raw, segment, written
 from interlock.sdk.asks.base import patch as change
@@ -54,6 +64,24 @@ def compact(session_id: str, *, instructions: str | None = None, idempotency_key
 def release(session_id: str, to: str, *, idempotency_key: str | None = None) -> Ask[Session]:
     """Ask the runner to hand control of the session to another gateway."""
     return post(_path(session_id, "/release"), Session, ReleaseBody(to=to), idempotency_key)
+
+
+def changes(session_id: str) -> Ask[StagedChanges]:
+    """What the session's agent staged and what has not landed (H-17)."""
+    return get(_path(session_id, "/changes"), StagedChanges)
+
+
+def land(session_id: str, files: list[str] | None = None, *, digest: str | None = None, comment: str | None = None,
+         idempotency_key: str | None = None) -> Ask[Approval]:
+    """Vote that what is staged lands, all of it or these files; the approval after the vote. With `digest`, that of the
+    approval which was shown, nothing lands if it is another one by now."""
+    return post(_path(session_id, "/land"), Approval, LandBody(files=files, digest=digest, comment=comment),
+                idempotency_key)
+
+
+def discard(session_id: str, files: list[str] | None = None, *, idempotency_key: str | None = None) -> Ask[Session]:
+    """Throw away what is staged, all of it or these files; the session's frames say what became of them."""
+    return post(_path(session_id, "/discard"), Session, DiscardBody(files=files), idempotency_key)
 
 
 def patch(session_id: str, fields: EntryBody, *, idempotency_key: str | None = None) -> Ask[Session]:

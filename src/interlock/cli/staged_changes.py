@@ -1,0 +1,145 @@
+"""`interlock changes`, `land` and `discard`: what an agent staged, and what becomes of it (H-17)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from interlock.cli import naming
+from interlock.cli.decide import Yes, decide
+from interlock.cli.exit_status import Exit
+from interlock.cli.gateway_link import GatewayLink, decoded
+from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.terminal import one_line, print_json, print_table, result, say
+from interlock.cli.trouble import Trouble, usage
+from interlock.command.card.reading import lines_of_approval
+from interlock.command.landing import chosen_input
+from interlock.protocol.answers import StagedChanges
+from interlock.protocol.problems import Problem
+from interlock.protocol.resources import Approval, Session
+
+DIGEST_CHARS = 12
+
+
+def changes(
+    session: str = naming.LAST,
+    /,
+    *,
+    diff: Annotated[bool, Parameter(help="Show the question that waits, with its diffs.")] = False,
+    json: Annotated[bool, Parameter(help="Print it as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """List what a session's agent staged and what has not landed.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    """
+    return asyncio.run(_changes(session, where, diff=diff, json=json))
+
+
+def land(
+    session: str,
+    /,
+    *files: str,
+    comment: Annotated[str | None, Parameter(help="Kept with the vote.")] = None,
+    yes: Yes = False,
+    json: Annotated[bool, Parameter(help="Print the approval as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Allow what is staged to land in the workspace: all of it, or the named files. It is a vote like `approve`.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    files
+        Paths from the workspace, each with what lies below it; without any, all lands.
+    """
+    return asyncio.run(_land(session, files, comment, where, yes=yes, json=json))
+
+
+def discard(
+    session: str,
+    /,
+    *files: str,
+    yes: Annotated[bool, Parameter(name="--yes", negative=(), help="Throw all away without naming files.")] = False,
+    json: Annotated[bool, Parameter(help="Print the session as one JSON document.")] = False,
+    where: Here = NOWHERE,
+) -> int:
+    """Throw away what is staged: the named files, or, with --yes, all of it. The agent's process is ended first.
+
+    Parameters
+    ----------
+    session
+        The session: its id, a unique beginning of it, its key, or @last.
+    files
+        Paths from the workspace, each with what lies below it.
+    """
+    if not files and not yes:
+        raise usage("Nothing is named.", "Name files, or throw all away with --yes.")
+    return asyncio.run(_discard(session, files, where, json=json))
+
+
+async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await naming.session(link, named)
+        found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
+        if json:
+            print_json(msgspec.json.encode(found))
+            return Exit.DONE
+        if not found.count and not found.refused:
+            say(f"nothing is staged in session {session.session_id}")
+            return Exit.DONE
+        rows = [(file.change, one_line(file.path), "" if file.change == "deleted" else str(file.size), file.mode,
+                 file.sha256[:DIGEST_CHARS], file.why or "") for file in found.files]
+        rows += [("never", one_line(file.path), "", "", "", file.why or "") for file in found.refused]
+        print_table(rows, ("CHANGE", "PATH", "BYTES", "MODE", "SHA256", "NOTE"))
+        if found.count > len(found.files):
+            say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
+        if found.approval_id is None:
+            say("not asked about now; the end of the next turn asks again", "yellow")
+            return Exit.DONE
+        if diff:
+            approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
+            for line in lines_of_approval(approval):
+                result(line.text)
+        say(f"waits for a yes: interlock land {session.session_id} [FILES]", "yellow")
+        return Exit.DONE
+
+
+async def _land(named: str, files: tuple[str, ...], comment: str | None, where: Where, *, yes: bool, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await naming.session(link, named)
+        found = await link.read(f"/v1/sessions/{session.session_id}/changes", StagedChanges)
+        if found.approval_id is None:
+            raise Trouble("Conflict", f"No staged changes of session {session.session_id} wait for a yes.",
+                          "They are asked about at the end of the next turn; see them with: interlock changes "
+                          f"{session.session_id}")
+        more: dict[str, Any] = {}
+        if files:
+            approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
+            try:
+                more = {"updated_input": msgspec.json.decode(chosen_input(approval, files))}
+            except Problem as problem:
+                raise usage(f"{problem.detail}.", problem.hint or "") from None
+    return await decide((found.approval_id,), "grant", comment, where, more, sign=False, yes=yes, json=json)
+
+
+async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bool) -> int:
+    async with GatewayLink(where) as link:
+        session = await naming.session(link, named)
+        path = f"/v1/sessions/{session.session_id}"
+        body = {"files": [name.removeprefix("./") for name in files]} if files else {}
+        after = decoded(await link.send(f"{path}/discard", body), Session, path)
+        if json:
+            print_json(msgspec.json.encode(after))
+            return Exit.DONE
+        result(after.session_id)
+        say(f"asked the runner to throw {'these files' if files else 'all staged changes'} away; see what is left: "
+            f"interlock changes {after.session_id}", "green")
+        return Exit.DONE

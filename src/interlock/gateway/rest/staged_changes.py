@@ -1,0 +1,101 @@
+"""Operations on what an agent staged: seen, landed by a vote, thrown away (H-17)."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.types import ASGIApp
+
+from interlock.command.landing import chosen_input
+from interlock.gateway.rest.answers import encode, json_answer, raw_answer
+from interlock.gateway.rest.guard import APPROVERS, OPERATORS, READERS
+from interlock.gateway.rest.routes import Call, Operation
+from interlock.gateway.rest.sessions import change, find_session
+from interlock.protocol.answers import StagedChanges
+from interlock.protocol.bodies import DiscardBody, LandBody
+from interlock.protocol.box import LANDING
+from interlock.protocol.frames import Direction, decode
+from interlock.protocol.identifiers import session_stream
+from interlock.protocol.payloads import ChangesReport
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import IdempotencyRecord, SessionRecord
+from interlock.protocol.resources import Approval, GrantBody, Session
+
+
+class _Machine(msgspec.Struct):
+    """What is read here of a lane's state."""
+
+    staged_n: int = 0
+
+
+_machine = msgspec.json.Decoder(_Machine)
+
+
+async def show(call: Call) -> ASGIApp:
+    """GET /sessions/{session_id}/changes: what is staged, as the runner reported it last."""
+    session = await find_session(call)
+    report = await _report(call, session)
+    approval = await _question(call, session)
+    return json_answer(StagedChanges(
+        session_id=session.session_id, workspace=session.workspace or None,
+        approval_id=approval.id if approval is not None else None,
+        digest=report.digest if report is not None else "", count=report.count if report is not None else 0,
+        files=report.files if report is not None else [], refused=report.refused if report is not None else []))
+
+
+async def land(call: Call) -> ASGIApp:
+    """POST /sessions/{session_id}/land: vote that what is staged lands, all of it or the named files."""
+    memory, body = call.memory, call.body
+    assert memory is not None
+    assert isinstance(body, LandBody)
+    session = await find_session(call)
+    approval = await _question(call, session)
+    if approval is None:
+        raise Problem("Conflict", f"no staged changes of session {session.session_id} wait for a yes",
+                      hint="They are asked about at the end of the next turn; see them with "
+                           "`GET /v1/sessions/{id}/changes`.")
+    changed = msgspec.UNSET if body.files is None else msgspec.Raw(chosen_input(approval, body.files))
+    wanted = GrantBody(decision="grant", comment=body.comment, updated_input=changed,
+                       digest=body.digest if body.files is None else None)
+    if body.digest is not None and body.digest != approval.digest:
+        raise Problem("Conflict", "the staged changes are not those of this digest any more",
+                      hint="Look at them again: `GET /v1/sessions/{id}/changes`.")
+
+    def remember(voted: Approval) -> IdempotencyRecord:
+        return memory.keep(200, encode(voted), {"Location": f"/v1/approvals/{voted.id}"}, voted.command_id)
+
+    voted = await call.front.desk.vote(call.principal, approval.id, wanted, remember)
+    answer = memory.record or remember(voted)
+    return raw_answer(answer.body, answer.status, answer.headers)
+
+
+async def discard(call: Call) -> ASGIApp:
+    """POST /sessions/{session_id}/discard: have the runner throw staged changes away; the session's stream says what
+    became of them."""
+    desk, body = call.front.desk, call.body
+    assert isinstance(body, DiscardBody)
+    return await change(call, lambda session_id, remember: desk.sessions.discard(
+        call.principal, session_id, body.files, remember))
+
+
+async def _report(call: Call, session: SessionRecord) -> ChangesReport | None:
+    number = _machine.decode(session.machine).staged_n
+    if not number:
+        return None
+    events = await call.front.desk.ledger.events(session_stream(session.session_id), number - 1, 1)
+    payload = decode(events[0].body, Direction.C).payload if events and events[0].n == number else None
+    return payload if isinstance(payload, ChangesReport) else None
+
+
+async def _question(call: Call, session: SessionRecord) -> Approval | None:
+    live = await call.front.desk.ledger.live_approvals(session.session_id)
+    return next((one.approval for one in live if one.approval.state == "pending"
+                 and one.approval.tool_name == LANDING and one.approval.invocation_id is None), None)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/sessions/{session_id}/changes", "getStagedChanges", show, READERS, answers=StagedChanges),
+    Operation("POST", "/sessions/{session_id}/land", "landChanges", land, APPROVERS, body=LandBody, body_optional=True,
+              answers=Approval, codes=("Conflict", "UnsupportedCapability")),
+    Operation("POST", "/sessions/{session_id}/discard", "discardChanges", discard, OPERATORS, body=DiscardBody,
+              body_optional=True, answers=Session, codes=("ApprovalRequired", "Conflict", "QuotaExceeded")),
+)
