@@ -51,7 +51,7 @@ def test_a_hidden_directory_is_hidden_under_every_name_that_a_bind_mount_gives_i
 @pytest.mark.parametrize(("given", "sentence"), [
     ({"hold": "everything"}, "Invalid enum value 'everything'"),
     ({"hold": "programs", "walls": "none"}, "hold: without walls an agent can reach the process that holds"),
-    ({"changes": "staged"}, "staged changes are not available yet"),
+    ({"changes": "staged", "walls": "landlock"}, "staged changes need a namespace"),
     ({"network": ["127.0.0.1"]}, "is this machine itself, which a box keeps from its agent"),
     ({"network": "some"}, "Invalid enum value .some."),
     ({"network": "none", "walls": "landlock"}, "only a namespace limits the network"),
