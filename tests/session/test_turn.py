@@ -43,6 +43,7 @@ SAMPLES: dict[str, p.Payload] = {
     "session.turn.end": p.TurnEnd(turn_id="t1", stop_reason="end_turn"),
     "session.closed": p.SessionClosed(reason=""),
     "x-interlock.asking.changed": p.AskingChanged(asks=False, message="It asks no longer."),
+    "x-interlock.changes.report": p.ChangesReport(event="staged", digest="", count=0),
     "x-interlock.control.changed": p.ControlChanged(gateway_id="g"),
     "x-interlock.progress": p.Progress(turn_id="t1", percent=5.0),
     "x-interlock.interaction.resolved": p.InteractionResolved(interaction_id="q1", outcome="allowed", decided_at=""),

@@ -19,7 +19,7 @@ Phase = Literal["closed", "idle", "turn", "usage"]
 NEUTRAL = frozenset(
     {
         "agent.error", "agent.file.transfer", "agent.state.changed", "session.capabilities", "session.compacted",
-        "session.error", "x-interlock.asking.changed", "x-interlock.control.changed",
+        "session.error", "x-interlock.asking.changed", "x-interlock.changes.report", "x-interlock.control.changed",
     }
 )
 """Durable frames of the runner that are legal in every phase and move none (but capabilities, which opens)."""
