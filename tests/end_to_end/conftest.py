@@ -48,6 +48,12 @@ door = "command"
 agent = "held"
 
 [[policy.rules]]
+name = "agents with staged changes are let through"
+effect = "allow"
+door = "command"
+agent = "staging"
+
+[[policy.rules]]
 name = "builds"
 effect = "allow"
 door = "tool"
@@ -82,7 +88,9 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
           + '\n[agents.absent]\nadapter = "acp"\ncommand = "/nowhere/at/all"\n'
           + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
           + '\n[agents.held]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
-          + '[agents.held.box]\nhold = "programs"\non_unavailable = "start"\n')
+          + '[agents.held.box]\nhold = "programs"\non_unavailable = "start"\n'
+          + '\n[agents.staging]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
+          + '[agents.staging.box]\nchanges = "staged"\non_unavailable = "start"\n')
 
 
 @pytest.fixture(scope="module")

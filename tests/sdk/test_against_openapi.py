@@ -43,7 +43,8 @@ GIVEN: dict[str, Any] = {
 }
 
 
-SPECIAL = {("drain", "scope"): "agent", ("undrain", "scope"): "agent"}
+SPECIAL = {("drain", "scope"): "agent", ("undrain", "scope"): "agent", ("land", "files"): ["a"],
+           ("discard", "files"): ["a"]}
 
 
 class Method(NamedTuple):

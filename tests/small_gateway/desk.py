@@ -98,6 +98,12 @@ class SmallSessions:
         await self._desk.commit([PutIdempotency(remember(record))])
         return record
 
+    async def discard(self, principal: Principal, session_id: str, files: list[str] | None, remember: Remember
+                      ) -> SessionRecord:
+        if files == ["nothing"]:
+            raise Problem("Conflict", "Nothing is staged.")
+        return await self.release(principal, session_id, "", remember)
+
     async def compact(self, principal: Principal, session_id: str, instructions: str | None, remember: Remember
                       ) -> Asked:
         if instructions == "nothing":
@@ -242,7 +248,7 @@ class SmallDesk:
         record = SessionRecord(
             session_id=session_id, tenant_id=tenant, session_key=f"agent:shell:run:{session_id}", agent_id="shell",
             runner_id="r1", workspace="/w", state="idle", created_ms=NOW, updated_ms=updated_ms, deadline_ms=None,
-            machine=b"", usage={},
+            machine=b"{}", usage={},
         )
         await self.commit([PutSession(record)])
 

@@ -1,0 +1,108 @@
+"""Changes that an agent stages, through gateway and runner: seen, landed by a vote, thrown away, kept (H-17)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof.house import House
+
+from end_to_end.errands import Errand, new_key, submit, watching
+from interlock.box.host import survey
+
+HOST = survey()
+pytestmark = pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)
+EDITS = "echo new > a; rm old; mkdir d; echo b > d/b; chmod 700 script"
+
+
+@pytest.fixture
+def filled(workspace: Path) -> Path:
+    """A workspace with two files."""
+    (workspace / "old").write_text("was here\n")
+    (workspace / "script").write_text("#!/bin/sh\n")
+    (workspace / "script").chmod(0o644)
+    return workspace
+
+
+def state_of(workspace: Path) -> dict[str, str]:
+    """Each file with its mode and its text."""
+    return {str(one.relative_to(workspace)): f"{one.stat().st_mode & 0o777:o} {one.read_text()}"
+            for one in sorted(workspace.rglob("*")) if one.is_file()}
+
+
+def staged(errand: Errand) -> dict[str, Any]:
+    """What `GET /v1/sessions/{id}/changes` shows."""
+    return errand.house.get(f"/v1/sessions/{errand.session_id}/changes")
+
+
+def post(errand: Errand, verb: str, body: dict[str, Any]) -> Any:
+    """Land or discard; it must be accepted."""
+    answer = errand.house.post(f"/v1/sessions/{errand.session_id}/{verb}", body, new_key())
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def asked(errand: Errand) -> dict[str, Any]:
+    """Wait for the question whether the changes land."""
+    approval = errand.approval()
+    assert approval["tool_name"] == "land_changes"
+    return approval
+
+
+@pytest.mark.req("H-17")
+def test_nothing_lands_before_a_yes_then_what_was_chosen_lands_and_the_rest_is_thrown_away(
+        house: House, filled: Path) -> None:
+    before = state_of(filled)
+    errand = submit(house, "staging", EDITS, workspace=filled)
+    approval = asked(errand)
+    assert state_of(filled) == before
+
+    shown = staged(errand)
+    assert shown["approval_id"] == approval["id"]
+    assert [(one["path"], one["change"]) for one in shown["files"]] == [
+        ("a", "added"), ("d", "added"), ("d/b", "added"), ("old", "deleted"), ("script", "mode")]
+
+    landed = post(errand, "land", {"files": ["a", "d"]})
+    assert landed["state"] == "granted"
+    assert errand.ended()["state"] == "succeeded"
+    assert state_of(filled) == {**before, "a": "644 new\n", "d/b": "644 b\n"}
+
+    assert [one["path"] for one in staged(errand)["files"]] == ["old", "script"]
+    with watching(errand) as viewer:
+        post(errand, "discard", {})
+        viewer.until(lambda event: event.get("notice", {}).get("code") == "ChangesDiscarded")
+    assert staged(errand)["count"] == 0
+    assert state_of(filled) == {**before, "a": "644 new\n", "d/b": "644 b\n"}
+
+    records = [line["record"] for line in house.pages("/v1/audit", "items")]
+    kept = [(record["action"], sorted(name for name, _, _ in record["meta"]["files"])) for record in records
+            if record["action"] in ("changes_landed", "changes_discarded")]
+    assert kept[-2:] == [("changes_landed", ["a", "d", "d/b"]), ("changes_discarded", ["old", "script"])]
+
+
+@pytest.mark.req("H-17")
+def test_after_a_no_the_changes_stay_staged_and_the_next_turn_sees_them(house: House, filled: Path) -> None:
+    before = state_of(filled)
+    errand = submit(house, "staging", EDITS, workspace=filled)
+    errand.vote("deny", asked(errand))
+    errand.ended()
+    assert state_of(filled) == before
+
+    again = submit(house, "staging", "cat a d/b; ls old || true", session_id=errand.session_id)
+    again.vote("grant", asked(again))
+    again.ended()
+    assert again.text().startswith("new\nb\n")
+    assert state_of(filled) == {"a": "644 new\n", "d/b": "644 b\n", "script": "700 #!/bin/sh\n"}
+
+
+@pytest.mark.req("H-17")
+def test_a_file_that_the_user_changed_meanwhile_is_refused_and_named(house: House, filled: Path) -> None:
+    errand = submit(house, "staging", "echo theirs > old; echo new > a", workspace=filled)
+    approval = asked(errand)
+    (filled / "old").write_text("mine\n")
+    with watching(errand) as viewer:
+        errand.vote("grant", approval)
+        notice = viewer.until(lambda event: event.get("notice", {}).get("code") == "ChangesLanded")["notice"]
+    assert "old: " in notice["message"]
+    assert state_of(filled) == {"a": "644 new\n", "old": "644 mine\n", "script": "644 #!/bin/sh\n"}
