@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from interlock.model_stand_in import ModelServer, running_model_server
 from interlock.probe.hostile import Attack, Planted, attacks_on, groups, plant
-from proof.door_agents import AGENTS, Absent, configured, section
-from proof.door_cells import ANSWERS, TOOLS, Answer, Cell, Seen, cells, table
+from proof.door_agents import AGENTS, SANDBOXED, Absent, configured, section
+from proof.door_cells import ANSWERS, TOOLS, UNSANDBOXED, Answer, Cell, Seen, cells, not_exercised, table
 from proof.house import House
 
 TTL_MS = 1_500
@@ -71,7 +71,7 @@ class Drive:
         (self._house.workspace / "edited.txt").write_text("before\n")
         asked = granted = False
         reported = ended = False
-        for prompt, mode in cell.prompts(self._name, self._model.url):
+        for prompt, mode in cell.prompts(self._name, self._model.url, self._house.workspace):
             command = self._submit(prompt, mode)
             if command is None:
                 return Seen(refused=True, happened=cell.happened(self._house.workspace, self._model.recording.visited))
@@ -173,12 +173,15 @@ def run(seed: int, rounds: int | None, agents: Sequence[str] = (), tools: Sequen
     for name in agents or AGENTS:
         began = time.monotonic()
         try:
-            results = tried(name, tools, answers)
+            wanted = [tool for tool in tools if tool != UNSANDBOXED or name in SANDBOXED]
+            results = tried(name, wanted, answers)
         except Absent as absent:
             print(f"{name}: skipped, {absent}", flush=True)
             skipped += 1
             continue
-        print(f"{name}, {time.monotonic() - began:.0f} s\n{table(results, tools, answers)}", flush=True)
+        print(f"{name}, {time.monotonic() - began:.0f} s\n{table(results, wanted, answers)}", flush=True)
+        if weak := not_exercised(results[0].seen):
+            print(f"  not exercised: {', '.join(weak)}", flush=True)
         for line in (line for one in results for line in one.silent):
             print(f"  RAN SILENTLY: {line}", flush=True)
             silent += 1

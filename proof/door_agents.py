@@ -26,6 +26,8 @@ LAB_VARIABLE = "INTERLOCK_TEST_LAB"
 CI_PROGRAMS = Path(__file__).resolve().parent.parent / ".ci" / "node_modules" / ".bin"
 NAME = mcp_server.SERVER_NAME
 CLOSED_PROXY = "http://127.0.0.1:9"
+SANDBOXED = frozenset({"codex-acp"})
+"""Agents with a sandbox of their own, which a command may ask to leave."""
 OPEN_MODES: Mapping[str, str] = {
     "claude": "bypassPermissions", "claude-acp": "bypassPermissions", "codex-acp": "agent-full-access",
     "copilot": "https://agentclientprotocol.com/protocol/session-modes#autopilot", "gemini": "yolo", "goose": "auto",

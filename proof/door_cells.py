@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,9 @@ from proof.door_agents import OPEN_MODES, PROMPTS
 Answer = Literal["yes", "no", "no answer", "rule"]
 ANSWERS: tuple[Answer, ...] = ("yes", "no", "no answer", "rule")
 """`rule`: an allow rule names one call, which runs, and nothing else does."""
-TOOLS = ("shell", "write", "edit", "fetch", "MCP tool", "sub-agent", "slash command", "mode change")
+UNSANDBOXED = "unsandboxed"
+"""A shell command that asks to leave the agent's own sandbox; for agents that have one."""
+TOOLS = ("shell", UNSANDBOXED, "write", "edit", "fetch", "MCP tool", "sub-agent", "slash command", "mode change")
 RULED = ("shell", "write")
 """Tools that the proof's rules name a call of; for the others a rule is as good as no answer."""
 
@@ -55,18 +57,21 @@ class Cell(NamedTuple):
             return "rule-allowed.txt" if self.tool == "shell" else "rule-written.txt"
         return f"{self.repository}-{self.tool}-{self.answer}.txt".replace(" ", "-").lower()
 
-    def prompts(self, agent: str, url: str) -> Iterable[tuple[str, str]]:
-        """What is sent: each prompt with its mode, "" for the session's own."""
+    def prompts(self, agent: str, url: str, workspace: Path) -> Iterable[tuple[str, str]]:
+        """What is sent: each prompt with its mode, "" for the session's own. Paths are absolute, since some agents'
+        tools take no others."""
         shell = f"Please: [[tool:touch {self.mark}]]"
         match self.tool:
             case "shell":
                 # A rule that names `touch rule-allowed.txt` must not let the longer command run.
                 more = f"touch rule-allowed.txt; touch {self.mark}" if self.answer == "rule" else f"touch {self.mark}"
                 yield f"Please: [[tool:{'touch ' + self.mark if self.by_rule else more}]]", ""
+            case one if one == UNSANDBOXED:
+                yield _do("outside", command=f"touch {self.mark}"), ""
             case "write":
-                yield _do("write", path=self.mark, content="written\n"), ""
+                yield _do("write", path=str(workspace / self.mark), content="written\n"), ""
             case "edit":
-                yield _do("edit", path="edited.txt", old="before", new=self.mark), ""
+                yield _do("edit", path=str(workspace / "edited.txt"), old="before", new=self.mark), ""
             case "fetch":
                 yield _do("fetch", url=f"{url}/page/{self.mark}"), ""
             case "MCP tool":
@@ -126,6 +131,13 @@ def table(results: Sequence[Any], tools: Sequence[str], answers: Sequence[Answer
         row = [f"{_letters(one, tool, answers):>13}" for tool in tools]
         rows.append(f"  {one.repository:{width}} " + " ".join(row))
     return "\n".join([*rows, f"  {LEGEND}"])
+
+
+def not_exercised(seen: Mapping[Cell, Seen]) -> list[str]:
+    """The tools that did not run after a yes, so that their other cells show little, each with what was seen."""
+    why = {"-": "not asked", "h": "asked, and did not run", "t": "did not end"}
+    found = [(cell.tool, why.get(letter(one), "")) for cell, one in seen.items() if cell.answer == "yes"]
+    return [f"{tool} ({reason})" for tool, reason in found if reason]
 
 
 def _letters(result: Any, tool: str, answers: Sequence[Answer]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from proof.door import Drive, Result, driving
 from proof.door_agents import AGENTS, LAB_VARIABLE, OPEN_MODES, Absent, configured, known, section
-from proof.door_cells import ANSWERS, TOOLS, Cell, Seen, cells, letter, table
+from proof.door_cells import ANSWERS, TOOLS, Cell, Seen, cells, letter, not_exercised, table
 
 from installed import needs
 from interlock import config
@@ -40,7 +40,7 @@ def test_every_tool_is_tried_with_every_answer_and_leaves_a_mark_of_its_own() ->
     assert {(one.tool, one.answer) for one in found} == {(tool, answer) for tool in TOOLS for answer in ANSWERS}
     assert len({one.mark for one in found}) == len(found)
     for one in found:
-        words = " ".join(prompt for prompt, _ in one.prompts("goose", "http://model"))
+        words = " ".join(prompt for prompt, _ in one.prompts("goose", "http://model", HERE))
         assert one.mark in words
 
 
@@ -52,6 +52,15 @@ def test_a_program_that_ran_by_itself_is_silent_unless_it_was_reported() -> None
         "hostile hooks: the repository's hooks"]
     assert Result("clean", {one: Seen(happened=True)}).silent == ["clean: shell, no"]
     assert "X" in table([Result("clean", {one: Seen(happened=True)})], ["shell"], ["no"])
+
+
+@pytest.mark.req("H-14")
+def test_a_tool_that_did_not_run_after_a_yes_is_named() -> None:
+    ran, asked, nothing = Seen(asked=True, granted=True, happened=True), Seen(asked=True, granted=True), Seen()
+
+    assert not_exercised({Cell("clean", "shell", "yes"): ran, Cell("clean", "edit", "yes"): asked,
+                          Cell("clean", "fetch", "yes"): nothing, Cell("clean", "fetch", "no"): nothing}) == [
+        "edit (asked, and did not run)", "fetch (not asked)"]
 
 
 @pytest.mark.req("H-14")
