@@ -95,7 +95,7 @@ def test_a_compaction_is_waited_for_until_its_own_report(
         "GET /v1/sessions/s-1/frames": [
             page({"type": "session.compacted", "payload": {**report, "trigger": "auto"}}),
             noted("Compacted", "the agent's own"),
-            page({"type": "session.compacted", "payload": report, "metadata": {"in_reply_to": "m-1"}}),
+            page({"type": "session.compacted", "payload": {**report, "request_id": "r"}}),
             noted("Compacted", "900 tokens before, 90 now"),
         ],
     })

@@ -36,6 +36,12 @@ def staged(errand: Errand) -> dict[str, Any]:
     return errand.house.get(f"/v1/sessions/{errand.session_id}/changes")
 
 
+def nothing_is_staged(event: dict[str, Any]) -> bool:
+    """Whether the runner reports that nothing is left."""
+    payload = event.get("frame", {}).get("payload", {})
+    return (payload.get("event"), payload.get("count")) == ("staged", 0)
+
+
 def post(errand: Errand, verb: str, body: dict[str, Any]) -> Any:
     """Land or discard; it must be accepted."""
     answer = errand.house.post(f"/v1/sessions/{errand.session_id}/{verb}", body, new_key())
@@ -71,7 +77,8 @@ def test_nothing_lands_before_a_yes_then_what_was_chosen_lands_and_the_rest_is_t
     assert [one["path"] for one in staged(errand)["files"]] == ["old", "script"]
     with watching(errand) as viewer:
         post(errand, "discard", {})
-        viewer.until(lambda event: event.get("notice", {}).get("code") == "ChangesDiscarded")
+        viewer.until(lambda event: event.get("frame", {}).get("payload", {}).get("event") == "discarded")
+        viewer.until(nothing_is_staged)
     assert staged(errand)["count"] == 0
     assert state_of(filled) == {**before, "a": "644 new\n", "d/b": "644 b\n"}
 

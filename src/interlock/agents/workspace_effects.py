@@ -34,6 +34,8 @@ _COMMANDS = frozenset({"command", "bash", "powershell", "cmd"})
 _CODE = frozenset({".js", ".ts", ".mjs", ".cjs", ".py", ".sh", ".wasm"})
 _RULE = re.compile(r"^[^#\n]*decision\s*=\s*[\"']allow[\"'][^\n]*$", re.MULTILINE)
 _INLINE = re.compile(r"!`([^`\n]+)`")
+_SETTING = re.compile(r"^[ \t-]*(?:command|args|url|base_url|mode|approvals|plugins|allow)[ \t]*:[^\n]*$", re.MULTILINE)
+"""A line of YAML that is worth a person's look."""
 _GRANT = re.compile(r"^\s*(?:allowed-tools|tools|permissionMode|permission|bash|edit|write|\"?\*\"?)\s*:.*$",
                     re.MULTILINE)
 
@@ -53,12 +55,25 @@ def effects(path: str, content: bytes) -> list[str]:
         return _cut(_prose(text))
     if PurePosixPath(path).name == ".env":
         return _cut(f"sets {line.strip()}" for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    if suffix in (".yaml", ".yml"):
+        return _yaml(text)
     if suffix not in (".json", ".jsonc", ".toml"):
         return []
     read = _read(suffix, text, len(content))
     if read is None:
         return ["could not be read as its name says"]
     return _cut(_walk(read, (), 0))
+
+
+def _yaml(text: str) -> list[str]:
+    """What a YAML file would do: by its keys if it is JSON, which is a part of YAML, else by its lines that name a
+    program, an address or a mode."""
+    try:
+        found: Any = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return _cut(f"sets {line.strip()}" for line in _SETTING.findall(text)) or [
+            "is YAML, whose settings are not listed here"]
+    return _cut(_walk(cast("Mapping[str, Any]", found), (), 0)) if isinstance(found, dict) else []
 
 
 def _read(suffix: str, text: str, size: int) -> Mapping[str, Any] | None:

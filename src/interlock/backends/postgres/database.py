@@ -110,6 +110,15 @@ class Counted:
         with one_trip():
             return await self._connection.fetchval(query, *args, timeout=timeout)
 
+    async def copy_records_to_table(self, table_name: str, **how: Any) -> str:
+        """Write rows as one stream; `how` as asyncpg takes it."""
+        with one_trip():
+            return await cast("Any", self._connection).copy_records_to_table(table_name, **how)
+
+    def cursor(self, query: str, *args: Any, **how: Any) -> Any:
+        """Return a cursor as asyncpg makes it; its fetches are not counted, since no operation of the API uses one."""
+        return cast("Any", self._connection).cursor(query, *args, **how)
+
     def is_closed(self) -> bool:
         """Return whether the connection has ended."""
         return self._connection.is_closed()

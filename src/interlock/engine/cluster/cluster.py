@@ -8,7 +8,7 @@ everything and comes back under a new id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
@@ -341,6 +341,9 @@ class Cluster(Room):
         task = asyncio.create_task(tell(waiting), name=f"hint {kind}")
         self._unread.add(task)
         task.add_done_callback(self._unread.discard)
+        if isinstance(waiting, Coroutine):
+            # A task that is cancelled before its first step never awaits it.
+            task.add_done_callback(lambda _: waiting.close())
 
     async def settled(self) -> None:
         """Return when every hint that was heard is taken."""
