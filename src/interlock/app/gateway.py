@@ -255,6 +255,8 @@ class _Gateway:
                 if self._cluster is not None:
                     await self._cluster.stop()
         except TimeoutError:
+            if self._cluster is not None:
+                self._cluster.abandon()
             log.warning("ended_without_the_ledger", waited_s=LAST_WORDS_S)
 
     async def _listen(self, ready: Callable[[str], None], stopping: asyncio.Event) -> None:

@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 
 from backends.postgres.proxy import Break, Proxy
-from interlock.backends.postgres import database, statements
+from interlock.backends.postgres import database, statements, writer
 from interlock.backends.postgres.database import Settings, read_settings
-from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, is_away
+from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, OutcomeUnknown, is_away
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
@@ -113,6 +113,27 @@ async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
     assert (await ledger.audit_head("t1"))[0] == 6
     assert not proxy.on_commit
     await ledger.close()
+
+
+@pytest.mark.req("D-1", "G-1")
+@pytest.mark.parametrize("breaks", ["after", "before"])
+async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_doubt(
+    proxy: Proxy, breaks: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
+    monkeypatch.setattr(writer, "CLOSING_WAIT_S", 0.05)
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    proxy.on_commit = [breaks]
+    proxy.down = True  # Only for the connections to come.
+    in_doubt = [asyncio.ensure_future(ledger.commit(Batch([append()]))) for _ in range(2)]
+    while proxy.on_commit:
+        await asyncio.sleep(0)
+
+    await asyncio.wait_for(ledger.close(), database.WAIT_FOR_SERVER_S / 3)
+
+    for each in in_doubt:
+        with pytest.raises(OutcomeUnknown, match="PostgreSQL is away"):
+            await each
 
 
 @pytest.mark.req("D-1")

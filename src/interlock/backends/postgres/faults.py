@@ -23,6 +23,10 @@ class Closed(LedgerError):
     """The ledger takes nothing any more, because it was closed."""
 
 
+class OutcomeUnknown(LedgerError):
+    """The gateway ends while the server is away, so the outcome of the last transaction is not known."""
+
+
 class Away(Full):
     """The server could not be reached for too long; nothing of the batch was kept."""
 
@@ -63,8 +67,9 @@ def is_in_the_way(error: BaseException) -> bool:
 
 
 def concerns_one_batch(error: BaseException) -> bool:
-    """Tell whether the others of a group could commit without the batch that raised this."""
-    return not (is_away(error) or is_in_the_way(error) or isinstance(error, _CANNOT_TAKE))
+    """Tell whether the others of a group could commit without the batch that raised this. Not after OutcomeUnknown:
+    the group may be committed already, and a second try would double it."""
+    return not (is_away(error) or is_in_the_way(error) or isinstance(error, (*_CANNOT_TAKE, OutcomeUnknown)))
 
 
 def translate(error: BaseException) -> LedgerError:

@@ -32,6 +32,7 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import (
     LINK_FAULTS,
     Closed,
+    OutcomeUnknown,
     concerns_one_batch,
     is_away,
     is_in_the_way,
@@ -48,6 +49,8 @@ WRITE_QUEUE_LIMIT = 4_096
 """Batches handed over and not yet answered; one more waits, in the order of the calls, until one is answered."""
 GROUP_LIMIT = 512
 """Batches in one transaction at the most, so that the first of a long queue does not wait for the last."""
+CLOSING_WAIT_S = 3.0
+"""A writer that closes asks so long for the outcome of a commit in doubt; then it is for the client to look again."""
 TRIES_IN_THE_WAY = 8
 """A transaction that others stand in the way of is tried so often, each time a little later."""
 
@@ -75,10 +78,6 @@ class _Outcome(NamedTuple):
     error: Exception | None = None
 
 
-class OutcomeUnknown(Exception):
-    """The gateway ends while the server is away, and whether it has committed the last transaction cannot be asked."""
-
-
 class Writer:
     """Owns the writing connection. Made and used on one event loop; `open` comes first."""
 
@@ -94,6 +93,7 @@ class Writer:
         self._queue: deque[_Job] = deque()
         self._wake = asyncio.Event()
         self._closed = False
+        self._closing_until_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self.measured: Measured = lambda _batches, _seconds: None
         self.bound: TailBound | None = None
@@ -117,8 +117,11 @@ class Writer:
         return await self._hand_over(None, work)
 
     async def close(self) -> None:
-        """Finish what was handed over and close the connection. May be called again."""
-        self._closed = True
+        """Finish what was handed over and close the connection. May be called again. While the server is away this
+        takes CLOSING_WAIT_S: then a commit in doubt raises OutcomeUnknown to its caller."""
+        if not self._closed:
+            self._closed = True
+            self._closing_until_s = asyncio.get_running_loop().time() + CLOSING_WAIT_S
         self._wake.set()
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -301,10 +304,10 @@ class Writer:
         return self._connection
 
     async def _was_committed(self, number: int) -> bool:
-        """Look until somebody can say it. Nobody is answered before, so nothing is told that is not so. Raises
-        OutcomeUnknown where the gateway ends before."""
-        delay_s, waited_s = RETRY_MIN_S, 0.0
-        while not self._closed or waited_s < WAIT_FOR_SERVER_S:
+        """Ask the server until it answers; callers wait as long, so none receives a wrong outcome. Raises
+        OutcomeUnknown if the writer closes and the server is still away CLOSING_WAIT_S later."""
+        delay_s, loop = RETRY_MIN_S, asyncio.get_running_loop()
+        while not self._closed or loop.time() < self._closing_until_s:
             try:
                 connection = await self._connected()
                 found = await connection.fetchval(statements.LAST_OF_WRITER, self._id)
@@ -315,7 +318,6 @@ class Writer:
                 if not is_away(error) and not is_in_the_way(error):
                     raise
             await asyncio.sleep(delay_s)
-            waited_s += delay_s
             delay_s = min(2 * delay_s, RETRY_MAX_S)
         raise OutcomeUnknown("PostgreSQL is away, so whether it has committed the last transaction is not known.")
 

@@ -110,18 +110,19 @@ class Cluster(Room):
 
     async def stop(self) -> None:
         """Be gone: what was owned is anyone's at once. The lanes have ended before."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for task in self._unread:
-            task.cancel()
-        await asyncio.gather(*self._unread, return_exceptions=True)
+        self.abandon()
+        await asyncio.gather(*self._tasks, *self._unread, return_exceptions=True)
         await self.relay.stop()
         for serving in self._serving:
             await serving.end()
         with suppress(LedgerError):
             await self._leases.release(self._given_back, self.instance_id)
             await self._leases.leave(self.instance_id)
+
+    def abandon(self) -> None:
+        """End the tasks without a word to the ledger, whose leases then end by themselves."""
+        for task in (*self._tasks, *self._unread):
+            task.cancel()
 
     async def _come(self) -> None:
         self.instance_id = "i_" + self._entropy(8).hex()
