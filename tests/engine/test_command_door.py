@@ -185,3 +185,65 @@ async def test_the_config_may_have_a_switch_only_reported() -> None:
     await table.ended(session_id)
     ended = await now(table, command)
     assert (ended.state, [one.code for one in ended.notices]) == ("succeeded", ["StoppedAsking"])
+
+
+TRUSTED = Policy([Rule(name="trusted", effect="allow", door="command", type="execute", permission="never")])
+
+
+async def two_let_through(table: Table) -> tuple[Command, Command]:
+    """One command whose prompt is out and one behind it: both may start only if their agent asks."""
+    first = await table.execute()
+    await table.opened(first.target.session_id)
+    return first, await table.execute("more", target=Target(session_id=first.target.session_id))
+
+
+@pytest.mark.req("H-5", "U-1")
+async def test_a_command_that_a_new_policy_frees_from_its_condition_outlives_a_restart() -> None:
+    table = Table()
+    first, queued = await two_let_through(table)
+    session_id = first.target.session_id
+    await table.started(session_id)
+    table.policy = TRUSTED
+    table.engine.configure(TRUSTED, table.limits)
+    await switched(table, asks=False, session_id=session_id)
+    record = await table.ledger.command(queued.id)
+    assert record is not None
+    assert (record.command.state, record.needs_asking) == ("queued", False)
+    assert (await table.actions()).count("reevaluate") == 1
+    await table.restart()
+    await table.reattach(session_id, 9)
+    assert (await now(table, queued)).state == "queued"
+    assert "tampered" not in await table.actions()
+
+
+@pytest.mark.req("H-5", "U-1")
+async def test_a_command_that_goes_back_into_the_queue_without_its_condition_outlives_a_restart() -> None:
+    table = Table()
+    command = await table.execute()
+    session_id = command.target.session_id
+    table.policy = TRUSTED
+    table.engine.configure(TRUSTED, table.limits)
+    sent = await refused(table, command)
+    assert (sent.state, sent.attempt) == ("dispatched", 2)
+    assert not table.wire.last("control.prompt.request").payload.only_if_asks
+    await table.restart()
+    await table.reattach(session_id, 9)
+    assert (await now(table, command)).state == "dispatched"
+    assert "tampered" not in await table.actions()
+
+
+@pytest.mark.req("H-5")
+async def test_a_row_that_gets_its_condition_back_by_sql_does_not_run() -> None:
+    table = Table()
+    first, queued = await two_let_through(table)
+    session_id = first.target.session_id
+    await table.started(session_id)
+    table.policy = TRUSTED
+    table.engine.configure(TRUSTED, table.limits)
+    await switched(table, asks=False, session_id=session_id)
+    await table.restart()
+    record = await table.ledger.command(queued.id)
+    assert record is not None
+    table.ledger._commands[queued.id] = msgspec.structs.replace(record, needs_asking=True)
+    await table.reattach(session_id, 9)
+    assert (await now(table, queued)).state == "canceled"

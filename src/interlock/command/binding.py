@@ -162,7 +162,7 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
     if command.state == "pending_approval" and not any(one.state == "pending" for one in held):
         return "the approval that it waits for is missing"
     waited = any(one.meta["to"] == "pending_approval" for one in moves)
-    if record.needs_asking != (first.meta.get("needs_asking") is True and not waited):
+    if record.needs_asking != _needs_asking(own):
         return "whether it needs an agent that asks is not the recorded one"
     boxes = [one.meta["needs_box"] for one in moves if "needs_box" in one.meta]
     if box_fact(record.needs_box) != (boxes[-1] if boxes else {}):
@@ -173,6 +173,18 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
         if not granted:
             return "there is no audit record of the approval that it waited for"
     return None
+
+
+def _needs_asking(own: Sequence[Recorded]) -> bool:
+    """Whether a command starts only if its agent asks, by its own records: the last one that states it counts. A
+    record of before it was stated there drops the condition by moving the command to an approval."""
+    needs = False
+    for one in own:
+        if "needs_asking" in one.meta:
+            needs = one.meta["needs_asking"] is True
+        elif one.meta.get("to") == "pending_approval":
+            needs = False
+    return needs
 
 
 def _open_approvals(records: Sequence[Recorded], command_id: str) -> list[str]:

@@ -76,14 +76,18 @@ def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str, permis
         _refuse(lane, record, f"{because} Policy rule {verdict.rule} denies a command of such an agent.")
         return
     asks = permission == "asks"
-    record = lane.keep(msgspec.structs.replace(
-        record, needs_asking=record.needs_asking and asks and verdict.effect == "allow"))
+    needs_asking = record.needs_asking and asks and verdict.effect == "allow"
+    dropped = {"needs_asking": False} if record.needs_asking and not needs_asking else {}
+    record = lane.keep(msgspec.structs.replace(record, needs_asking=needs_asking))
     if verdict.effect == "allow":
         if not asks:
             lane.state.let_through = verdict.rule
         if command.state == "dispatched":
             box = expected_box(lane.state) if record.needs_box is not None else None
-            requeue(lane, msgspec.structs.replace(record, needs_box=box), {"needs_box": box_fact(box)})
+            requeue(lane, msgspec.structs.replace(record, needs_box=box),
+                    {"rule": verdict.rule, "needs_box": box_fact(box), **dropped})
+        elif dropped:  # It stays where it is, so no transition records what it no longer needs.
+            lane.audit("reevaluate", SYSTEM, {"rule": verdict.rule, **dropped}, command_id=command.id)
         return
     record = _notice(lane, record, f"{because} Its whole command waits for an approval.")
     if lane.state.active == command.id:
@@ -94,7 +98,7 @@ def hold(lane: Lane, record: CommandRecord, policy: Policy, because: str, permis
     approval = ask_people(lane, record, on, verdict, holding=as_asked)
     record = msgspec.structs.replace(record, needs_box=expected_box(lane.state))
     lane.move(record, "pending_approval", SYSTEM,
-              {"rule": verdict.rule, "needs_box": box_fact(record.needs_box)}, approval_id=approval.id,
+              {"rule": verdict.rule, "needs_box": box_fact(record.needs_box), **dropped}, approval_id=approval.id,
               prompt_id=None, prompt_seq=None, queue_deadline_ms=None, detach_deadline_ms=None)
 
 
