@@ -11,6 +11,7 @@ import pytest
 from engine.conversation import OWNER, Table
 from interlock.command.policy import Policy
 from interlock.command.rule import Rule
+from interlock.engine.bridge import archiving
 from interlock.ports.ledger import Batch, PutApproval, PutCommand
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, CommandRecord, Principal
@@ -173,4 +174,23 @@ async def test_a_payload_that_is_changed_while_the_gateway_runs_is_refused_at_th
     with pytest.raises(Problem, match="differs from the audit record"):
         await table.vote(held.approval_id, "grant", ANN)
     assert await table.state(held.id) == "canceled"
+    await table.engine.stop()
+
+
+@pytest.mark.req("U-1", "I-1")
+@pytest.mark.parametrize("edited", [False, True])
+async def test_a_command_whose_agent_is_to_end_with_it_outlives_a_restart(edited: bool) -> None:
+    table = Table(Policy((Rule(name="r", door="command", effect="allow"),)))
+    running = await table.execute()
+    session_id = running.target.session_id
+    await table.opened(session_id)
+    await table.started(session_id)
+    shell = await table.lane(session_id)
+    await shell.call(lambda lane: archiving.retire(lane, {"id": "gateway", "role": "system"}, asked=False))
+    if edited:
+        await change_command(table, running.id, lambda one: msgspec.structs.replace(one, close_after=False))
+    await table.restart()
+    await table.reattach(session_id, 9)
+    assert await table.state(running.id) == ("canceling" if edited else "running")
+    assert ("tampered" in await table.actions()) == edited
     await table.engine.stop()

@@ -149,7 +149,8 @@ def changed_command(record: CommandRecord, approvals: Collection[ApprovalRecord]
     payload = bytes(command.payload) if isinstance(command.payload, msgspec.Raw) else b""
     if _sha256(payload) != command.payload_sha256 or first.meta.get("digest") not in (None, command.payload_sha256):
         return "its payload is not the recorded one"
-    if first.meta.get("target_sha256") not in (None, target(record)):
+    targets = [one.meta["target_sha256"] for one in own if "target_sha256" in one.meta]
+    if targets and targets[-1] != target(record):
         return "its target, actor or origin is not the recorded one"
     if moves[-1].meta["to"] != command.state:
         return f"it is {command.state}, and was recorded as {moves[-1].meta['to']}"

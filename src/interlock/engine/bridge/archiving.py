@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from interlock.command.binding import target
 from interlock.engine.bridge.canceling import close_session
 from interlock.engine.bridge.controlled import check_controlled
 from interlock.engine.bridge.ending import close_agent
@@ -46,6 +47,10 @@ def retire(lane: Lane, who: dict[str, str], *, asked: bool) -> None:
         return
     live = [record for record in lane.commands.values() if record.command.type == "execute"]
     for record in live:
-        lane.keep(msgspec.structs.replace(record, close_after=True))
+        if record.close_after:
+            continue
+        kept = lane.keep(msgspec.structs.replace(record, close_after=True))
+        # The record of its submission names another target, so a restart would take the row as edited (H-5).
+        lane.audit("reevaluate", who, {"reason": "reset", "target_sha256": target(kept)}, command_id=kept.command.id)
     if not live:
         close_agent(lane, who, "reset")
