@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import OWNER, Table, remember
+from interlock.ports.ledger import Batch, DropDrain
 from interlock.protocol.drains import DrainBody
 from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
@@ -168,3 +169,32 @@ async def test_a_session_that_others_wait_in_is_not_closed_with_the_command_that
     await table.ended(session_id)
     assert "control.session.close" not in table.wire.types()
     assert await table.state(second.id) == "dispatched"
+
+
+@pytest.mark.req("C-5", "H-5")
+@pytest.mark.parametrize("adopted", [False, True])
+async def test_a_drain_whose_row_was_removed_stays_in_force_and_is_reported(adopted: bool) -> None:
+    table = Table()
+    if not adopted:
+        await table.engine.adopt()
+    await table.engine.drains.drain(OWNER, DrainBody(scope="agent", id="shell"), remember)
+    if adopted:
+        await table.engine.adopt()
+    await table.ledger.commit(Batch([DropDrain("default", "agent", "shell")]))
+    assert "the stored row of the drain default/agent/shell was removed" in await table.engine.rows.check()
+    await table.restart()
+    await table.engine.start()
+    [drain] = table.engine.drains.of("default")
+    assert (drain.scope, drain.id, "removed from the database" in str(drain.reason)) == ("agent", "shell", True)
+    waiting = await table.execute()
+    assert await table.state(waiting.id) == "queued"
+    assert "tampered" in await table.actions()
+    await table.engine.drains.undrain(OWNER, DrainBody(scope="agent", id="shell"), remember)
+    await table.restart()
+    await table.engine.start()
+    assert (table.engine.drains.of("default"), await table.engine.rows.check()) == ([], [])
+    await table.engine.drains.drain(OWNER, DrainBody(scope="agent", id="shell"), remember)
+    await table.restart()
+    await table.engine.start()
+    assert [one.by for one in table.engine.drains.of("default")] == ["user:owner"]
+    await table.engine.stop()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.conversation import Table
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import MAX_INPUT_CHARS, RETRY_MS, Notifier
 from interlock.ports.channel import Asking, NotAsked
+from interlock.ports.ledger import Batch, PutApproval, PutDelivery
 from interlock.protocol.resources import Delivery
 
 pytestmark = pytest.mark.anyio
@@ -133,3 +135,30 @@ async def _until(true: Any) -> None:
     async with asyncio.timeout(10):
         while not true():
             await asyncio.sleep(0)
+
+
+@pytest.mark.req("H-5", "P-8")
+@pytest.mark.parametrize("change", [
+    {"title": "$ ls"}, {"input": msgspec.Raw(b'{"command":"ls"}')}, {"workspace": "/w2"}])
+async def test_an_approval_that_was_edited_is_not_shown_to_anybody(change: dict[str, Any]) -> None:
+    table, inbox = Table(), Inbox()
+    approval_id = await held(table, "rm -rf build")
+    record = await table.ledger.approval(approval_id)
+    assert record is not None
+    edited = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, **change))
+    await table.ledger.commit(Batch([PutApproval(edited)]))
+    await notifier(table, ops=inbox).drain()
+    assert inbox.asked == []
+    assert ((await delivery(table)).state, "differs from the audit record" in str((await delivery(table)).why)) == (
+        "dead", True)
+
+
+@pytest.mark.req("H-5", "P-8")
+async def test_a_question_that_was_turned_to_another_tenant_is_not_sent() -> None:
+    table, theirs = Table(), Inbox()
+    await held(table)
+    [found] = await table.ledger.deliveries("default", None, 10)
+    turned = msgspec.structs.replace(found, delivery=msgspec.structs.replace(found.delivery, tenant_id="other"))
+    await table.ledger.commit(Batch([PutDelivery(turned)]))
+    await Notifier(table.ledger, table.clock, {("other", "ops"): theirs}, str).drain()
+    assert theirs.asked == []

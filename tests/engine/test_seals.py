@@ -10,7 +10,10 @@ import pytest
 from engine.conversation import Table
 from interlock.command.policy import Policy
 from interlock.command.rule import Rule
+from interlock.engine.bridge import seals
 from interlock.ports.ledger import Batch, DropControls, PutControl, PutRunner, PutSession, PutTenant
+from interlock.protocol.box import Box
+from interlock.protocol.holding import Holding
 from interlock.protocol.records import ControlRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "D-7")]
@@ -117,6 +120,8 @@ async def test_an_answer_that_was_turned_into_a_yes_is_not_sent() -> None:
     {"permission": "asks", "trusted_kinds": True}, {"workspace": "/etc"}, {"agent_id": "other"},
     {"turn_raised": {"b": 10**9}},
     {"held_answers": [{"interaction_id": "x-i1", "decision": "allow", "by": "user:eve"}]},
+    {"box": {"walls": "namespace"}}, {"offered_box": {"walls": "namespace"}}, {"holding": {"held": "asks"}},
+    {"agent_session": "another conversation"}, {"unasked": ["RAN_UNASKED", "x"]},
 ])
 async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> None:
     table, command_id, session_id = await begun()
@@ -129,6 +134,34 @@ async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> N
     assert (state.held_answers, state.turn_raised) == ([], {})
     assert await table.state(command_id) == "canceling"
     assert "tampered" in await table.actions()
+    await table.engine.stop()
+
+
+@pytest.mark.parametrize("change", [{}, {"workspace": "/etc"}])
+async def test_a_state_that_was_sealed_before_boxes_were_is_compared_as_far_as_its_seal_goes(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("interlock.engine.bridge.seals.deciding", lambda state: seals._encode(seals._of_before(state)))
+        table, command_id, session_id = await begun()
+        await table.opened(session_id)
+        await table.engine.stop()
+    await edit_state(table, session_id, change)
+    table.begin()
+    await table.reattach(session_id, 9)
+    assert await table.state(command_id) == ("canceling" if change else "dispatched")
+    await table.engine.stop()
+
+
+async def test_a_session_in_a_box_goes_on_over_a_restart() -> None:
+    box = Box(walls="namespace", limited=True, network="model", programs=True)
+    table = Table(ALLOW, holding=Holding(held="asks", why="checked here"), box=box)
+    await table.engine.adopt()
+    command = await table.execute("ls")
+    await table.opened(command.target.session_id)
+    await restarted(table, command.target.session_id)
+    assert (await table.lane(command.target.session_id)).lane.state.box == box
+    assert "tampered" not in await table.actions()
     await table.engine.stop()
 
 

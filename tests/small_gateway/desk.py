@@ -15,6 +15,7 @@ from interlock.command.remembering import read
 from interlock.engine.bridge.compacting import Asked
 from interlock.engine.cron import CronJob
 from interlock.engine.draining import Drains
+from interlock.engine.rows import Rows
 from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -134,7 +135,7 @@ class SmallDesk:
         self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
         self.sessions: Any = SmallSessions(self)
-        self.drains = Drains(self.ledger, _Clock())
+        self.drains = Drains(self.ledger, _Clock(), Rows(self.ledger, _Clock()))
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}
         self.doors: dict[str, Door] = {}

@@ -17,6 +17,7 @@ from interlock.command.audit import leaf_hash
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.records import (
     AuditRecord,
+    DrainRecord,
     KeyRecord,
     PairingRecord,
     RuleRecord,
@@ -31,7 +32,7 @@ ADOPTED_AT_ONCE = 500
 """Rows that one `adopted` record binds at most."""
 ADOPTED = "adopted"
 
-BoundRecord = KeyRecord | RuleRecord | SigningKeyRecord | TenantRecord | RunnerRecord | PairingRecord
+BoundRecord = KeyRecord | RuleRecord | SigningKeyRecord | TenantRecord | RunnerRecord | PairingRecord | DrainRecord
 
 _UNBOUND = frozenset({"label", "last_used_ms", "last_seen_ms", "device_name", "name"})
 """Fields that decide nothing: free text, which the log must not commit to without a salt (U-4), and times of use."""
@@ -41,7 +42,7 @@ _KINDS: dict[type[msgspec.Struct], tuple[str, str]] = {
     PairingRecord: ("pairing", "code_sha256"),
 }
 SPOKEN = {"key": "API key", "rule": "remembered rule", "signing_key": "signing key", "tenant": "tenant",
-          "runner": "runner", "pairing": "pairing code"}
+          "runner": "runner", "pairing": "pairing code", "drain": "drain"}
 _PASSING = ("pairing/", "session/", "frame/")
 """Rows that go once they are used, or are bound by other records later."""
 
@@ -72,6 +73,8 @@ _decoder = msgspec.json.Decoder(_Body)
 
 def row_of(record: BoundRecord) -> Row:
     """Name and digest a row. Fields that are not set are left out, so that a new field changes no digest."""
+    if isinstance(record, DrainRecord):
+        return drain_row(record.tenant_id, record.drain.scope, record.drain.id or "")
     kind, id_name = _KINDS[type(record)]
     inner: msgspec.Struct = record
     if isinstance(record, RuleRecord):
@@ -84,6 +87,12 @@ def row_of(record: BoundRecord) -> Row:
         fields["rule"] = record.rule.rule
     raw = msgspec.json.encode(fields, order="sorted")
     return Row(f"{kind}/{getattr(inner, id_name)}", hashlib.sha256(raw).hexdigest())
+
+
+def drain_row(tenant_id: str, scope: str, name: str) -> Row:
+    """Name and digest a drain. What it stops is its whole meaning, so its name is all that is bound."""
+    row = f"drain/{tenant_id}/{scope}/{name}"
+    return Row(row, hashlib.sha256(row.encode()).hexdigest())
 
 
 def log_of(record: BoundRecord) -> str:
@@ -112,6 +121,19 @@ def adopted(records: Sequence[BoundRecord], others: Mapping[str, str]) -> list[d
         metas.append({"row": ADOPTED, "row_sha256": "", "rows": {name: rows[name] for name in page},
                       "denials": [name for name in page if name in denials]})
     return metas
+
+
+def ended(row: Row) -> dict[str, str]:
+    """Give the members of `meta` that say that a row is gone, for the record of its end."""
+    return {"row": row.name, "row_sha256": ""}
+
+
+def drains_on_record(tenant_id: str, own: Register, owners: Register) -> list[tuple[str, str]]:
+    """Name the drains of a tenant, as (scope, name), that are in force by its log."""
+    prefix = f"drain/{tenant_id}/"
+    found = {name: digest for name, digest in {**owners.rows, **own.rows}.items() if name.startswith(prefix)}
+    places = [name.removeprefix(prefix).partition("/") for name, digest in found.items() if digest]
+    return [(scope, name) for scope, _, name in places]
 
 
 def denies(record: BoundRecord) -> bool:
@@ -175,7 +197,8 @@ def differs(row: Row, own: Register, owners: Register) -> str | None:
 
 def missing(rows: Iterable[Row], registers: Iterable[Register]) -> Iterator[str]:
     """Name the rows that are on record and not there: somebody removed them."""
-    there = {row.name for row in rows}
-    for name in sorted({name for register in registers for name in register.rows}):
+    there, logs = {row.name for row in rows}, list(registers)
+    ended_rows = {name for register in logs for name, digest in register.rows.items() if not digest}
+    for name in sorted({name for register in logs for name in register.rows} - ended_rows):
         if name not in there and not name.startswith(_PASSING):
             yield name

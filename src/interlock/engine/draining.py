@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
+from interlock.command.register import bound, drain_row, ended
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.orders import who_is
+from interlock.engine.rows import LOOKS, Rows
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, DropDrain, Ledger, PutDrain, PutIdempotency
 from interlock.protocol.clock import iso
-from interlock.protocol.drains import Drain, DrainBody
+from interlock.protocol.drains import Drain, DrainBody, DrainScope
 from interlock.protocol.problems import Problem, malformed
 from interlock.protocol.records import AuditDraft, DrainRecord, IdempotencyRecord, Principal
 from interlock.session.keys import BadKey, canonical_agent
 
 Key = tuple[str, str, str]
 """Tenant, scope, name."""
+REMOVED = "its row was removed from the database; the audit log has it in force"
 MAX_DRAINS = 1_000
 """Drains of one tenant at one time; every start is held against them."""
 
@@ -36,8 +39,10 @@ async def _permitted(_principal: Principal, _verb: str, _body: DrainBody) -> Non
 class Drains:
     """The drains in force, as the ledger has them. `learn` comes first."""
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, rows: Rows) -> None:
+        """`rows` says which drains the audit log has in force: one whose row was removed is kept (H-5)."""
         self._ledger = ledger
+        self._rows = rows
         self._clock = clock
         self._changing = asyncio.Lock()
         self._in_force: dict[Key, Drain] = {}
@@ -53,10 +58,24 @@ class Drains:
     async def learn(self) -> None:
         """Read them from the ledger: at the start, and when another gateway changed them."""
         before = self._in_force
-        self._in_force = {(record.tenant_id, record.drain.scope, record.drain.id or ""): record.drain
-                          for record in await self._ledger.drains()}
-        if before.keys() - self._in_force.keys():
+        found, missing = await self._read()
+        for _ in range(LOOKS - 1):  # One that begins or ends between the two reads is not missing.
+            if not missing:
+                break
+            found, missing = await self._read()
+        for tenant_id, scope, name in sorted(missing):
+            await self._rows.drain_is_missing(tenant_id, scope, name)
+            found[tenant_id, scope, name] = Drain(scope=cast("DrainScope", scope), id=name or None,
+                                                  at=iso(self._clock.now_ms()), by="gateway", reason=REMOVED)
+        self._in_force = found
+        if before.keys() - found.keys():
             self.on_undrained()
+
+    async def _read(self) -> tuple[dict[Key, Drain], set[Key]]:
+        """Read the drains of the ledger, then those that the log has in force and the ledger has not."""
+        found = {(record.tenant_id, record.drain.scope, record.drain.id or ""): record.drain
+                 for record in await self._ledger.drains()}
+        return found, await self._rows.drains() - found.keys()
 
     def covers(self, state: LaneState) -> bool:
         """Whether a session must not start anything now."""
@@ -85,8 +104,8 @@ class Drains:
                     raise Problem("QuotaExceeded", f"{MAX_DRAINS} drains are in force already.")
                 begun = Drain(scope=body.scope, id=name or None, at=iso(self._clock.now_ms()),
                               by=who_is(principal)["id"], reason=body.reason)
-                changes = [PutDrain(DrainRecord(tenant_id=principal.tenant_id, drain=begun)),
-                           self._audit(principal, "drain", body, name)]
+                record = DrainRecord(tenant_id=principal.tenant_id, drain=begun)
+                changes = [PutDrain(record), self._audit(principal, "drain", body, name, bound(record))]
             after = {**self._in_force, key: begun}
             await self._commit(changes, keep, principal, after)
 
@@ -102,7 +121,9 @@ class Drains:
                               hint="`GET /v1/status` lists the drains in force.")
             await self.permit(principal, "undrain", body)
             after = {other: drain for other, drain in self._in_force.items() if other != key}
-            await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name)], keep, principal, after)
+            row = ended(drain_row(*key))
+            await self._commit([DropDrain(*key), self._audit(principal, "undrain", body, name, row)], keep, principal,
+                               after)
         self.on_undrained()
 
     async def _commit(self, changes: list[Any], keep: Callable[[Any], IdempotencyRecord], principal: Principal,
@@ -112,10 +133,10 @@ class Drains:
         self._in_force = after
         self.on_changed()
 
-    def _audit(self, principal: Principal, action: str, body: DrainBody, name: str) -> Audit:
+    def _audit(self, principal: Principal, action: str, body: DrainBody, name: str, row: dict[str, str]) -> Audit:
         return Audit(AuditDraft(
             tenant_id=principal.tenant_id, at=iso(self._clock.now_ms()), who=who_is(principal), action=action,
-            session_id=name if body.scope == "session" else None, meta={"scope": body.scope, "name": name},
+            session_id=name if body.scope == "session" else None, meta={"scope": body.scope, "name": name, **row},
             personal={"reason": body.reason} if body.reason else {}))
 
     async def _named(self, principal: Principal, body: DrainBody) -> str:

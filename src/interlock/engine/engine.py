@@ -105,7 +105,7 @@ class Engine:
         self.lanes.wall = wall or clock
         self.lanes.rows = self.rows
         self.lanes.link_of = self.presence.link_of
-        self.drains = Drains(ledger, clock)
+        self.drains = Drains(ledger, clock, self.rows)
         self.drains.on_undrained = self.lanes.look_again
         self.drains.permit = self._permit_drain
         self.signing = signing or Signing()

@@ -10,13 +10,14 @@ from contextlib import suppress
 import msgspec
 import structlog
 
+from interlock.command.binding import BrokenRecord, changed_approval, read
 from interlock.command.card.reading import lines_of_approval, redacted
 from interlock.command.card.text import visible
 from interlock.ports.channel import Asking, Channel, NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Batch, Ledger, LedgerError, PutDelivery
-from interlock.protocol.records import DeliveryRecord
-from interlock.protocol.resources import Approval, DeliveryState
+from interlock.protocol.records import ApprovalRecord, DeliveryRecord
+from interlock.protocol.resources import Approval, Delivery, DeliveryState
 
 RETRY_MS: tuple[int, ...] = (5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000)
 """A question that did not arrive is sent again after each of these; then it is dead."""
@@ -109,6 +110,11 @@ class Notifier:
         found = await self._ledger.approval(delivery.approval_id)
         if found is None or found.approval.state != "pending":
             return _ended(record, "moot", "it was decided before it arrived")
+        how = await self._differs(delivery, found)
+        if how is not None:
+            log.error("row_differs", sentence=f"the stored row of {delivery.approval_id}: {how}",
+                      remedy="nobody was asked about it here: see `interlock audit verify --database`")
+            return _ended(record, "dead", f"it differs from the audit record, so it is not shown: {how}")
         channel = self.channels.get((delivery.tenant_id, delivery.channel))
         if channel is None:
             return _ended(record, "dead", f"the config has no webhook {delivery.channel} any more")
@@ -117,6 +123,18 @@ class Notifier:
         except NotAsked as error:
             return _failed(record, str(error), now, final=error.final)
         return _ended(record, "delivered", None, delivery.attempts + 1)
+
+    async def _differs(self, delivery: Delivery, record: ApprovalRecord) -> str | None:
+        """Say how what would be shown differs from its audit record; None if it does not. Approvers must not be shown
+        a harmless text for the digest of another one, even if the row is put back before they answer (H-5)."""
+        approval = record.approval
+        if delivery.tenant_id != approval.tenant_id:
+            return "its delivery is another tenant's"
+        records = await self._ledger.audit_about(approval.tenant_id, approval.command_id or approval.id)
+        try:
+            return changed_approval(record, read(records))
+        except BrokenRecord as broken:
+            return str(broken)
 
     def _asking(self, approval: Approval) -> Asking:
         shown = redacted(approval, self.redact)

@@ -7,12 +7,24 @@ from typing import TypeVar
 
 import structlog
 
-from interlock.command.register import BoundRecord, Register, Row, adopted, differs, log_of, missing, row_of, sentence
+from interlock.command.register import (
+    BoundRecord,
+    Register,
+    Row,
+    adopted,
+    differs,
+    drain_row,
+    drains_on_record,
+    log_of,
+    missing,
+    row_of,
+    sentence,
+)
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import Audit, Batch, Ledger, LedgerError
 from interlock.protocol.access import OWNER_TENANT
 from interlock.protocol.clock import iso
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.records import AuditDraft, DrainRecord
 
 R = TypeVar("R", bound=BoundRecord)
 LOOKS = 3
@@ -80,6 +92,17 @@ class Rows:
             await self._report(Row(name, ""), "is missing, or not the one in its audit record")
         return lost
 
+    async def drains(self) -> set[tuple[str, str, str]]:
+        """Name the drains that are in force by the logs, as (tenant, scope, name)."""
+        owners = await self.register(OWNER_TENANT)
+        tenants = sorted({OWNER_TENANT, *await self._ledger.audit_tenants()})
+        return {(tenant_id, scope, name) for tenant_id in tenants
+                for scope, name in drains_on_record(tenant_id, await self.register(tenant_id), owners)}
+
+    async def drain_is_missing(self, tenant_id: str, scope: str, name: str) -> None:
+        """Report and audit that the row of a drain that is in force was removed."""
+        await self._report(drain_row(tenant_id, scope, name), "was removed; it stays in force until it is undrained")
+
     async def adopt(self, others: Callable[[], Awaitable[dict[str, str]]] | None = None) -> bool:
         """Bind the rows that are there, once in the life of a ledger: from then on each change has a record. `others`
         names and digests further rows. Returns whether it did. Raises LedgerError."""
@@ -96,6 +119,8 @@ class Rows:
         records = await self._all()
         sentences: list[str] = []
         for record in records:
+            if isinstance(record, DrainRecord):
+                continue  # One that was inserted only stops work, as `status` shows; a missing one is named below.
             how = await self.how(log_of(record), row_of(record))
             if how is not None:
                 sentences.append(sentence(row_of(record).name, how))
@@ -116,7 +141,7 @@ class Rows:
             records += await self._ledger.rules(name, revoked=True)
             records += await self._ledger.signing_keys(name)
             records += await self._ledger.runners(name)
-        return records
+        return [*records, *await self._ledger.drains()]
 
     async def _report(self, row: Row, how: str) -> None:
         if row in self._reported:

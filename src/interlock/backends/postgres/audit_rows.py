@@ -19,6 +19,8 @@ from interlock.backends.rows import (
     approval_row,
     command_of,
     command_row,
+    drain_of,
+    drain_row,
     key_of,
     key_row,
     rule_of,
@@ -92,7 +94,8 @@ class PostgresAuditRows:
                 *self._read("body, NULL, key_id, tenant_id FROM signing_key", signing_key_of, signing_key_row),
                 *self._read("body, NULL, tenant_id FROM tenant", tenant_of, tenant_row),
                 *self._read("body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner", runner_of,
-                            runner_row)]
+                            runner_row),
+                *self._read("body, NULL, tenant_id, scope, name FROM drain", drain_of, drain_row)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""

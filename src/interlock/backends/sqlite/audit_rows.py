@@ -16,6 +16,8 @@ from interlock.backends.rows import (
     approval_row,
     command_of,
     command_row,
+    drain_of,
+    drain_row,
     key_of,
     key_row,
     personal_of,
@@ -50,6 +52,7 @@ _RULES = "SELECT body, NULL, id, tenant_id, revoked FROM remembered_rule"
 _SIGNING_KEYS = "SELECT body, NULL, key_id, tenant_id FROM signing_key"
 _TENANTS_BODIES = "SELECT body, NULL, tenant_id FROM tenant"
 _RUNNERS = "SELECT body, last_seen_ms, runner_id, tenant_id, token_sha256 FROM runner"
+_DRAINS = "SELECT body, NULL, tenant_id, scope, name FROM drain"
 _SESSIONS = "SELECT session_id, machine FROM session WHERE session_id > ? ORDER BY session_id LIMIT ?"
 _LIVE_COMMANDS = "SELECT body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL"
 _LIVE_APPROVALS = """
@@ -97,7 +100,8 @@ class AuditRows:
         """Read the rows that the log binds (H-5); one that cannot be read is left out, and so counts as removed."""
         return [*self._read(_KEYS, key_of, key_row), *self._read(_RULES, rule_of, rule_row),
                 *self._read(_SIGNING_KEYS, signing_key_of, signing_key_row),
-                *self._read(_TENANTS_BODIES, tenant_of, tenant_row), *self._read(_RUNNERS, runner_of, runner_row)]
+                *self._read(_TENANTS_BODIES, tenant_of, tenant_row), *self._read(_RUNNERS, runner_of, runner_row),
+                *self._read(_DRAINS, drain_of, drain_row)]
 
     def live_commands(self) -> list[CommandRecord]:
         """Read every command that has not ended."""

@@ -75,11 +75,23 @@ def frames_of(session_id: str) -> str:
 
 
 def deciding(state: LaneState) -> bytes:
-    """Encode what a lane decides by, or hands to its agent, over a restart."""
+    """Encode what a lane decides by, or hands to its agent, over a restart: also how its agent is held, in which box
+    it runs, which gateway controls it, and which conversation of its own the agent is to go on with."""
+    return _encode((_of_before(state), state.holding, state.offered_box, state.box, state.controller,
+                    state.agent_session, state.unasked))
+
+
+def is_sealed(state: LaneState, digest: str) -> bool:
+    """Whether a digest of the log is that of what a lane decides by, also if the log is of before boxes were sealed.
+    The two forms differ in length, so one never passes for the other."""
+    return digest in (_sha256(deciding(state)), _sha256(_encode(_of_before(state))))
+
+
+def _of_before(state: LaneState) -> tuple[Any, ...]:
     entry = state.entry
-    return _encode((state.agent_id, state.runner_id, state.workspace, state.workspace_access, state.permission,
-                    state.trusted_kinds, state.fell, state.turn_raised, state.held_answers, entry.model_override,
-                    entry.provider_override, entry.thinking_level, entry.elevated_level, entry.auth_profile_override))
+    return (state.agent_id, state.runner_id, state.workspace, state.workspace_access, state.permission,
+            state.trusted_kinds, state.fell, state.turn_raised, state.held_answers, entry.model_override,
+            entry.provider_override, entry.thinking_level, entry.elevated_level, entry.auth_profile_override)
 
 
 def seal(lane: Lane) -> None:
@@ -135,7 +147,7 @@ def examine(state: LaneState, controls: Sequence[ControlRecord], sealed: Sealed)
     changed |= {seq for seq in known if seq not in sealed.frames and not _harmless(controls, seq)}
     inserted = tuple(sorted(seq for seq in there if seq > state.control_seq))
     # A session of before records were sealed, which was closed then: its next opening sets what it decides by.
-    differs = state.opening != "closed" if sealed.state is None else _sha256(deciding(state)) != sealed.state
+    differs = state.opening != "closed" if sealed.state is None else not is_sealed(state, sealed.state)
     return Broken(tuple(sorted(changed)), inserted, differs)
 
 
@@ -161,6 +173,8 @@ def refuse(lane: Lane, broken: Broken) -> None:
     if broken.state:
         state.permission, state.trusted_kinds, state.fell = "never", False, True
         state.turn_raised, state.held_answers = {}, []
+        state.box = state.offered_box = state.holding = None
+        state.agent_session = ""
     if not (broken.changed or broken.state):
         return
     for record in list(lane.commands.values()):
@@ -184,7 +198,7 @@ def how_broken(broken: Broken) -> str:
         if seqs:
             parts.append(f"control frame {', '.join(map(str, seqs[:MAX_NAMED]))} was {what}")
     if broken.state:
-        parts.append("its state (agent, workspace, permission, overrides or held answers) was changed")
+        parts.append("its state (agent, workspace, permission, box, overrides or held answers) was changed")
     return "; ".join(parts)
 
 
