@@ -1,4 +1,4 @@
-"""`python -m benchmarks frames|link|limits|control|transcripts|cluster|box [--seconds N] [--json]`."""
+"""`python -m benchmarks frames|link|limits|control|transcripts|cluster|box|house [--seconds N] [--json]`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 
 import msgspec
 
-from benchmarks import box, control, control_report, frames, limits, link, transcripts
+from benchmarks import box, control, control_report, frames, house, limits, link, transcripts
 from benchmarks.report import frames_table, limits_table
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure beside the machine's limits.")
-    parser.add_argument("what", choices=("frames", "link", "limits", "control", "transcripts", "cluster", "box"))
+    parser.add_argument("what", choices=(
+        "frames", "link", "limits", "control", "transcripts", "cluster", "box", "house"))
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long to measure (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--rows", nargs="*", default=(), choices=tuple(control.SECTIONS),
@@ -40,6 +41,9 @@ def main() -> None:
     elif asked.what == "box":
         report = box.run(asked.seconds)
         text = box.table(report)
+    elif asked.what == "house":
+        report = house.run()
+        text = house.table(report)
     elif asked.what == "cluster":
         from benchmarks import cluster  # It needs what a single gateway does not.
 

@@ -1,0 +1,241 @@
+"""The structure of the source, counted: how much of it one has to read, and how far its own language is from the
+field's. Counts of the text come from syntax trees, those of the paths from a trace (`benchmarks.path_trace`)."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from benchmarks import path_trace
+from benchmarks.path_trace import Path as TracedPath
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "interlock"
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs")
+SUBJECT_CHARACTERS = 72
+COMMITS_READ = 500
+NOT_GERUNDS = frozenset(("string", "ring", "thing", "king", "during", "bring", "embed", "feed", "seed", "speed", "need",
+                         "shed", "bed", "red", "led"))
+DIALECT = {
+    "tell, told": r"\b(?:tell|tells|told|telling)\b",
+    "hear, heard": r"\b(?:hear|hears|heard|hearing)\b",
+    "stands in, stands for": r"\b(?:stand|stands|stood) (?:in|for)\b",
+    "headless who": r"(?:^|[.;:,] )[Ww]ho (?:has|is|was|can|may|asks|wants|reads|comes|knows|does|did|had)\b",
+    "anew": r"\banew\b",
+    "nobody": r"\bnobody\b",
+    "whoever": r"\bwhoever\b",
+    "is no": r"\b(?:is|are|was) no\b",
+    "what becomes of": r"\bwhat becomes of\b",
+}
+"""Words of the project's dialect, as patterns; the glossary names the field's words for them."""
+
+
+class Prose(msgspec.Struct, frozen=True):
+    """Occurrences of one expression in docstrings, comments and pages, beside 10,000 words of them."""
+
+    expression: str
+    count: int
+    per_10_000: float
+
+
+class Report(msgspec.Struct, kw_only=True, frozen=True):
+    """What `--json` prints. Lines are physical ones of Python; shares are of 1."""
+
+    modules: int
+    source_lines: int
+    test_lines: int
+    tests_beside_source: float
+    mirrored: float
+    """Source modules with a test module of their name in the same place under tests/."""
+    gerund_modules: list[str]
+    gerunds: float
+    repeated_classes: dict[str, list[str]]
+    """Class names that several modules define, with these modules."""
+    set_from_outside: list[str]
+    """Public attributes that a class begins with a placeholder and another module assigns, as `Class.attribute`."""
+    single_importer: int
+    """Modules that one other module imports."""
+    words: int
+    prose: list[Prose]
+    commits_read: int
+    subject_median: float
+    subjects_too_long: int
+    subjects_with_body: int
+    paths: list[TracedPath]
+
+
+def run() -> Report:
+    """Count everything; the paths are traced in a gateway process of their own."""
+    trees = {path: ast.parse(path.read_bytes()) for path in sorted(SOURCE.rglob("*.py"))}
+    tests = list((ROOT / "tests").rglob("*.py"))
+    source_lines, test_lines = _lines(trees), _lines(tests)
+    gerunds = [name for name in map(_dotted, trees) if is_gerund(name.rpartition(".")[2])]
+    prose = Counter[str]()
+    words = 0
+    for text in _prose(trees):
+        words += len(text.split())
+        for expression, pattern in DIALECT.items():
+            prose[expression] += len(re.findall(pattern, text, re.MULTILINE))
+    subjects, bodies = _commits()
+    mirrored = [path for path in trees if path.name != "__init__.py" and _mirror(path).exists()]
+    named = [path for path in trees if path.name != "__init__.py"]
+    return Report(
+        modules=len(trees), source_lines=source_lines, test_lines=test_lines,
+        tests_beside_source=test_lines / source_lines, mirrored=len(mirrored) / len(named),
+        gerund_modules=gerunds, gerunds=len(gerunds) / len(named), repeated_classes=repeated_classes(trees),
+        set_from_outside=set_from_outside(trees), single_importer=_single_importer(trees), words=words,
+        prose=[Prose(each, prose[each], prose[each] * 10_000 / words) for each in DIALECT],
+        commits_read=len(subjects), subject_median=median(map(len, subjects)) if subjects else 0.0,
+        subjects_too_long=sum(len(each) > SUBJECT_CHARACTERS for each in subjects), subjects_with_body=bodies,
+        paths=path_trace.run(),
+    )
+
+
+def is_gerund(name: str) -> bool:
+    """Return whether the last word of a module's name is a gerund or a participle: what it does, not what it is."""
+    last = name.rstrip("_").rpartition("_")[2]
+    return last not in NOT_GERUNDS and len(last) > 4 and last.endswith(("ing", "ed"))
+
+
+def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
+    """Return the public class names that more than one module defines."""
+    found: dict[str, list[str]] = {}
+    for path, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(_dotted(path))
+    return {name: places for name, places in sorted(found.items()) if len(places) > 1}
+
+
+def set_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
+    """Return the public attributes that `__init__` sets to a placeholder (None, a lambda, an empty collection) and an
+    assignment to something other than `self` sets in another module. Matched by name, so a local object that
+    happens to have such an attribute counts as well."""
+    begun: dict[str, set[tuple[str, Path]]] = {}
+    for path, tree in trees.items():
+        for each in ast.walk(tree):
+            if isinstance(each, ast.ClassDef):
+                for attribute in _placeholders(each):
+                    begun.setdefault(attribute, set()).add((each.name, path))
+    found = set[str]()
+    for path, tree in trees.items():
+        for attribute in _assigned_elsewhere(tree):
+            found |= {f"{name}.{attribute}" for name, home in begun.get(attribute, ()) if home != path}
+    return sorted(found)
+
+
+def _placeholders(node: ast.ClassDef) -> Iterator[str]:
+    for method in node.body:
+        if not isinstance(method, ast.FunctionDef) or method.name != "__init__":
+            continue
+        for each in ast.walk(method):
+            targets = each.targets if isinstance(each, ast.Assign) else \
+                [each.target] if isinstance(each, ast.AnnAssign) and each.value is not None else []
+            value = each.value if isinstance(each, (ast.Assign, ast.AnnAssign)) else None
+            for target in targets:
+                if isinstance(target, ast.Attribute) and _is_name(target.value, "self") \
+                        and not target.attr.startswith("_") and value is not None and _is_placeholder(value):
+                    yield target.attr
+
+
+def _is_placeholder(value: ast.expr) -> bool:
+    match value:
+        case ast.Lambda() | ast.Constant(value=None) | ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case _:
+            return False
+
+
+def _assigned_elsewhere(tree: ast.Module) -> Iterator[str]:
+    for each in ast.walk(tree):
+        for target in each.targets if isinstance(each, ast.Assign) else ():
+            for one in target.elts if isinstance(target, ast.Tuple) else (target,):
+                if isinstance(one, ast.Attribute) and not one.attr.startswith("_") and not _is_name(one.value, "self"):
+                    yield one.attr
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _single_importer(trees: dict[Path, ast.Module]) -> int:
+    names = {_dotted(path) for path in trees}
+    importers: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        for each in ast.walk(tree):
+            if isinstance(each, ast.ImportFrom) and each.module is not None:
+                for alias in each.names:
+                    whole = f"{each.module}.{alias.name}"
+                    importers.setdefault(whole if whole in names else each.module, set()).add(_dotted(path))
+            elif isinstance(each, ast.Import):
+                for alias in each.names:
+                    importers.setdefault(alias.name, set()).add(_dotted(path))
+    return sum(len(importers.get(name, ())) == 1 for name in names)
+
+
+def _prose(trees: dict[Path, ast.Module]) -> Iterator[str]:
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                yield str(node.value.value)
+        with path.open("rb") as file:
+            yield "\n".join(token.string.lstrip("# ") for token in tokenize.tokenize(io.BytesIO(file.read()).readline)
+                            if token.type == tokenize.COMMENT)
+    for name in PAGES:
+        place = ROOT / name
+        for page in [place] if place.is_file() else sorted(place.rglob("*.md")):
+            yield re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+
+
+def _commits() -> tuple[list[str], int]:
+    """Return the newest subjects, and how many of these commits have a body; none without a repository."""
+    asked = subprocess.run(["git", "log", f"-{COMMITS_READ}", "--no-merges", "--format=%s%x1f%b%x1e"],
+                           cwd=ROOT, capture_output=True, text=True, check=False)
+    pairs = [entry.strip("\n").split("\x1f") for entry in asked.stdout.split("\x1e") if "\x1f" in entry]
+    return [pair[0] for pair in pairs], sum(bool(pair[1].strip()) for pair in pairs)
+
+
+def _lines(paths: Iterable[Path]) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in paths)
+
+
+def _mirror(path: Path) -> Path:
+    inside = path.relative_to(SOURCE)
+    return ROOT / "tests" / inside.parent / f"test_{inside.name}"
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def table(report: Report) -> str:
+    """Render the report as lines of text: one figure each, then the names behind those that have names."""
+    rows = [(f"{path.name}: files, moves between rooms", f"{path.files} · {path.moves}") for path in report.paths]
+    rows += [
+        ("lines in src", f"{report.source_lines:,}"), ("modules", f"{report.modules:,}"),
+        ("gerund modules", f"{report.gerunds:.1%}"),
+        ("class names used twice", str(len(report.repeated_classes))),
+        ("public attributes set from outside", str(len(report.set_from_outside))),
+        ("modules with one importer", str(report.single_importer)),
+        ("tests beside source", f"{report.tests_beside_source:.2f}"),
+        ("mirrored by name", f"{report.mirrored:.0%}"),
+        ("commits: median subject, longer than 72, with a body",
+         f"{report.subject_median:.0f}, {report.subjects_too_long}, {report.subjects_with_body}"
+         f" of {report.commits_read}"),
+    ]
+    rows += [(f"per 10,000 words: {each.expression}", f"{each.per_10_000:.1f}") for each in report.prose]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    lines += ["", "Set from outside: " + ", ".join(report.set_from_outside),
+              "Class names used twice: " + ", ".join(report.repeated_classes)]
+    return "\n".join(lines)
