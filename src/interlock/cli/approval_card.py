@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from interlock.cli.diff_colours import SIGN, Span, painted, shifted, spans_of
 from interlock.cli.syntax import highlighted
-from interlock.cli.terminal import cut, is_terminal, write
+from interlock.cli.terminal import cut, has_colour, is_terminal, write
 from interlock.cli.terminal import styled as coloured
 from interlock.cli.values import until
 from interlock.command.approval import shared_votes
@@ -33,7 +35,7 @@ TITLED_FROM = 4
 """A request of more lines is preceded by its title."""
 DIGEST_CHARS = 16
 INDENT, CONTINUED = "    ", "  ↪ "
-_COLOURS: dict[Style, str] = {"added": "green", "removed": "red", "place": "cyan", "note": "yellow"}
+_COLOURS: dict[Style, str] = {"place": "cyan", "note": "yellow"}
 
 
 class Row(NamedTuple):
@@ -42,19 +44,20 @@ class Row(NamedTuple):
     text: str
     style: Style = "plain"
     ours: bool = False
+    spans: tuple[Span, ...] = ()
 
 
 class Reading:
     """A card that is being read. `whole` once every row of the request was shown."""
 
     def __init__(self, approval: Approval, width: int | None = None, page: int | None = None) -> None:
-        columns = (width or _columns()) - 1
+        columns = (width or screen_columns()) - 1
         self._approval = approval
         self._width = max(LEAST_WIDTH, columns)
         self._page = page or _page_rows()
         self._request = request_of_approval(approval)
         self._lines = lines_of_approval(approval)[1 if self._request.asked.described else 0:]
-        self._rows = [row for line in self._lines for row in _wrapped(line, self._width)]
+        self._rows = rows_of(self._lines, self._width)
         self._at = 0
 
     @property
@@ -183,13 +186,28 @@ def _quorum(approval: Approval) -> str:
     return groups + (", signed" if approval.signed else "")
 
 
-def _wrapped(line: Line, width: int) -> list[Row]:
-    pieces = cut(line.text.expandtabs(8), width - len(INDENT))
-    return [Row((CONTINUED if number else INDENT) + piece, line.style) for number, piece in enumerate(pieces)]
+def rows_of(lines: Sequence[Line], width: int) -> list[Row]:
+    """Cut a request's lines into indented rows of at most `width` cells, each with the colours inside it."""
+    shown = [Line(line.text.expandtabs(8), line.style) for line in lines]
+    spans = spans_of(shown) if has_colour(sys.stderr) else [()] * len(shown)
+    return [row for line, own in zip(shown, spans, strict=True) for row in _wrapped(line, own, width)]
 
+
+def _wrapped(line: Line, spans: tuple[Span, ...], width: int) -> list[Row]:
+    rows, at = list[Row](), 0
+    for piece in cut(line.text, width - len(INDENT)):
+        before = CONTINUED if at else INDENT
+        own = shifted(spans, at, at + len(piece), len(before))
+        if at and spans and line.style in SIGN:  # A row that goes on has no sign of its own.
+            own = (Span(0, len(before), SIGN[line.style]), *own)
+        rows.append(Row(before + piece, line.style, spans=own))
+        at += len(piece)
+    return rows
 
 
 def _coloured(row: Row) -> str:
+    if row.spans:
+        return painted(row.text, row.spans)
     if row.style == "command" and not row.ours:
         return highlighted(row.text, "bash", sys.stderr)
     style = _COLOURS.get(row.style)
@@ -198,7 +216,8 @@ def _coloured(row: Row) -> str:
     return coloured(row.text, style, sys.stderr) if style else row.text
 
 
-def _columns() -> int:
+def screen_columns() -> int:
+    """Return the cells of a row of the terminal that shows cards."""
     return shutil.get_terminal_size().columns if is_terminal(sys.stderr) else WIDTH_OF_A_PIPE
 
 

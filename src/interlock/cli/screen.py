@@ -13,8 +13,12 @@ from typing import Any, TextIO, cast
 
 import msgspec
 
+from interlock.cli.approval_card import INDENT, rows_of, screen_columns, show
+from interlock.cli.diff_colours import diffs_of
 from interlock.cli.terminal import is_terminal, one_line, printable, styled, write
 from interlock.cli.values import count
+from interlock.command.card.lines import Line, lines
+from interlock.command.card.request import Asked
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import VERBOSE_NOTICES, Notice
@@ -26,6 +30,10 @@ MAX_ERRORS = 20
 """The newest errors are kept until the command's end."""
 INPUT_CHARS = 300
 """A tool's input is shown up to here in the stream; an approval's card shows all of it."""
+
+MAX_DIFFED_BYTES = 200_000
+"""The change of a larger input is not shown in the stream."""
+DIFF_ROWS = 10
 
 
 class Block:
@@ -66,6 +74,9 @@ class Screen:
         self._quiet = quiet
         self._blocks: dict[str, Block] = {}
         self._tools: dict[str, str] = {}
+        self._edits: dict[str, list[Line]] = {}
+        """The diff of each tool call under way that edits files and that nobody was asked about: a card shows its own.
+        """
         self._streamed: dict[str, Block] = {}
         """Each tool call's output as a whole, over its channels."""
         self._open: TextIO | None = None
@@ -74,6 +85,7 @@ class Screen:
         """Errors (message, line), which most often are also how the command ends."""
         self._show: dict[type[p.Payload], Callable[[Any], None]] = {
             p.ToolRequest: self._tool_request, p.ToolStream: self._tool_stream, p.ToolResult: self._tool_result,
+            p.InteractionRequest: self._asked,
             p.AgentError: self._agent_error, p.SessionError: self._session_error, p.FileTransfer: self._file,
         }
 
@@ -157,6 +169,25 @@ class Screen:
         self._tools[asked.invocation_id] = asked.tool_name
         if self._detail != "off":
             self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan")
+            raw = bytes(asked.input)
+            shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
+            diff = diffs_of(lines(Asked(asked.tool_name, raw))) if shown else []
+            if diff:
+                self._edits[asked.invocation_id] = diff
+
+    def _asked(self, asked: p.InteractionRequest) -> None:
+        self._edits.pop(asked.context.invocation_id or "", None)
+
+    def _diff(self, invocation_id: str) -> None:
+        """Show what a tool changed, folded (Y-2)."""
+        diff = self._edits.pop(invocation_id, None)
+        if diff is None or self._quiet:
+            return
+        self.end_line()
+        rows = rows_of(diff, screen_columns() - 1)
+        show(rows[:DIFF_ROWS])
+        if len(rows) > DIFF_ROWS:
+            self.remark(f"{INDENT}… and {count(len(rows) - DIFF_ROWS, 'more line')} of the change")
 
     def _tool_stream(self, told: p.ToolStream) -> None:
         block = self._blocks.setdefault(f"{told.invocation_id}/{told.channel}", Block())
@@ -175,7 +206,10 @@ class Screen:
         streamed = self._streamed.pop(result.invocation_id, None)
         earlier = self._forget(result.invocation_id)
         name = self._tools.pop(result.invocation_id, "tool")
+        if result.status != "ok":
+            self._edits.pop(result.invocation_id, None)
         if result.status == "ok":
+            self._diff(result.invocation_id)
             whole = result.output if isinstance(result.output, str) else ""
             # What was streamed while nobody listened is in the result; after a change of terminal its length tells.
             rest = (streamed or Block(earlier)).rest(whole) if result.truncated is None or streamed is None else ""

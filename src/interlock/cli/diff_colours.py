@@ -1,0 +1,143 @@
+"""Colours inside a diff on a terminal: the language of its file by tokens, what was added or removed by the colour of
+the rest (Y-2).
+
+Only attributes and the sixteen colours of the terminal's own palette are used, so a diff is legible on light and on
+dark ground. Red and green mean removed and added alone: no token has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from interlock.command.card.lines import Line, Style
+
+MAX_CODE_CHARS = 20_000
+"""One file's part of a diff is coloured by language up to here: a lexer must not keep a person waiting."""
+MAX_LINE_CHARS = 500
+"""A diff with a longer line is coloured by added and removed alone, as minified text is."""
+BASE: dict[Style, str] = {"added": "32", "removed": "31"}
+SIGN: dict[Style, str] = {"added": "1;32", "removed": "1;31"}
+_TOKENS = (("Comment", "2"), ("Literal.String", "36"), ("Literal.Number", "35"), ("Keyword", "1;34"),
+           ("Name.Tag", "1;34"), ("Name.Decorator", "35"), ("Name.Function", "1"), ("Name.Class", "1"))
+_LANGUAGES = {
+    "bash": "bash", "c": "c", "cc": "cpp", "cfg": "ini", "cpp": "cpp", "cs": "csharp", "css": "css", "go": "go",
+    "h": "c", "hpp": "cpp", "htm": "html", "html": "html", "ini": "ini", "java": "java", "js": "javascript",
+    "json": "json", "jsx": "javascript", "kt": "kotlin", "lua": "lua", "mjs": "javascript", "php": "php",
+    "py": "python", "pyi": "python", "rb": "ruby", "rs": "rust", "sh": "bash", "sql": "sql", "swift": "swift",
+    "toml": "toml", "ts": "typescript", "tsx": "typescript", "xml": "xml", "yaml": "yaml", "yml": "yaml",
+    "dockerfile": "docker", "makefile": "make",
+}
+"""pygments' name of the language of a file, by the end of its name or its whole name."""
+
+
+class Span(NamedTuple):
+    """Characters of a line from `start` to before `end`, and their ANSI code."""
+
+    start: int
+    end: int
+    code: str
+
+
+def language_of(path: str) -> str | None:
+    """Name the language of a file, None if it has none that is coloured."""
+    name = PurePosixPath(path.split(", ")[0].strip()).name.lower()
+    return _LANGUAGES.get(name.rpartition(".")[2])
+
+
+def diffs_of(lines: Sequence[Line]) -> list[Line]:
+    """Return the diffs among the lines of a card, each with the line that names its file."""
+    return [line for start, end, _ in _diffs(lines) for line in lines[start - 1:end]]
+
+
+def spans_of(lines: Sequence[Line]) -> list[tuple[Span, ...]]:
+    """Say for each line of a card which of its characters are coloured how; nothing for lines outside of diffs."""
+    found: list[tuple[Span, ...]] = [()] * len(lines)
+    for start, end, language in _diffs(lines):
+        part = lines[start:end]
+        tokens = _tokens(part, language) if language is not None else {}
+        for place, line in enumerate(part):
+            if line.style in BASE:
+                found[start + place] = _filled(line, tokens.get(place, ()))
+            else:
+                found[start + place] = tuple(tokens.get(place, ()))
+    return found
+
+
+def painted(text: str, spans: Iterable[Span]) -> str:
+    """Colour a text by its spans, which are in order and do not overlap. No character of it is changed."""
+    shown, at = list[str](), 0
+    for span in spans:
+        piece = text[span.start:span.end]
+        shown += [text[at:span.start], f"\x1b[{span.code}m{piece}\x1b[0m" if piece.strip() else piece]
+        at = span.end
+    return "".join([*shown, text[at:]])
+
+
+def shifted(spans: Iterable[Span], start: int, end: int, by: int) -> tuple[Span, ...]:
+    """Give the spans of a row that has the characters from `start` to before `end` of a line, moved right by `by`."""
+    return tuple(Span(max(span.start, start) - start + by, min(span.end, end) - start + by, span.code)
+                 for span in spans if span.start < end and span.end > start)
+
+
+def _diffs(lines: Sequence[Line]) -> Iterator[tuple[int, int, str | None]]:
+    """Find the lines of each file's diff, as (first, behind the last, language)."""
+    heads = [at for at, line in enumerate(lines) if line.style == "place" and line.text.startswith("--- ")]
+    for at, following in pairwise([*heads, len(lines)]):
+        end = at + 1
+        while end < following and (lines[end].style in ("added", "removed", "place") or _is_context(lines[end])):
+            end += 1
+        yield at + 1, end, language_of(lines[at].text.removeprefix("--- "))
+
+
+def _is_context(line: Line) -> bool:
+    return line.style == "plain" and line.text.startswith(" ")
+
+
+def _tokens(part: Sequence[Line], language: str) -> dict[int, list[Span]]:
+    """Colour the text before the change and the one after it, each as a whole: a string may go over several lines."""
+    if sum(len(line.text) for line in part) > MAX_CODE_CHARS or any(len(one.text) > MAX_LINE_CHARS for one in part):
+        return {}
+    after = [place for place, line in enumerate(part) if line.style in ("plain", "added")]
+    before = [place for place, line in enumerate(part) if line.style in ("plain", "removed")]
+    return {**_lexed(part, before, language), **_lexed(part, after, language)}
+
+
+def _lexed(part: Sequence[Line], places: Sequence[int], language: str) -> dict[int, list[Span]]:
+    texts = [part[place].text[1:] for place in places]
+    source, found = "\n".join(texts) + "\n", {place: list[Span]() for place in places}
+    at, row = 0, 0
+    lexed: list[tuple[int, object, str]] = list(_lexer(language).get_tokens_unprocessed(source))
+    if "".join(value for _, _, value in lexed) != source:
+        return {}  # A colour on the wrong characters misleads.
+    for _, kind, value in lexed:
+        name = str(kind).removeprefix("Token.")
+        code = next((code for prefix, code in _TOKENS if name.startswith(prefix)), "")
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                row, at = row + 1, 0
+            if piece and code and row < len(places):
+                found[places[row]].append(Span(at + 1, at + 1 + len(piece), code))
+            at += len(piece)
+    return found
+
+
+def _filled(line: Line, spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Colour the sign, and what no token colours, as added or removed."""
+    found, at = [Span(0, 1, SIGN[line.style])], 1
+    for span in spans:
+        if at < span.start:
+            found.append(Span(at, span.start, BASE[line.style]))
+        found.append(span)
+        at = span.end
+    return tuple([*found, Span(at, len(line.text), BASE[line.style])] if at < len(line.text) else found)
+
+
+@cache
+def _lexer(language: str) -> Any:
+    from pygments.lexers import find_lexer_class_by_name
+
+    return find_lexer_class_by_name(language)()
