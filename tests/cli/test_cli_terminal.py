@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import sys
 import threading
+from contextlib import redirect_stderr
+from pathlib import Path
 
 import pytest
 
+import interlock
 from interlock.cli.terminal import has_colour, one_line, printable, result, say, styled, table, write
 from interlock.cli.values import between, count, milliseconds, span
 from interlock.cli.verbs import below, names
@@ -147,3 +151,32 @@ def test_nothing_is_told_of_it_in_a_pipe_nor_beside_what_a_verb_shows_itself(
 def test_every_verb_that_lasts_is_a_verb() -> None:
     known = {verb for first in names() for verb in (first, *(f"{first} {one}" for one in below(first)))}
     assert LASTING - {"__complete"} <= known
+
+
+@pytest.mark.req("Y-2")
+def test_of_a_sentence_only_the_word_that_means_something_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream:
+        say("left open; answer elsewhere", "bold", "left open;")
+        say("nothing of it", "red", "absent")
+    assert stream.getvalue() == "\x1b[1mleft open;\x1b[0m answer elsewhere\nnothing of it\n"
+
+
+@pytest.mark.req("Y-2")
+def test_no_whole_sentence_has_a_colour_and_nothing_is_yellow() -> None:
+    found: list[str] = []
+    for path in sorted(Path(interlock.__file__).parent.rglob("*.py")):
+        if path.parent.name not in ("cli", "demo"):
+            continue
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Constant) and call.value == "yellow":
+                found.append(f"{path.name}:{call.lineno} yellow")
+            if not isinstance(call, ast.Call) or len(call.args) != 2:
+                continue
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            style = call.args[1]
+            if name in ("say", "remark") and isinstance(style, ast.Constant) and style.value in (
+                    "red", "green", "cyan"):
+                found.append(f"{path.name}:{call.lineno}")
+    assert found == []

@@ -176,7 +176,7 @@ def test_at_a_terminal_a_person_is_asked(site: Site) -> None:
     assert running.wait(PATIENCE_S) == 0
     assert "\\x1b[2Jhello" in seen
     assert "\x1b[2J" not in seen
-    assert "was granted by user:owner" in seen
+    assert "was \x1b[32mgranted\x1b[0m by user:owner" in seen
 
 
 @pytest.mark.req("G-7", "C-1")

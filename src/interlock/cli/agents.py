@@ -57,7 +57,7 @@ def agents(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] 
     for agent in configured:
         if not agent["found"]:
             say(f"agents.{agent['agent_id']}: {agent['command']} is not on PATH; install it, or correct the config",
-                "yellow")
+                "bold", "not on PATH")
     _print_found([one for one in found if not one["configured"]], where)
     return Exit.DONE
 
@@ -91,15 +91,15 @@ def _print_offers(offered: list[dict[str, Any]], unreached: str | None) -> None:
                       str(one.get("adapter", "")), one_line(str(one["held"])), boxed(one)]
                      for one in offered], ("AGENT", "RUNNER", "STATUS", "ADAPTER", "IS HELD", "BOX"))
         for sentence in unwalled(offered):
-            say(sentence, "yellow")
+            say(sentence)
         for one in offered:
             if one.get("unavailable"):
                 say(f"{one_line(str(one.get('agent_id', '')))} cannot be started on {one['runner_id']}: "
-                    f"{one_line(str(one['unavailable']), 300)}", "yellow")
+                    f"{one_line(str(one['unavailable']), 300)}", "red", "cannot be started")
     elif unreached is not None:
-        say(unreached, "yellow")
+        say(unreached)
     else:
-        say("no runner offers an agent; start one with: interlock up", "yellow")
+        say("no runner offers an agent; start one with: interlock up")
 
 
 def box_of(offered: Mapping[str, Any]) -> Box | None:

@@ -35,7 +35,7 @@ TITLED_FROM = 4
 """A request of more lines is preceded by its title."""
 DIGEST_CHARS = 16
 INDENT, CONTINUED = "    ", "  ↪ "
-_COLOURS: dict[Style, str] = {"place": "cyan", "note": "yellow"}
+_COLOURS: dict[Style, str] = {"place": "cyan", "note": "bold"}
 
 
 class Row(NamedTuple):

@@ -124,6 +124,14 @@ def decided(approval: Approval) -> str:
     return f"approval {approval.id} was {_DECIDED.get(approval.state, approval.state)}{by}{why}"
 
 
+def decision_style(approval: Approval) -> tuple[str, str]:
+    """Return the colour of a decision, and the word of `decided` that has it."""
+    allowed = approval.state in ("granted", "consumed")
+    if approval.kind == "question" and (allowed or approval.state == "denied"):
+        return ("green" if allowed else "bold"), ("answered" if approval.answer is not None else "declined")
+    return ("green" if allowed else "red"), _DECIDED.get(approval.state, approval.state)
+
+
 _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "expired": "not answered in time",
             "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
 
@@ -194,7 +202,7 @@ class Asker:
             ask = self._ask_words if approval.kind == "question" else self._ask
             return await ask(approval, self._answers)
         self._show(Reading(approval).one_page(), approval)
-        say(f"waiting for you; {elsewhere(approval)}", "yellow")
+        say(f"waiting for you; {elsewhere(approval)}", "bold", "waiting for you;")
         return False
 
     async def _ask(self, approval: Approval, answers: Answers) -> bool:
@@ -203,7 +211,7 @@ class Asker:
         while True:
             match await self._line(self._question(approval, reading), answers):
                 case None:
-                    say(f"left open; {elsewhere(approval)}", "yellow")
+                    say(f"left open; {elsewhere(approval)}", "bold", "left open;")
                     return False
                 case "" if not reading.whole:
                     show(reading.next_rows())
@@ -250,7 +258,7 @@ class Asker:
         except Trouble as trouble:
             if trouble.code == "Unreachable":
                 raise
-            say(trouble.sentence, "yellow")  # It cannot be remembered; the question itself stands.
+            say(trouble.sentence)  # It cannot be remembered; the question itself stands.
             return None
         if len(shown.widths) < 2:
             width = shown.widths[0].width if shown.widths else "exact"
@@ -268,12 +276,12 @@ class Asker:
         return _wish(scope, shown.widths[int(chosen) - 1].width)
 
     async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
-        say("the agent asks you", "yellow")
+        say("the agent asks you", "bold")
         self._show(Reading(asked).all_rows(), asked)
         say(elsewhere(asked), "dim")
         text = await self._line("Your answer (Enter for none): ", answers, lower=False)
         if text is None:
-            say(f"left open; {elsewhere(asked)}", "yellow")
+            say(f"left open; {elsewhere(asked)}", "bold", "left open;")
             return False
         try:
             after = await answer_question(self._link, asked, text.strip() or None)
@@ -281,7 +289,7 @@ class Asker:
             if trouble.code != "Conflict":
                 raise
             return False  # Answered elsewhere meanwhile.
-        say(decided(after), "green")
+        say(decided(after), *decision_style(after))
         return True
 
     async def _line(self, question: str, answers: Answers, *, lower: bool = True) -> str | None:
@@ -304,8 +312,8 @@ class Asker:
                 raise
             return False  # Decided elsewhere meanwhile: the status says who did.
         if after.state == "pending":
-            say(f"your vote counts: {grants(after)} of {after.required} needed", "green")
+            say(f"your vote counts: {grants(after)} of {after.required} needed", "green", "counts:")
             return False
-        say(decided(after), "green" if decision == "grant" else "yellow")
+        say(decided(after), *decision_style(after))
         await say_remembered(self._link, after)
         return True

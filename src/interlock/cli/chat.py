@@ -52,7 +52,7 @@ def chat(
     try:
         return asyncio.run(_Talk(where, key, "elsewhere" if no_input else "ask").run())
     except KeyboardInterrupt:
-        say("\nwhat runs goes on; see it with: interlock attach @last", "yellow")
+        say("\nwhat runs goes on; see it with: interlock attach @last")
         return Exit.INTERRUPTED
 
 
@@ -157,12 +157,12 @@ class _Talk:
         except Trouble as trouble:
             if not self._is_person or trouble.code == "Unreachable":
                 raise
-            say(trouble.line(), "red")
+            say(trouble.line(), "red", trouble.label)
             return
         if told.reply is not None:
             result(printable(told.reply))
         elif told.denied:
-            say("sendPolicy keeps silent here: it is in the transcript, and nothing answers", "yellow")
+            say("sendPolicy keeps silent here: it is in the transcript, and nothing answers")
         elif told.reset is not None:
             say(f"a new session begins: {told.session_id}", "dim")
         if told.command_id is not None:

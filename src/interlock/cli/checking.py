@@ -58,7 +58,7 @@ def add(name: str, /, *,
     if not json:
         result(f"# {change.file}\n\n{snippet(known)}", end="")
     if not yes and not _agreed():
-        say("nothing was changed", "yellow")
+        say("nothing was changed", "dim")
         return Exit.DONE
     write_private(change.file, change.text.encode())
     spec = _configured(name, where)

@@ -115,7 +115,7 @@ class Child:
         try:
             await asyncio.wait_for(process.wait(), self._stop_grace_s)
         except TimeoutError:
-            say(f"the {self.name} did not end within {self._stop_grace_s:.0f} s and is killed", "yellow")
+            say(f"the {self.name} did not end within {self._stop_grace_s:.0f} s and is killed", "red", "is killed")
             self.kill()
             await process.wait()
 
@@ -149,10 +149,10 @@ async def keep_alive(child: Mended, final: int | None = None) -> None:
     deaths = Deaths(child.name, child.log)
     while (status := await child.wait()) != final:
         pause = deaths.pause(time.monotonic())
-        say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "yellow")
+        say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "red", ending(status))
         await asyncio.sleep(pause)
         await child.start()
-        say(f"the {child.name} runs again (process {child.pid})", "green")
+        say(f"the {child.name} runs again (process {child.pid})", "green", "runs again")
 
 
 async def keep_apart(child: Child) -> None:
@@ -160,7 +160,7 @@ async def keep_apart(child: Child) -> None:
     try:
         await keep_alive(child)
     except Trouble as trouble:
-        say(f"{trouble}; gateway and runner go on without it", "yellow")
+        say(f"{trouble}; gateway and runner go on without it", "red", str(trouble).partition(":")[0])
         await asyncio.Event().wait()
 
 

@@ -50,13 +50,13 @@ def import_(
                                                                        for name, why in found.left]}))
         return Exit.DONE
     for name in found.taken:
-        say(f"taken  {one_line(name)}", "green")
+        say(f"taken  {one_line(name)}", "green", "taken")
     for name, why in found.left:
         say(f"left   {one_line(name)}: {one_line(why)}", "dim")
     if dry_run:
         result(text, end="")
     elif not found.tables:
-        say("nothing of it has a meaning here, so nothing was written", "yellow")
+        say("nothing of it has a meaning here, so nothing was written", "bold", "nothing was written")
     else:
         result(f"written: {path}" + (f" (before: {backup})" if backup is not None else ""))
         _remark(text, found)
@@ -154,7 +154,7 @@ def _remark(text: str, found: Imported) -> None:
     named |= {loaded.session.default_agent} if loaded.session.default_agent else set()
     missing = sorted(named - set(loaded.agents) - {"shell", "builtin"})
     if missing:
-        say(f"not set up here yet: {', '.join(missing)}; see: interlock agents", "yellow")
+        say(f"not set up here yet: {', '.join(missing)}; see: interlock agents", "bold", "not set up here yet:")
     if "hooks" in found.tables or "cron" in found.tables:
         say("what hooks and cron jobs say waits for a yes until a rule lets it through: origin = \"hook\", \"cron\"",
-            "yellow")
+            "bold", "waits for a yes")

@@ -30,7 +30,7 @@ def check(*, json: Annotated[bool, Parameter(help="Print one JSON document.")] =
         for rule in load_config(where).policy.rules:
             if is_broad(rule):
                 say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "
-                    "words, path or url, unless you mean that", "yellow")
+                    "words, path or url, unless you mean that", "bold", "the rule")
     return Exit.USAGE if mistakes else Exit.DONE
 
 

@@ -19,7 +19,7 @@ from interlock.conformance.hands import Hand, ProgramHand, RestHand
 from interlock.conformance.register import RegisterMissing, Requirement, requirements
 from interlock.conformance.steps import Finding
 
-OUTCOMES = {"held": "green", "broken": "red", "not run": "yellow"}
+OUTCOMES = {"held": "green", "broken": "red", "not run": "bold"}
 
 
 def conformance(

@@ -240,7 +240,7 @@ async def decide(
             seen.add([approval.id])
             agreed, unread = await _agreed(approval, decision, more, None if yes else person)
             if not agreed:
-                say(f"left open: {approval.id}", "yellow")
+                say(f"left open: {approval.id}", "bold", "left open:")
                 continue
             said = " · ".join(text for text in (comment, unread) if text) or None
             signed = await signer.sign(link, approval, decision) if signer is not None else {}
@@ -263,7 +263,8 @@ async def _agreed(
         return True, None
     show(reading.next_rows())
     if "updated_input" in more:
-        say(f"with this input instead: {msgspec.json.encode(more['updated_input']).decode()}", "yellow")
+        say(f"with this input instead: {msgspec.json.encode(more['updated_input']).decode()}", "bold",
+            "with this input instead:")
     while True:
         write(sys.stderr, _question(reading, decision))
         match await answers.line():

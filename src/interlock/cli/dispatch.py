@@ -121,7 +121,7 @@ def _failed(trouble: Trouble) -> int:
     if os.environ.get("INTERLOCK_DEBUG"):
         traceback.print_exc()
     try:
-        say(trouble.line(), "red")
+        say(trouble.line(), "red", trouble.label)
     except OSError:  # Standard error may be full, too: then only the exit status reports the failure.
         discard(sys.stderr)
     return trouble.status

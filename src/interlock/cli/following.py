@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.cli.asking import Asker, decided
+from interlock.cli.asking import Asker, decided, decision_style
 from interlock.cli.cursors import Cursors, Place
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.gateway_link import GatewayLink
@@ -91,7 +91,7 @@ class Follower:
         async for heard in stream:
             if not isinstance(heard, Told):
                 away = isinstance(heard, Lost)
-                self._screen.remark(link_sentence(heard), "yellow")
+                self._screen.remark(link_sentence(heard), "bold", "lost" if away else "reattached")
             elif not self._part.is_over:
                 self._frame_told(heard)
             self._cursor = stream.cursor
@@ -161,7 +161,7 @@ class _Approvals:
             said = False
         if not said:
             approval = await self._link.read(f"/v1/approvals/{approval_id}", Approval)
-            self._screen.remark(decided(approval), "yellow")
+            self._screen.remark(decided(approval), *decision_style(approval))
 
     def leave(self) -> None:
         """Stop asking: the command has ended."""
@@ -179,7 +179,7 @@ class _Approvals:
                 return await self._asker.answer(approval)
             except Trouble as trouble:
                 # Whoever may not vote here can still watch; others may answer.
-                self._screen.remark(trouble.line(), "red")
+                self._screen.remark(trouble.line(), "red", trouble.label)
                 return False
 
 

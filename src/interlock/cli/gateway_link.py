@@ -152,7 +152,7 @@ class GatewayLink:
         self.address = locate(where)
         host = urlsplit(self.address.url).hostname
         if urlsplit(self.address.url).scheme == "http" and host not in LOOPBACK:
-            say(f"warning: the key goes to {host} in the clear; use https", "yellow")
+            say(f"warning: the key goes to {host} in the clear; use https", "bold", "warning:")
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             transport=transport,
@@ -233,7 +233,7 @@ class GatewayLink:
                 response = await self._once(method, path, content=body(), headers=headers, params=params)
             except httpx2.TransportError as error:
                 if attempt == 1:
-                    say("the connection to the gateway was lost; sending it again", "yellow")
+                    say("the connection to the gateway was lost; sending it again", "bold", "lost;")
                 wait_s = patience(asked, Cut(str(error)), attempt, MANNERS)
                 if wait_s is None:
                     raise unreachable(self.address, error) from None
@@ -312,7 +312,7 @@ class GatewayLink:
         refused = refusal(reply.status, reply.body, asked.path)
         if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
             self._shown.add(refused.sentence)
-            say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.", "yellow")
+            say(f"{refused.sentence} Sending it again in {wait_s:.0f} s.")
         await self._sleep(wait_s)
         return True
 

@@ -46,12 +46,13 @@ def pair(
     before = keep(directory, Paired(url=address, runner_id=told.runner_id, ca=certificates), told.token)
     result(told.runner_id)
     if before is not None:
-        say(f"this host was {before.paired.runner_id} before; revoke that one at its gateway", "yellow")
+        say(f"this host was {before.paired.runner_id} before; revoke that one at its gateway", "bold",
+            "revoke that one")
     others = [one.paired.url for one in pairings(directory) if one.paired.url != address]
     if others:
         say(f"it stays paired with {', '.join(others)}, and serves all of them; start it again", "dim")
     default = "" if state is None else f" --state {directory}"
-    say(f"paired with {address}. Start it with: interlock runner{default}", "green")
+    say(f"paired with {address}. Start it with: interlock runner{default}", "green", "paired")
     say(f"or have it started with the host: interlock runner install{default}", "dim")
     return Exit.DONE
 

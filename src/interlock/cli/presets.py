@@ -42,9 +42,9 @@ def use_presets(names: Sequence[str], where: Where) -> int:
         for rule in PRESETS[name]:
             say(f"  {rule.effect} · {rule.name}", "dim")
     if "ci" in wanted:
-        say("  what is built and tested runs as you: with edits, an agent may run what it wrote", "yellow")
+        say("  what is built and tested runs as you: with edits, an agent may run what it wrote")
     if "boxed" in wanted:
-        say("  it concerns agents whose [agents.ID.box] sets `write` and `network`; see: interlock agents", "yellow")
+        say("  it concerns agents whose [agents.ID.box] sets `write` and `network`; see: interlock agents")
     say("a gateway that runs reads it with: interlock config reload", "dim")
     return Exit.DONE
 

@@ -57,5 +57,5 @@ async def _release(named: str, to: str, where: Where, *, json: bool) -> int:
         print_json(msgspec.json.encode(after))
         return Exit.DONE
     result(after.session_id)
-    say(f"gateway {to} controls it now; questions that wait are asked there anew", "green")
+    say(f"gateway {to} controls it now; questions that wait are asked there anew")
     return Exit.DONE

@@ -20,7 +20,7 @@ from interlock.cli.cursors import Cursors, Place
 from interlock.cli.exit_status import Exit
 from interlock.cli.following import Follower
 from interlock.cli.gateway_link import GatewayLink, decoded
-from interlock.cli.outcome import close_line, exit_of, interrupted_line
+from interlock.cli.outcome import GOES_ON, close_line, exit_of, interrupted_line
 from interlock.cli.place import NOWHERE, Here, Where
 from interlock.cli.screen import Screen
 from interlock.cli.seen_approvals import SeenApprovals
@@ -127,11 +127,11 @@ class Running:
         except (KeyboardInterrupt, asyncio.CancelledError):
             if self._command is None:
                 raise KeyboardInterrupt from None
-            say(interrupted_line(self._command.id), "yellow")
+            say(interrupted_line(self._command.id), "bold", GOES_ON)
             return Exit.INTERRUPTED
         except BrokenPipeError:
             if self._command is not None:  # Whoever read has enough; the command is another matter.
-                say(interrupted_line(self._command.id), "yellow")
+                say(interrupted_line(self._command.id), "bold", GOES_ON)
             raise
         except Trouble as trouble:
             if self._command is None or trouble.code != "Unreachable":

@@ -15,7 +15,7 @@ import msgspec
 
 from interlock.cli.approval_card import INDENT, rows_of, screen_columns, show
 from interlock.cli.diff_colours import diffs_of
-from interlock.cli.terminal import is_terminal, one_line, printable, styled, write
+from interlock.cli.terminal import is_terminal, one_line, printable, say, styled, write
 from interlock.cli.values import count
 from interlock.command.card.lines import Line, lines
 from interlock.command.card.request import Asked
@@ -115,15 +115,14 @@ class Screen:
                 self.remark(notice.message)
             return
         lost = f" ({count(notice.lost_frame_count, 'frame')} lost)" if notice.lost_frame_count else ""
-        self.remark(f"notice[{notice.code}]: {notice.message}{lost}", "yellow")
+        self.remark(f"notice[{notice.code}]: {notice.message}{lost}", "bold", f"notice[{notice.code}]:")
 
-    def remark(self, text: str, style: str | None = "dim") -> None:
-        """Say something on standard error, on a line of its own."""
+    def remark(self, text: str, style: str | None = "dim", word: str | None = None) -> None:
+        """Say something on standard error, on a line of its own; `word` is what of it is coloured."""
         if self._quiet:
             return
         self.end_line()
-        line = printable(text)
-        write(sys.stderr, (styled(line, style, sys.stderr) if style else line) + "\n", safe=True)
+        say(text, style, word)
 
     def end_line(self) -> None:
         """End a line that is open on a terminal; into a pipe nothing is added to a result."""
@@ -168,7 +167,8 @@ class Screen:
     def _tool_request(self, asked: p.ToolRequest) -> None:
         self._tools[asked.invocation_id] = asked.tool_name
         if self._detail != "off":
-            self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan")
+            self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan",
+                        f"▸ {asked.tool_name}:")
             raw = bytes(asked.input)
             shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
             diff = diffs_of(lines(Asked(asked.tool_name, raw))) if shown else []
@@ -216,13 +216,14 @@ class Screen:
             self._tool_text("stdout", rest or "")
         if result.truncated is not None:
             cut = result.truncated
-            self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "yellow")
+            self.remark(f"{name}: {cut.bytes_total} bytes of output, of which {cut.bytes_kept} are kept", "cyan",
+                        f"{name}:")
         if result.status != "ok":
             # Here, or by the terminal that left off; where outputs are not shown, the failure's is.
             shown = (streamed is not None or earlier > 0) and (self._is_shell or self._detail == "full")
             said = one_line(result.output) if isinstance(result.output, str) and not shown else ""
             why = f": {said}" if said else ""
-            self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red")
+            self.remark(f"✗ {name} {_ENDED[result.status]}{why}", "red", f"✗ {name}")
         elif not self._is_shell:
             self.end_line()
 
@@ -234,7 +235,7 @@ class Screen:
     def _agent_error(self, error: p.AgentError) -> None:
         line = f"agent {error.severity}[{error.error_code}]: {error.message}"
         if error.severity == "warning":
-            self.remark(line, "yellow")
+            self.remark(line, "bold", line.partition(":")[0])
         else:
             self._errors.append((error.message, line))
 
@@ -250,7 +251,7 @@ class Screen:
         for message, line in self._errors:
             if message == said:
                 break
-            self.remark(line, "red")
+            self.remark(line, "red", line.partition("]:")[0] + "]:")
         self._errors.clear()
 
     def _file(self, file: p.FileTransfer) -> None:

@@ -56,7 +56,8 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
     async with link:
         sessions = await link.list("/v1/sessions", Session)
         if len(sessions) >= LIST_MAX:
-            say(f"only the {LIST_MAX} sessions that changed last are shown; those that are not shown stay", "yellow")
+            say(f"only the {LIST_MAX} sessions that changed last are shown; those that are not shown stay", "bold",
+                "only")
         agent_id = _agent(agent, sessions)
         before = view_of(sessions, agent_id)
         draft = Path(tempfile.mkdtemp(prefix="interlock-")) / NAME  # 0700: labels and names are nobody else's.
@@ -81,7 +82,7 @@ async def _edit(link: GatewayLink, agent: str | None, editor: list[str], *, json
         if not taken and not refused:
             say("nothing was changed", "dim")
         for sentence in refused:
-            say(f"not taken: {one_line(sentence)}", "yellow")
+            say(f"not taken: {one_line(sentence)}", "red", "not taken:")
     return Exit.FAILED if refused else Exit.DONE
 
 

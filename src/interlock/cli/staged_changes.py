@@ -102,13 +102,13 @@ async def _changes(named: str, where: Where, *, diff: bool, json: bool) -> int:
         if found.count > len(found.files):
             say(f"and {found.count - len(found.files)} more; sha256 {found.digest} covers all")
         if found.approval_id is None:
-            say("not asked about now; the end of the next turn asks again", "yellow")
+            say("not asked about now; the end of the next turn asks again")
             return Exit.DONE
         if diff:
             approval = await link.read(f"/v1/approvals/{found.approval_id}", Approval)
             for line in lines_of_approval(approval):
                 result(line.text)
-        say(f"waits for a yes: interlock land {session.session_id} [FILES]", "yellow")
+        say(f"waits for a yes: interlock land {session.session_id} [FILES]", "bold", "waits for a yes:")
         return Exit.DONE
 
 
@@ -141,5 +141,5 @@ async def _discard(named: str, files: tuple[str, ...], where: Where, *, json: bo
             return Exit.DONE
         result(after.session_id)
         say(f"asked the runner to throw {'these files' if files else 'all staged changes'} away; see what is left: "
-            f"interlock changes {after.session_id}", "green")
+            f"interlock changes {after.session_id}")
         return Exit.DONE

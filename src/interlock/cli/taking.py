@@ -39,7 +39,7 @@ def take(
         if not answer.ok:
             raise Trouble("Conflict", answer.sentence, "A gateway's id stands in its `interlock doctor`.")
         result(session)
-        say(f"gateway {to} controls it now; questions that wait are asked there anew", "green")
+        say(f"gateway {to} controls it now; questions that wait are asked there anew")
         return Exit.DONE
     raise Trouble("Unreachable", f"No runner runs on {directory}.", "Start it with: interlock runner")
 
@@ -58,7 +58,7 @@ def unpair(
             drop(directory, one)
             result(one.paired.runner_id)
             say(f"forgotten. At {one.paired.url}: interlock runners revoke {one.paired.runner_id}; then start the "
-                "runner again", "yellow")
+                "runner again", "green", "forgotten.")
             return Exit.DONE
     known = ", ".join(one.paired.url for one in found) or "none"
     raise usage(f"This host is not paired with {gateway}; it is paired with: {known}.", "Name one of these.")

@@ -16,7 +16,9 @@ from typing import TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, C1, bidirectional controls and line separators, lone surrogates."""
-_STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
+"""Green: it went well. Red: it failed, or did not run. Bold: a person should look. Cyan: a tool, a file, a place. Dim:
+what can be passed over. Yellow is not among them: it cannot be read on a light ground."""
 _COLUMN_GAP = 2
 HANGING = "  "
 MIN_COLUMNS = 20
@@ -66,10 +68,20 @@ def result(text: str, *, end: str = "\n") -> None:
     write(sys.stdout, text + end)
 
 
-def say(text: str, style: str | None = None) -> None:
-    """Print progress, a hint or an error on standard error; `text` may hold text of others."""
-    line = printable(text)
-    write(sys.stderr, (styled(line, style, sys.stderr) if style else line) + "\n", safe=True)
+def say(text: str, style: str | None = None, word: str | None = None) -> None:
+    """Print progress, a hint or an error on standard error; `text` may hold text of others. Of a sentence only `word`
+    is coloured, so that the rest has the colours that its reader has chosen; without it all is, which suits `dim`."""
+    write(sys.stderr, marked(printable(text), style, word, sys.stderr) + "\n", safe=True)
+
+
+def marked(line: str, style: str | None, word: str | None, stream: TextIO) -> str:
+    """Colour the first `word` of a line that is printable, or the whole line without one."""
+    if style is None:
+        return line
+    if not word:
+        return styled(line, style, stream)
+    before, found, after = line.partition(printable(word))
+    return before + styled(found, style, stream) + after
 
 
 def notice(mark: str, text: str, style: str | None = None) -> None:

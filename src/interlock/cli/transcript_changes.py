@@ -139,5 +139,5 @@ def _begun(raw: bytes, what: str, *, json: bool) -> None:
     begun = decoded(raw, _Begun, what)
     if begun.report is not None and not begun.report.sound:
         counts = ", ".join(f"{kind} {count}" for kind, count in begun.report.counts.items())
-        say(f"the file had damage, which is mended in the session: {counts}", "yellow")
+        say(f"the file had damage, which is mended in the session: {counts}", "bold", "damage")
     result(f"{begun.session.session_id} · {one_line(begun.session.agent_id)} · {begun.entries} entries")

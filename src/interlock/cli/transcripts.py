@@ -167,7 +167,8 @@ def _reported(report: Report, kept: str | None, *, json: bool) -> None:
 def _tree(source: str, where: Where) -> Tree:
     found = read_tree(asyncio.run(transcript_of(source, where)).split(b"\n"))
     if found.damaged:
-        say(f"{len(found.damaged)} damaged lines were passed over; see: interlock sessions doctor {source}", "yellow")
+        say(f"{len(found.damaged)} damaged lines were passed over; see: interlock sessions doctor {source}", "bold",
+            "damaged")
     return found
 
 

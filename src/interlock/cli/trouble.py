@@ -18,6 +18,11 @@ class Trouble(Exception):
         """What the gateway asked to wait before the same is sent again (K-3); None if it did not."""
         self.status = status if status is not None else BY_CODE.get(code, Exit.FAILED)
 
+    @property
+    def label(self) -> str:
+        """The beginning of its line that names the error, and that alone is coloured."""
+        return f"error[{self.code}]:"
+
     def line(self) -> str:
         """The one line for standard error."""
         sentence = self.sentence.strip()

@@ -202,9 +202,9 @@ class Up:
         """Pass SIGHUP on; what is wrong with the config is said here, too (G-1)."""
         mistakes = mistakes_of(self._state)
         for mistake in mistakes:
-            say(mistake, "yellow")
+            say(mistake)
         if mistakes:
-            say("the old settings stay", "yellow")
+            say("the old settings stay", "bold")
             return
         for child in (*self._gateways, self._runner):
             child.hang_up()
@@ -233,7 +233,7 @@ class Up:
         """Start the runner again when it ends, but for one that was revoked: the gateway has others (L-3)."""
         await keep_alive(self._runner, final=Exit.NOT_AUTHORISED)
         say("the runner's token was revoked: it stays ended, and the gateway goes on without it. To have a runner here "
-            f"again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start anew.", "yellow")
+            f"again, end this, remove {self._state / RUNNER_TOKEN_FILE} and start anew.", "red", "revoked:")
         await asyncio.Event().wait()
 
     async def _start(self) -> None:
@@ -255,10 +255,10 @@ class Up:
         for sentence in boxes(node.agents):
             say(f"box      {sentence}")
         for sentence in unwalled(node.agents):
-            say(f"walls    {sentence}", "yellow")
+            say(f"walls    {sentence}", "bold", "walls")
         say(f"roots    {', '.join(node.roots)}")
         say(f"state    {self._state} · logs in {self._state / LOGS}")
-        say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green")
+        say(f"ready after {time.monotonic() - began:.1f} s. In another terminal: {self._next()}", "green", "ready")
         say("Ctrl-C ends all of it.", "dim")
 
     async def _start_gateways(self) -> None:

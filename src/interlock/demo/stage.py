@@ -43,12 +43,13 @@ OURS = ("INTERLOCK_STATE", "INTERLOCK_URL", "INTERLOCK_KEY")
 def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str | None = None) -> int:
     """Play it, print what was found, and give the exit status. `prompt` replaces what a real agent is asked."""
     if sabotage is not None and sabotage not in SABOTAGES:
-        say(usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}").line(), "red")
+        trouble = usage(f"There is no sabotage {sabotage!r}.", f"Choose one of: {', '.join(SABOTAGES)}")
+        say(trouble.line(), "red", trouble.label)
         return Exit.USAGE
     try:
         chosen = choose(agent)
     except Trouble as trouble:
-        say(trouble.line(), "red")
+        say(trouble.line(), "red", trouble.label)
         return trouble.status
     if prompt is not None:
         chosen = chosen._replace(prompt=prompt)
@@ -57,12 +58,12 @@ def run(agent: str | None, as_json: bool, sabotage: str | None, *, prompt: str |
         try:
             asyncio.run(_interruptible(_Stage(chosen, sabotage, figures, quiet=as_json)))
         except (KeyboardInterrupt, asyncio.CancelledError):
-            say("interrupted; everything that was started has been ended", "yellow")
+            say("interrupted; everything that was started has been ended", "bold", "interrupted;")
             return Exit.INTERRUPTED
     if as_json:
         result(figures.document().decode())
     for sentence in figures.noticed:
-        say(f"noticed: {sentence}", "red")
+        say(f"noticed: {sentence}", "red", "noticed:")
     return Exit.FAILED if figures.noticed else Exit.DONE
 
 
