@@ -64,7 +64,7 @@ class ShellAgent:
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": {"name": "shell", "title": "Interlock shell", "version": interlock.__version__},
-            "agentCapabilities": {},
+            "agentCapabilities": {"_meta": {"interlock": {"denied": True}}},
             "authMethods": [],
         }
 

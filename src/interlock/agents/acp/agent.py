@@ -13,6 +13,7 @@ from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Choices
 from interlock.agents.acp.content import block_of
 from interlock.agents.acp.controls import Controls
+from interlock.agents.acp.denied_calls import DeniedCalls, reads_denials
 from interlock.agents.acp.inquiries import CANCELLED, Inquiry
 from interlock.agents.acp.modes import asking_of
 from interlock.agents.acp.open_requests import OpenRequests
@@ -71,6 +72,7 @@ class AcpAgent:
         self._features = Features(adapter_type="process")
         self._cancelled = False
         self._denied = False
+        self._denied_calls = DeniedCalls()
         """A permission of this prompt was answered no."""
         self._ended = False
         """The program that was started has ended; what it left behind may still speak."""
@@ -126,6 +128,7 @@ class AcpAgent:
         asking = asking_of(info.name, opening.environment, opening.spec.asking_modes)
         choices = Choices(loaded, opening.spec.modes, asking)
         self._tokens = Tokens(info.name)
+        self._denied_calls = DeniedCalls(reads_denials(told.agent_capabilities))
         self._updates = Updates(self._acp_session, choices, self._tokens, reader_of(info), opening.workspace)
         controls = self._controls = Controls(choices, rpc, self._acp_session, opening)
         await controls.open()
@@ -264,6 +267,8 @@ class AcpAgent:
         reply = await inquiry.reply()
         self._asking.take(request.request_id)  # The agent may use the id again as soon as it reads the answer.
         self._denied = self._denied or reply.denied
+        if reply.why is not None and not self._cancelled:
+            self._denied_calls.add(reply.call, reply.why)
         await self._connected().answer(request, reply.result)
 
     # --- its turns ---
@@ -271,7 +276,7 @@ class AcpAgent:
         """Send the prompt and tell what comes until it is answered, or the agent is gone."""
         rpc, updates = self._connected(), self._updates
         assert updates is not None, "open comes first"
-        content = [block_of(block) for block in prompt.content]
+        content = self._denied_calls.appended([block_of(block) for block in prompt.content])
         garbage, self._cancelled, self._prompting = rpc.garbage + self._malformed, False, True
         self._denied, self._unasked = False, 0
         updates.begin(scribe)

@@ -18,10 +18,13 @@ _ASKS_ITS_USER = frozenset({"askuserquestion", "askuser"})
 
 
 class Reply(NamedTuple):
-    """The result of the agent's request; `denied` if it was a permission that was not given."""
+    """The result of the agent's request; `denied` if it was a permission that was not given: `why` is by whom and why,
+    `call` the title of what did not run."""
 
     result: dict[str, Any]
     denied: bool = False
+    why: str | None = None
+    call: str = ""
 
 
 class Inquiry(Protocol):
@@ -44,7 +47,8 @@ class PermissionInquiry(NamedTuple):
         result = CANCELLED if answer.option_id is None else _selected(answer.option_id)
         if answer.allow:
             return Reply(result)
-        return Reply({**result, **_why(answer.message)}, denied=True)
+        return Reply({**result, **_why(answer.message)}, denied=True, why=answer.message,
+                     call=self.question.title or self.question.tool_name)
 
 
 class FormInquiry(NamedTuple):
@@ -130,7 +134,7 @@ def elicited(asked: wire.Elicitation, about: Question, scribe: Scribe, over: Cal
 
 
 def _why(message: str | None) -> dict[str, Any]:
-    """Who denied it and why, as ACP's `_meta`: its outcome has no field for that (Y-5)."""
+    """Who denied it and why, as ACP's `_meta`: its outcome has no field for that (Y-5). See `denied_calls`, too."""
     return {"_meta": {"interlock": {"denied": message}}} if message else {}
 
 

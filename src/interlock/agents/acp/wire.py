@@ -41,6 +41,7 @@ class AgentCapabilities(msgspec.Struct, rename="camel"):
     load_session: bool = False
     session_capabilities: SessionCapabilities = msgspec.field(default_factory=SessionCapabilities)
     prompt_capabilities: PromptCapabilities = msgspec.field(default_factory=PromptCapabilities)
+    meta: Any = msgspec.field(name="_meta", default=None)
 
 
 class Initialized(msgspec.Struct, rename="camel"):
