@@ -143,9 +143,9 @@ def _subject(tried: Tried, asked: Request, understood: request.Facts, kind: str)
 # --- where rules come from ---
 def of_docs(root: Path = REPOSITORY) -> tuple[list[Tried], list[str]]:
     """Every rule on every page that allows tool calls, by itself, and a sentence for each that cannot be tried."""
-    shown, unread = read_pages(root)
+    shown, unread, _ = read_pages(root)
     tried: list[Tried] = []
-    for origin, rule in shown:
+    for origin, rule, _ in shown:
         if rule.effect != "allow" or not concerns(rule, "tool") or rule.type is not None:
             continue
         one = _tried(f"docs {origin}", [rule])

@@ -1,4 +1,5 @@
-"""The rules of policy that documentation shows: in fences of any kind, and in the commands that it has people type."""
+"""The rules of policy that documentation shows: in fences of any kind, in the commands that it has people type, and in
+the middle of a sentence or a table."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import re
 import shlex
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,11 @@ FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[ ]*(\w*)[^\n]*\n(.*?)^\1\2`*~*[ ]*$",
 SHOWS_RULE = re.compile(r"""\[\[?\s*policy\b|\bpolicy\s*=|["']?\beffect["']?\s*[=:]\s*["'](?:allow|ask|deny)""")
 """A fence with such text is one with a rule, whatever language it names."""
 TYPED = re.compile(r"\binterlock approve [^`\n]*")
+INLINE = re.compile(r"`((?:words|command|command_line|path|url) *= *[^`]+|[\w./-]+(?: [^`|=]+)? \*\*)`"
+                    r"((?:, `[^`]+`)*\)? is refused)?")
+"""A member of a rule in a sentence or a table, or a pattern of words that ends with `**`."""
+REFUSED_TABLE = re.compile(r"^\| *refused *\|")
+"""The head of a table whose first column has what is refused."""
 KEPT = ("words", "command", "path")
 """What a person widens an "always" with."""
 
@@ -29,6 +36,7 @@ class Shown(NamedTuple):
 
     origin: str
     rule: Rule
+    inline: bool = False
 
 
 class Pages(NamedTuple):
@@ -36,6 +44,8 @@ class Pages(NamedTuple):
 
     rules: list[Shown]
     unread: list[str]
+    refused: tuple[str, ...] = ()
+    """Examples that a page calls refused, and that are."""
 
 
 def pages(root: Path = REPOSITORY) -> Iterator[Path]:
@@ -49,6 +59,7 @@ def read_pages(root: Path = REPOSITORY) -> Pages:
     """Read all rules of all pages. An example that shows a rule and cannot be read is reported, not passed over."""
     rules: list[Shown] = []
     unread: list[str] = []
+    refused: list[str] = []
     for page in pages(root):
         name, text = str(page.relative_to(root)), page.read_text("utf-8")
         for indent, _, language, body in FENCE.findall(text):
@@ -65,7 +76,33 @@ def read_pages(root: Path = REPOSITORY) -> Pages:
                 rules += [Shown(f"{name} {line}", rule) for rule in _typed(line)]
             except ValueError as error:
                 unread.append(f"{name}: {line}: {error}")
-    return Pages(rules, unread)
+        for fragment, is_refused in _inline(FENCE.sub("", text)):
+            try:
+                rule = _fragment(fragment)
+            except ValueError as error:
+                (refused if is_refused else unread).append(f"{name}: {fragment}: {error}")
+                continue
+            if is_refused:
+                unread.append(f"{name}: {fragment}: the page calls it refused, and it is a rule")
+            rules.append(Shown(f"{name} {fragment}", rule, inline=True))
+    return Pages(rules, unread, tuple(refused))
+
+
+def _inline(text: str) -> Iterator[tuple[str, bool]]:
+    """Find members of rules outside of fences, and whether the page calls each refused."""
+    table = ""
+    for line in text.splitlines():
+        table = (table or line) if line.startswith("|") else ""
+        for found in INLINE.finditer(line):
+            first = line[: found.start()].strip(" |") == ""
+            refused = bool(found[2]) or (first and REFUSED_TABLE.match(table) is not None)
+            yield found[1].replace("\\|", "|"), refused
+
+
+def _fragment(text: str) -> Rule:
+    """Read a rule that allows from one member of it, or from a pattern of words. Raises ValueError."""
+    fields = tomllib.loads(text) if "=" in text else {"words": text}
+    return Rule(name=text, effect="allow", door="tool", **fields)
 
 
 def _written(text: str, language: str, page: str) -> list[Rule]:
