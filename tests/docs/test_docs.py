@@ -271,7 +271,7 @@ def test_every_code_has_its_section_and_no_other_is_there() -> None:
     text = ERRORS.read_text("utf-8")
     sections = re.findall(r"^## (\S+)$", text, re.MULTILINE)
     assert len(sections) == len(set(sections))
-    own = {"AgentLost", "AgentExited", "Detached", "Reattached", "Truncated", "ToolsNotGated",
+    own = {"AgentLost", "LedgerRestored", "AgentExited", "Detached", "Reattached", "Truncated", "ToolsNotGated",
            "RanUnasked", "RanOtherThanAllowed", "StoppedAsking", "EmptyTurn", "AgentStopped", "BudgetOverrun"}
     assert set(sections) == set(PROBLEMS) | {code.value for code in Code} | own
 

@@ -50,6 +50,7 @@ from interlock.gateway.pairing import Pairings
 from interlock.gateway.rawp import RawpEndpoint
 from interlock.gateway.rest.app import RestApp
 from interlock.gateway.rest.desk import Facts, Front
+from interlock.gateway.restored import RestoredLogs
 from interlock.gateway.retention import Retention
 from interlock.gateway.server import build_app, serve
 from interlock.gateway.settings_noted import note_key, note_policy
@@ -173,6 +174,7 @@ class _Gateway:
             self._engine.lanes.watchers.append(self._tracing.watch)
         self._rawp = RawpEndpoint(self._engine, gateway_id, entropy, metrics.acked)
         self._pairings = Pairings(ledger, clock, entropy, self._rawp.shut_out, own_runner=LOCAL_RUNNER)
+        self._restored = RestoredLogs(self._engine, signer)
         self._tls = tls_context(config.gateway)
         facts = Facts(gateway_id=gateway_id, version=__version__, state_dir=str(state),
                       store_path=stores.shown)
@@ -222,11 +224,13 @@ class _Gateway:
         if self._cluster is not None:
             await self._cluster.start()
             self._cluster.run()
+        await self._restored.look()
         stopped = asyncio.Event()
         signing = asyncio.create_task(self._signer.run(stopped))
         pruning = asyncio.create_task(self._retention.daily(self._config.retention.days * DAY_MS))
         try:
             await self._engine.start()
+            self._restored.close()
             tune_collector()
             self._notifier.start()
             if self._views is not None:
@@ -238,6 +242,7 @@ class _Gateway:
             await self._notifier.stop()
             if self._views is not None:
                 await self._views.stop()
+            await self._restored.stop()
             await self._engine.stop()
             if self._tracing is not None:
                 await asyncio.to_thread(self._tracing.end)

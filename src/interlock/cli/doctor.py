@@ -22,10 +22,11 @@ from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
 from interlock.cli.pairings import pairings
 from interlock.cli.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
+from interlock.cli.restored import restored_lines
 from interlock.cli.terminal import print_json, result, styled
 from interlock.cli.trouble import Trouble
 from interlock.cli.values import count
-from interlock.protocol.answers import ClusterHealth
+from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.box import phrase
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import MIB
@@ -168,6 +169,9 @@ async def _gateway(where: Where) -> list[Finding]:
         *(() if standing.unsigned is None else (Finding(
             "audit log", False, f"It cannot be signed, so no new command is taken: {standing.unsigned}",
             "What runs goes on."),)),
+        *(() if standing.restored is None else (Finding(
+            "older ledger", False, " ".join(restored_lines(standing.restored)),
+            "See docs/how-to/backup.md, \"What a restored ledger lacks\"."),)),
     ]
 
 
@@ -185,6 +189,7 @@ def _cluster(cluster: ClusterHealth) -> Iterator[Finding]:
 class _Standing(msgspec.Struct):
     drains: list[Drain] = []
     unsigned: str | None = None
+    restored: RestoredLedger | None = None
     cluster: ClusterHealth | None = None
 
 

@@ -17,12 +17,13 @@ from interlock.cli.exit_status import Exit
 from interlock.cli.gateway_link import GatewayLink
 from interlock.cli.holding import drained
 from interlock.cli.place import NOWHERE, Here, Where
+from interlock.cli.restored import restored_lines
 from interlock.cli.seen_approvals import SeenApprovals
 from interlock.cli.session_list import WAITING, context, session_table, standing, terminal_width
 from interlock.cli.terminal import one_line, print_json, print_table, printable, result, say, write
 from interlock.cli.trouble import usage
 from interlock.cli.values import ago, between, count, until
-from interlock.protocol.answers import ClusterHealth
+from interlock.protocol.answers import ClusterHealth, RestoredLedger
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Node, Session
@@ -175,6 +176,7 @@ class _Status(msgspec.Struct):
     runners: list[Node] = []
     drains: list[Drain] = []
     unsigned: str | None = None
+    restored: RestoredLedger | None = None
     cluster: ClusterHealth | None = None
 
 
@@ -198,6 +200,8 @@ async def _status(where: Where, *, json: bool) -> int:
         result(f"last session     {one_line(one.session_key)} · {one.session_id} · {standing(one)} · {tokens}")
     if now.unsigned is not None:
         result(f"audit log        cannot be signed, so no new command is taken: {one_line(now.unsigned, 1_000)}")
+    for line in restored_lines(now.restored) if now.restored is not None else ():
+        result(f"older ledger     {line}")
     for one in now.drains:
         result(f"drain            {drained(one)}")
     for node in now.runners:

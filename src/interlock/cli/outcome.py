@@ -66,6 +66,7 @@ _LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
 """Codes whose reason stands in what the agent wrote last."""
 
 _REMEDIES = {
+    "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",
     "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
     "AgentExited": "Read the agent's last lines above; run it again.",
 }

@@ -15,6 +15,11 @@ CHECKPOINT_FACT = "audit_checkpoint/"
 """With a tenant behind it, the name of the ledger's fact that holds a copy of the tenant's last checkpoint."""
 
 
+RESTORED_FACT = "ledger_restored/"
+"""With a tenant behind it, the name of the ledger's fact that holds up to which record its log had been signed, when
+that log was found to be an older copy and its commands were closed."""
+
+
 class TailFull(Exception):
     """The log of `tenant_id` has to be signed before it can take the batch."""
 

@@ -43,6 +43,7 @@ from interlock.engine.room import Hold
 from interlock.engine.routing import Route, Router
 from interlock.engine.rows import Rows
 from interlock.engine.session_desk import Remember, SessionDesk
+from interlock.engine.setbacks import Setbacks
 from interlock.engine.signing import Signing
 from interlock.engine.spending import read_spending, shown
 from interlock.engine.standing import Standing
@@ -109,6 +110,7 @@ class Engine:
         self.drains.on_undrained = self.lanes.look_again
         self.drains.permit = self._permit_drain
         self.signing = signing or Signing()
+        self.setbacks = Setbacks()
         self.signing.on_resumed(self.lanes.look_again)
         self.lanes.draining = self._starts_nothing
         self._writer = TranscriptWriter(ledger, transcripts) if transcripts is not None else None
@@ -250,7 +252,8 @@ class Engine:
 
     def _starts_nothing(self, state: LaneState) -> bool:
         """Whether what waits in a session must wait on: for the end of a drain, or of what keeps its log unsigned."""
-        return self.drains.covers(state) or self.signing.reason(state.tenant_id) is not None
+        return (self.drains.covers(state) or self.signing.reason(state.tenant_id) is not None
+                or self.setbacks.holds(state.tenant_id))
 
     async def vote(self, principal: Principal, approval_id: str, body: GrantBody, remember: Remember) -> Approval:
         """Count a vote (P-3)."""

@@ -175,6 +175,22 @@ class CheckpointSigner:
         lines += [] if noted is None else [("ledger", noted_line(noted))]
         return [(where, one) for where, line in lines if (one := parse_checkpoint_line(line)) is not None]
 
+    async def ahead(self) -> list[tuple[str, int, int]]:
+        """Find the logs that end before a record which this gateway's own checkpoints were signed over: (tenant,
+        records signed, records there). Raises LedgerError, OSError."""
+        found: list[tuple[str, int, int]] = []
+        tenants = {*await asyncio.to_thread(self._sink.tenants), *await self._ledger.audit_tenants()}
+        for tenant_id in sorted(tenants):
+            size, _ = await self._ledger.audit_head(tenant_id)
+            lines = await asyncio.to_thread(self._sink.newest, tenant_id, size)
+            # Read again: what another gateway signed in between must not look as if it were missing.
+            size, _ = await self._ledger.audit_head(tenant_id)
+            with suppress(CheckpointRefused):
+                signed = max((self._genuine(tenant_id, line, "kept").size for line in lines), default=0)
+                if signed > size:
+                    found.append((tenant_id, signed, size))
+        return found
+
     async def resume(self, tenant_id: str, size: int, root: bytes,
                      writes: Callable[[str], Sequence[Write]]) -> Receipt:
         """Sign a log that nothing leads up to, as a person accepts it: with the first `size` records under `root`.

@@ -30,6 +30,7 @@ from interlock.gateway.inflow import Inflow
 from interlock.gateway.intake import POISON_FRAMES, Intake, Poison
 from interlock.gateway.observed import Observed
 from interlock.gateway.outflow import LinkClosed, RunnerOutflow
+from interlock.gateway.restored import RestoredSessions
 from interlock.gateway.upgrade import not_a_websocket, refuse_upgrade
 from interlock.ports import trips
 from interlock.ports.leases import Overtaken
@@ -77,6 +78,7 @@ class RawpEndpoint:
         self._engine = engine
         self._observed = Observed(engine)
         self._gateway_id = engine.lanes.gateway_id = gateway_id
+        self._restored = RestoredSessions(engine.setbacks, gateway_id)
         self._entropy = entropy
         self._open: dict[RunnerOutflow, None] = {}
         self._links: dict[str, RunnerOutflow] = {}
@@ -242,7 +244,7 @@ class RawpEndpoint:
             raise Closing(CloseCode.OPENING, f"hello cannot be read: {error}"[:120]) from None
         if not isinstance(frame.payload, p.Hello):
             raise Closing(CloseCode.OPENING, f"{frame.type} came before hello")
-        numbers = [max(known.last_seq_sent, known.control_seq) for known in frame.payload.sessions]
+        numbers = [max(known.last_seq_sent, known.control_seq, known.acked_seq) for known in frame.payload.sessions]
         if max(*numbers, 0, frame.payload.link_number) > LARGEST_SEQ or frame.payload.link_number < 0:
             raise Closing(CloseCode.OPENING, "hello cannot be read: a number is out of range")
         return frame.payload
@@ -263,7 +265,9 @@ class RawpEndpoint:
             if shell is None and known is not None:
                 shell = await self._observed.begin(present.record, session_id, known.controller, known.agent_id,
                                                    known.workspace)
-            seq: int = await shell.call(lambda lane: lane.state.last_seq) if shell is not None else 0
+            seq = await self._restored.last_durable(shell, known, present) if shell is not None else 0
+            if shell is None and known is not None:
+                self._restored.absent(known, present)
             inflow.expect(session_id, seq + 1)
             if session_id in listed:
                 durable.append(p.WelcomeSession(session_id=session_id, last_durable_seq=seq))

@@ -154,6 +154,35 @@ class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
     bus: SharedServer
 
 
+class MissingSession(msgspec.Struct, kw_only=True):
+    """A session of which the ledger lacks something that its runner has seen."""
+
+    session_id: str
+    runner_id: str
+    known: bool = True
+    """False if the ledger does not have the session at all; then only `last_seq` of its runner is known."""
+    frames: int = 0
+    """Frames that had been acknowledged."""
+    controls: int = 0
+    """Control frames that had been sent."""
+    commands: list[str] = []
+    """Commands that were closed with `LedgerRestored`."""
+
+
+class RestoredLedger(msgspec.Struct, kw_only=True):
+    """What the ledger is known to lack, since an older copy of it was put back; found since the gateway's start."""
+
+    records_signed: int | None = None
+    """Audit records up to which a kept checkpoint goes; None if no checkpoint is ahead of the ledger."""
+    records_kept: int | None = None
+    """Audit records that the ledger had when that was found."""
+    commands_closed: int = 0
+    """Commands that were closed with `LedgerRestored`."""
+    session_count: int = 0
+    sessions: list[MissingSession] = []
+    """The first 100 of them."""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /v1/status`. Each count stops at PAGE_MAX."""
 
@@ -171,6 +200,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     drains: list[Drain] = []
     unsigned: str | None = None
     """Why the tenant's audit log cannot be signed; meanwhile no new command is taken."""
+    restored: RestoredLedger | None = None
+    """What the ledger lacks since an older copy of it was put back, as far as this gateway has found it."""
     cluster: ClusterHealth | None = None
     """Of several gateways: for operators and auditors of the tenant `default`, whose machines they are."""
 

@@ -130,6 +130,7 @@ class Sessions:
             turn = state.turn
             told.append(p.HelloSession(
                 session_id=row.session_id, last_seq_sent=row.last_seq, control_seq=row.control_seq,
+                acked_seq=row.acked_seq,
                 state=state.state if state.opening == "open" else "terminated",
                 turn_id=turn.turn_id if turn else None,
                 prompt_id=turn.prompt_id if turn else None, controller=row.controller,

@@ -10,6 +10,7 @@ from interlock.engine.bridge.compacting import Asked
 from interlock.engine.chats import Chats
 from interlock.engine.cron import Crons
 from interlock.engine.draining import Drains
+from interlock.engine.setbacks import Setbacks
 from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -100,6 +101,9 @@ class Desk(Protocol):
 
     @property
     def drains(self) -> Drains: ...
+
+    @property
+    def setbacks(self) -> Setbacks: ...
 
     def budgets(self, tenant_id: str) -> list[Budget]: ...
 

@@ -42,11 +42,13 @@ class RefusedControl(Payload, frozen=True, kw_only=True):
 
 class HelloSession(Payload, frozen=True, kw_only=True):
     """One session in hello (L-4). `controller` is the gateway that controls it; `agent_id` and `workspace` tell one
-    that observes it what it sees (D-5)."""
+    that observes it what it sees (D-5). `acked_seq` is the last frame that this gateway has acknowledged: a gateway
+    that does not have it has lost commits."""
 
     session_id: str
     last_seq_sent: int
     control_seq: int
+    acked_seq: int = 0
     state: AgentState
     refused: list[RefusedControl] = []
     turn_id: str | None = None

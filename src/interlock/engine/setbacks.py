@@ -1,0 +1,59 @@
+"""What a restored ledger lacks, as far as this gateway has found it since its start: for the log, `status`, `doctor`.
+
+The audit log has a record `ledger_restored` of each finding; this list is for people who look now.
+"""
+
+from __future__ import annotations
+
+from interlock.protocol.answers import MissingSession, RestoredLedger
+
+SESSIONS_LISTED = 100
+"""Sessions of a tenant that are named; the others are counted."""
+
+
+class Setbacks:
+    """By tenant."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, RestoredLedger] = {}
+        self._held: set[str] = set()
+
+    def of(self, tenant_id: str) -> RestoredLedger | None:
+        """Return what is known to be missing; None if nothing is."""
+        return self._found.get(tenant_id)
+
+    def hold(self, tenant_id: str) -> None:
+        """Start nothing of a tenant: its commands that may have run already are not closed yet."""
+        self._held.add(tenant_id)
+
+    def release(self, tenant_id: str) -> None:
+        """They are closed."""
+        self._held.discard(tenant_id)
+
+    def holds(self, tenant_id: str) -> bool:
+        """Whether nothing of the tenant may start."""
+        return tenant_id in self._held
+
+    def records(self, tenant_id: str, signed: int, kept: int) -> None:
+        """Note that `signed` audit records were signed and only `kept` are there."""
+        found = self._of(tenant_id)
+        found.records_signed, found.records_kept = signed, kept
+
+    def session(self, tenant_id: str, missing: MissingSession) -> bool:
+        """Note what a session lacks; returns whether that is news: a runner repeats in each hello which sessions it
+        has. Beyond SESSIONS_LISTED sessions are only counted."""
+        found = self._of(tenant_id)
+        if missing in found.sessions:
+            return False
+        found.session_count += 1
+        found.commands_closed += len(missing.commands)
+        if len(found.sessions) < SESSIONS_LISTED:
+            found.sessions.append(missing)
+        return True
+
+    def commands(self, tenant_id: str, count: int) -> None:
+        """Note how many commands were closed because nobody knows what became of them."""
+        self._of(tenant_id).commands_closed += count
+
+    def _of(self, tenant_id: str) -> RestoredLedger:
+        return self._found.setdefault(tenant_id, RestoredLedger())
