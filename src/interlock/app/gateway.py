@@ -165,7 +165,7 @@ class _Gateway:
             self._engine.lanes.watchers.append(self._views.watch)
         self._retention = Retention(ledger, self._engine.objects, clock)
         metrics = Metrics(__version__, config.metrics.open_to)
-        ledger.measure(metrics.committed)
+        ledger.measure(metrics.committed, metrics.stepwise)
         self._engine.lanes.watchers.append(metrics.watch)
         self._engine.lanes.on_trips = metrics.waited
         sender = sender_of(os.environ, __version__)

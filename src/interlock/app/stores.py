@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +36,7 @@ log = structlog.get_logger("interlock.gateway")
 class MeasuredLedger(Ledger, Protocol):
     """A ledger that tells how its transactions do."""
 
-    def measure(self, told: Measured) -> None: ...
+    def measure(self, told: Measured, stepwise: Callable[[str], None]) -> None: ...
 
 
 class Shared(Leases, Protocol):

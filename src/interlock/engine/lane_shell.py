@@ -30,6 +30,7 @@ from interlock.ports.ledger import (
     Fenced,
     Ledger,
     LedgerError,
+    OutcomeUnknown,
     PutDelivery,
     PutTranscript,
     Spend,
@@ -61,6 +62,8 @@ class House(Protocol):
     on_trips: Callable[[str, Trips], None]
 
     def settle(self, writes: Iterable[Write], own: LaneShell) -> None: ...
+
+    def doubt(self) -> None: ...
 
     def watch(self, lane: Lane) -> None: ...
 
@@ -165,7 +168,10 @@ class LaneShell:
                 self._lose(group, fenced)
                 return
             except (LedgerError, ObjectsError) as error:
-                self._break(group, f"the ledger could not take it: {error}")
+                if isinstance(error, OutcomeUnknown):
+                    self._lanes.doubt()
+                self._break(group, str(error) if isinstance(error, OutcomeUnknown)
+                            else f"the ledger could not take it: {error}")
                 return
             except Exception as error:
                 log.exception("lane failed", session_id=self.lane.state.session_id)

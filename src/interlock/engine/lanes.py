@@ -91,6 +91,7 @@ class Lanes:
         """This gateway's own id, as runners are told it; set by the endpoint that tells it."""
         self.on_delivery: Callable[[], None] = lambda: None
         """Called after a commit that holds questions to approvers; set by the composition."""
+        self._in_doubt = False
         self.on_trips: Callable[[str, Trips], None] = lambda _operation, _trips: None
         """Called with the round trips to the ledger of a batch of frames, or of an attach; set by the composition."""
         self.rows = Rows(ledger, clock)
@@ -132,6 +133,10 @@ class Lanes:
         for shell in self.live() if concerned else ():
             if shell is not own and shell.lane.state.tenant_id in concerned:
                 shell.push(Job(review))
+
+    def doubt(self) -> None:
+        """Read today's pots again with the next lane: it is not known whether a commit counted in them."""
+        self._in_doubt = True
 
     async def learn_spending(self) -> None:
         """Take today's pots anew: another gateway counts in them too."""
@@ -202,9 +207,14 @@ class Lanes:
         named_here = record is None and fresh is not None and not fresh.controller and not is_house(session_id)
         epoch = (await self.room.begin(session_id, runner_id) if named_here
                  else await self.room.take(session_id, runner_id or None))
-        if self.room.shared:  # From here on nobody else writes; what the one before had written is to be seen.
+        # Read again now that no one else can write under this epoch: another gateway may have, or this one with a
+        # commit that was in doubt until the lane was taken (OutcomeUnknown).
+        if self.room.shared or not named_here:
             record = await self.ledger.session(session_id)
             kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
+        if self._in_doubt:
+            self._in_doubt = False
+            await self.learn_spending()
         if record is None:
             assert fresh is not None
             transcriber = None

@@ -66,6 +66,8 @@ class Metrics:
         self._groups = histogram("ledger_group_batches", "Batches that one transaction took.", GROUP_BUCKETS)
         self._trips = histogram("ledger_round_trips", "Round trips to the ledger's server, in a row, of one operation.",
                                 TRIP_BUCKETS, "operation")
+        self._stepwise = counter("ledger_stepwise", "Transactions of more than one statement on PostgreSQL, by reason.",
+                                 "reason")
         self._trip_commits = counter("ledger_commits", "Transactions that operations waited for.", "operation")
         self._commands = gauge("commands", "Commands that are not at their end.", "state")
         self._approvals = gauge("approvals", "Approvals that wait for an answer or for their use.", "state")
@@ -157,6 +159,10 @@ class Metrics:
         """The ledger ended a transaction. Called on any thread."""
         self._groups.observe(batches)
         self._commits.observe(seconds)
+
+    def stepwise(self, reason: str) -> None:
+        """A transaction could not be one statement, for a reason of the ledger's own small set."""
+        self._stepwise.labels(reason).inc()
 
     def waited(self, operation: str, spent: Trips) -> None:
         """An operation (its name in the API, `frames` or `attach`) has waited for the ledger's server."""

@@ -141,6 +141,11 @@ class LedgerError(Exception):
     """The batch did not commit, and nothing of it is visible."""
 
 
+class OutcomeUnknown(LedgerError):
+    """The server was away too long with the batch in doubt: it is committed as a whole, or nothing of it is. The next
+    commit and `take` of this ledger come behind that decision, so what is read after a `take` is final."""
+
+
 class Taken(LedgerError):
     """A unique name in the batch exists already."""
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-Break = Literal["before", "after"]
+Break = Literal["before", "after", "late", "stalled"]
+WRITER = re.compile(rb"w_[0-9a-f]{24}")
+"""The id of a ledger's writer, as a statement that commits by itself carries it."""
 
 
 class Proxy:
-    """A Unix socket in `directory` that leads to the server. `on_commit` is how the next COMMITs fare, in order: the
-    link breaks before the server has it, or after the server has done it and before its answer is heard."""
+    """A Unix socket in `directory` that leads to the server. `on_commit` is how the next commits fare, in order: the
+    link breaks before the server has it, or after the server has done it and before its answer is received; or the
+    server gets it only once `late` is set. If `stalled` it gets it as late, and the link does not break."""
 
     def __init__(self, directory: Path, server: Path) -> None:
         self.url = f"postgresql://interlock@/{{}}?host={directory}"
         self.on_commit: list[Break] = []
         self.down = False
+        self.late, self.arrived = asyncio.Event(), asyncio.Event()
+        """Lets a late commit through; is set when the server has answered it."""
         self._path = directory / ".s.PGSQL.5432"
         self._server = server / ".s.PGSQL.5432"
         self._open = set[asyncio.StreamWriter]()
@@ -48,13 +54,21 @@ class Proxy:
         answers = asyncio.create_task(self._copy(up_reader, writer))
         with suppress(OSError):
             while data := await reader.read(65_536):
-                if b"COMMIT\0" in data and self.on_commit:
+                commits = b"COMMIT\0" in data or (data[:1] == b"B" and WRITER.search(data) is not None)
+                if commits and self.on_commit:
                     when = self.on_commit.pop(0)
                     answers.cancel()
                     await asyncio.wait([answers])
                     if when == "after":
                         up_writer.write(data)
                         await up_reader.read(65_536)
+                    if when in ("late", "stalled"):
+                        if when == "late":
+                            writer.transport.abort()
+                        await self.late.wait()
+                        up_writer.write(data)
+                        await up_reader.read(65_536)
+                        self.arrived.set()
                     break
                 up_writer.write(data)
         for one in (writer, up_writer):

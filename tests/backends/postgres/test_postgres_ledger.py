@@ -14,7 +14,7 @@ import pytest
 from backends.postgres.proxy import Break, Proxy
 from interlock.backends.postgres import database, statements, writer
 from interlock.backends.postgres.database import Settings, read_settings
-from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, OutcomeUnknown, is_away
+from interlock.backends.postgres.faults import LINK_FAULTS, Away, NotReached, is_away
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.backends.postgres.transcripts import PostgresTranscripts
@@ -27,6 +27,7 @@ from interlock.ports.ledger import (
     EraseAudit,
     Fenced,
     LedgerError,
+    OutcomeUnknown,
     PutFact,
     PutIdempotency,
     PutSession,
@@ -136,6 +137,46 @@ async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_
             await each
 
 
+@pytest.mark.req("D-1", "C-4")
+@pytest.mark.parametrize("breaks", ["late", "stalled"])
+async def test_a_commit_that_reaches_the_server_after_it_was_given_up_does_nothing(
+    proxy: Proxy, breaks: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
+    monkeypatch.setattr(database, "CALL_TIMEOUT_S", 1.0)
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    await ledger.commit(Batch([append(body=b"0"), Audit(draft())]))
+    proxy.on_commit = [breaks]
+    assert (await ledger.commit(Batch([append(body=b"1")]))).numbers == [2]
+    proxy.late.set()
+    await asyncio.wait_for(proxy.arrived.wait(), 20)
+    assert [event.body for event in await ledger.events("s/1", 0, 99)] == [b"0", b"1"]
+    await ledger.close()
+
+
+@pytest.mark.req("D-1", "C-4")
+async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_connection(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
+    monkeypatch.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
+    ledger = await open_ledger(Settings(proxy.url), StandingClock())
+    epoch = await ledger.take("s/1")
+    proxy.on_commit = ["late"]
+    proxy.down = True
+    with pytest.raises(OutcomeUnknown):
+        await ledger.commit(Batch([append(body=b"in doubt")]))
+    proxy.down = False
+
+    assert await ledger.take("s/2") == 1  # Whatever comes next.
+    proxy.late.set()
+    await asyncio.wait_for(proxy.arrived.wait(), 20)
+
+    assert await ledger.head("s/1") == 0
+    assert (await ledger.commit(Batch([append()], [("s/1", epoch)]))).numbers == [1]
+    await ledger.close()
+
+
 @pytest.mark.req("D-1")
 async def test_what_is_asked_while_the_server_is_away_waits_for_it(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +205,8 @@ async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_i
     monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 0.01)
     proxy.down = True
     proxy.cut()
+    with pytest.raises(OutcomeUnknown):  # The link broke while it was sent.
+        await ledger.commit(Batch([append(body=b"in doubt")]))
     with pytest.raises(Away, match="nothing of this batch was kept"):
         await ledger.commit(Batch([append(body=b"lost")]))
     proxy.down = False

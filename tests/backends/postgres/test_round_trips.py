@@ -13,6 +13,15 @@ from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.trips import counting, one_trip
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
+LIMITS = {
+    "attach, no session": 6,
+    "command that opens a session": 30,
+    "first frames": 1,
+    "command": 2,
+    "command, credential looked up again": 3,
+    "command at another gateway": 13,
+}
+"""Round trips in a row, for each operation. Decision 51 says what those above three wait for."""
 
 
 @pytest.fixture
@@ -70,6 +79,4 @@ async def test_what_each_operation_waits_for(town: Street) -> None:
         found["command, credential looked up again"] = most(here, "submitCommand")
         assert (await there.execute(session_id=session_id)).status == 202
         found["command at another gateway"] = most(there, "submitCommand")
-    assert found == {
-        "attach, no session": 6, "command that opens a session": 31, "first frames": 6, "command": 11,
-        "command, credential looked up again": 15, "command at another gateway": 13}
+    assert {name: waited for name, waited in found.items() if waited > LIMITS[name]} == {}, found

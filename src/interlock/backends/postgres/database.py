@@ -12,6 +12,7 @@ import asyncpg
 
 from interlock.backends.postgres.faults import LINK_FAULTS, Closed, NotReached, is_away, translate
 from interlock.backends.postgres.texts import given, held
+from interlock.ports import trips
 from interlock.ports.trips import one_trip
 
 T = TypeVar("T")
@@ -159,7 +160,15 @@ class Readers:
 
     async def rows(self, sql: str, *values: Any) -> list[Row]:
         """Run a query; returns its rows. Raises LedgerError."""
-        return await patiently(lambda: self._once(sql, values))
+        waits = trips.current()
+        if waits is None:
+            return await patiently(lambda: self._once(sql, values))
+        # Counted from the call on: reads side by side are one in a row, also if one of them waits for a connection.
+        begun_at = waits.in_a_row
+        with trips.counting() as spent:
+            found = await patiently(lambda: self._once(sql, values))
+        waits.ended(begun_at, spent)
+        return found
 
     async def row(self, sql: str, *values: Any) -> Row | None:
         """Run a query; returns its first row, or None."""

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.single import NotAtOnce, Single
 from interlock.backends.postgres.tables import columns
 from interlock.backends.postgres.texts import given, held
 from interlock.ports.ledger import LedgerError
@@ -41,6 +42,16 @@ SELECT session_id, 0, line FROM unnest($1::text[], $2::bytea[]) AS given (sessio
 """
 
 
+_PLACE_LINES = """
+INSERT INTO transcript_line (session_id, n, entry_id, line)
+SELECT given.session_id, grown_lines.lines - given.before, given.entry_id, given.line
+FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bytea[]) AS given (session_id, before, entry_id, line)
+JOIN grown_lines ON grown_lines.session_id = given.session_id
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.session_id = given.session_id
+                  AND there.entry_id = given.entry_id AND there.kept = '')
+"""
+
+
 class Entries:
     """Writes lines in the transaction of its caller. It remembers only what a transcript that began tells for good."""
 
@@ -49,13 +60,7 @@ class Entries:
 
     async def add(self, connection: Connection, lines: Sequence[TranscriptLine]) -> None:
         """Append lines of any sessions, in their order. Raises LedgerError."""
-        for line in lines:
-            try:
-                check_line(line)
-            except BadLine as error:
-                raise LedgerError(f"The transcript of session {line.session_id} cannot have this: {error}.") from error
-        unique = {(line.session_id, line.entry_id): line for line in reversed(lines)}
-        kept = list(reversed(unique.values()))
+        kept = _checked(lines)
         fresh = sorted({line.session_id for line in kept} - self._known.keys())
         if fresh:
             found = await connection.fetch(HEADERS, [held(one) for one in fresh])
@@ -71,9 +76,38 @@ class Entries:
             if len(self._known) > KNOWN_TRANSCRIPTS:
                 self._known.popitem(last=False)
 
+    def add_to(self, single: Single, lines: Sequence[TranscriptLine]) -> None:
+        """Have a statement append lines. Raises LedgerError, and NotAtOnce if a transcript may not have begun."""
+        kept = _checked(lines)
+        added: dict[str, int] = {}
+        for line in kept:
+            added[line.session_id] = added.get(line.session_id, 0) + 1
+        if not added.keys() <= self._known.keys():
+            raise NotAtOnce("transcript")
+        names = sorted(added)
+        left = dict(added)
+        rows: list[tuple[object, ...]] = []
+        for line in kept:
+            left[line.session_id] -= 1
+            rows.append((line.session_id, left[line.session_id], line.entry_id, line.line))
+        single.add((("grown_lines", GROW), ("placed_lines", _PLACE_LINES)),
+                   [[held(one) for one in names], [added[one] for one in names], *columns(rows)])
+        single.check("transcript", "grown_lines", len(names))
+
     def forget(self) -> None:
         """Look again, after a transaction that was rolled back may have begun one."""
         self._known.clear()
+
+
+def _checked(lines: Sequence[TranscriptLine]) -> list[TranscriptLine]:
+    """Return the lines, of those with one id the first. Raises LedgerError."""
+    for line in lines:
+        try:
+            check_line(line)
+        except BadLine as error:
+            raise LedgerError(f"The transcript of session {line.session_id} cannot have this: {error}.") from error
+    unique = {(line.session_id, line.entry_id): line for line in reversed(lines)}
+    return list(reversed(unique.values()))
 
 
 async def begin(connection: Connection, headers: Sequence[TranscriptHeader]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from interlock.ports.ledger import Full, LedgerError, Taken
+from interlock.ports.ledger import Full, LedgerError, OutcomeUnknown, Taken
 
 
 class NotReached(LedgerError):
@@ -21,10 +21,6 @@ class WrongSchema(LedgerError):
 
 class Closed(LedgerError):
     """The ledger takes nothing any more, because it was closed."""
-
-
-class OutcomeUnknown(LedgerError):
-    """The gateway ends while the server is away, so the outcome of the last transaction is not known."""
 
 
 class Away(Full):

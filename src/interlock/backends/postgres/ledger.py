@@ -78,9 +78,10 @@ class PostgresLedger(PostgresUpkeep, PostgresReading):
         self._room = AuditRoom()
         writer.bound = self._room.bound
 
-    def measure(self, told: Measured) -> None:
-        """Have `told` called with the batches and the seconds of each transaction."""
-        self._writer.measured = told
+    def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
+        """Have `told` called with the batches and the seconds of each transaction, and `stepwise` with the reason of
+        each that took more than one statement."""
+        self._writer.measured, self._writer.stepwise = told, stepwise
 
     async def commit(self, batch: Batch) -> Receipt:
         receipt = await self._room.commit(batch, self._writer.commit)

@@ -18,6 +18,15 @@ SELECT name, epoch FROM lane WHERE name = ANY ($3::text[]) ORDER BY name FOR SHA
 """Nobody can take these lanes until the transaction has ended."""
 LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
 """Waits for a transaction of the writer that is still under way at the server: it has this row."""
+DECIDE_WRITER = """
+INSERT INTO writer (id, number, heads) VALUES ($1, $2, NULL)
+ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = NULL, at = excluded.at
+WHERE writer.number < excluded.number
+"""
+"""Decide that this transaction of one statement is not committed, unless it is: should it reach the server later, it
+finds its number taken and is refused."""
+HEADS_OF_WRITER = "SELECT heads FROM writer WHERE id = $1 AND number = $2"
+"""Null where the transaction was not committed."""
 FORGET_WRITERS = "DELETE FROM writer WHERE at < now() - interval '7 days'"
 TAKE_LANES = """
 INSERT INTO lane (name, epoch) SELECT name, 1 FROM unnest($1::text[]) AS name
@@ -29,20 +38,21 @@ ON CONFLICT (name) DO NOTHING RETURNING name
 """
 
 # --- streams ---
-APPEND = """
-WITH grown AS (
-    INSERT INTO stream (name, head) SELECT name, added FROM unnest($1::text[], $2::bigint[]) AS given (name, added)
-    ON CONFLICT (name) DO UPDATE SET head = stream.head + excluded.head
-    RETURNING id, name, head
-), written AS (
-    INSERT INTO event (stream_id, n, kind, at_ms, message_id, body)
-    SELECT grown.id, grown.head - event.before, event.kind, event.at_ms, event.message_id, event.body
-    FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
-        AS event (name, before, kind, at_ms, message_id, body)
-    JOIN grown USING (name)
-)
-SELECT name, head FROM grown
+_GROW_STREAMS = """
+INSERT INTO stream (name, head) SELECT name, added FROM unnest($1::text[], $2::bigint[]) AS given (name, added)
+ON CONFLICT (name) DO UPDATE SET head = stream.head + excluded.head
+RETURNING id, name, head
 """
+_WRITE_EVENTS = """
+INSERT INTO event (stream_id, n, kind, at_ms, message_id, body)
+SELECT grown.id, grown.head - event.before, event.kind, event.at_ms, event.message_id, event.body
+FROM unnest($3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
+    AS event (name, before, kind, at_ms, message_id, body)
+JOIN grown USING (name)
+"""
+EVENTS_APPENDED = (("grown", _GROW_STREAMS), ("written", _WRITE_EVENTS))
+"""The parts of APPEND, for a statement that does more (`single`)."""
+APPEND = f"WITH grown AS ({_GROW_STREAMS}), written AS ({_WRITE_EVENTS}) SELECT name, head FROM grown"
 """Lock the heads, in the order of their names, give the numbers and write the events. `before` is how many of the same
 stream come behind an event."""
 
@@ -186,10 +196,11 @@ ADD_HEADS = """
 INSERT INTO audit_head (tenant_id, count, last_hash, peaks)
 SELECT tenant_id, 0, $2, '' FROM unnest($1::text[]) AS tenant_id ON CONFLICT (tenant_id) DO NOTHING
 """
-HOLD_HEADS = """
+READ_HEADS = """
 SELECT tenant_id, count, last_hash, peaks, (SELECT value FROM store WHERE name = $2 || tenant_id)
-FROM audit_head WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id FOR UPDATE OF audit_head
+FROM audit_head WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id
 """
+HOLD_HEADS = f"{READ_HEADS} FOR UPDATE OF audit_head"
 PUT_HEADS = """
 UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = given.peaks
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given (tenant_id, count, last_hash, peaks)

@@ -166,6 +166,19 @@ class Step:
         return columns(self.rows.values())
 
 
+def controls_apart(steps: Iterable[Step]) -> list[Step] | None:
+    """Merge writes of control frames and their confirmations, if no frame is confirmed by the group that writes it."""
+    puts, drops = Step(OPS[PutControl]), Step(OPS[DropControls])
+    for step in steps:
+        (puts if step.op is puts.op else drops).add(step.rows.items())
+    upto: dict[Any, int] = {}
+    for session_id, seq in drops.rows.values():
+        upto[session_id] = max(seq, upto.get(session_id, seq))
+    if any(seq <= upto.get(session_id, 0) for session_id, seq, *_ in puts.rows.values()):
+        return None
+    return [step for step in (puts, drops) if step.rows]
+
+
 def columns(rows_: Iterable[Row]) -> list[list[Any]]:
     """Turn rows into one list for each column, with every text as PostgreSQL can hold it."""
     return [[held(value) if isinstance(value, str) else value for value in column]

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from interlock.backends.audit_room import NoRoom
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import Connection
 from interlock.backends.postgres.entries import Entries
-from interlock.backends.postgres.tables import OPS, TABLES, Step, columns
+from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
+from interlock.backends.postgres.tables import OPS, TABLES, Step, columns, controls_apart
 from interlock.backends.postgres.texts import held
 from interlock.command.audit import FIRST_PREV, SALT_BYTES, AuditRefused, seal
-from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull
+from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound, TailFull, noted_size
 from interlock.command.audit_tree import Frontier
 from interlock.ports.ledger import Append, Audit, Batch, EraseAudit, LedgerError, PutTranscript, Receipt
+from interlock.protocol.limits import UNSIGNED_RECORDS_MAX
 from interlock.protocol.records import AuditDraft, AuditRecord, TranscriptLine
 
 
@@ -34,6 +36,8 @@ class Group:
         self._appends: list[tuple[Append, Receipt]] = []
         self._drafts: list[tuple[AuditDraft, Receipt]] = []
         self._lines: list[TranscriptLine] = []
+        self.heads: dict[str, AuditHead] = {}
+        """Where the logs stand that this group has written to, once it is committed."""
         self.erases = False
 
     def add(self, batch: Batch) -> None:
@@ -70,7 +74,72 @@ class Group:
             # Last: others who write to the same tenant's log wait for this row until the commit.
             await self._seal(connection)
 
+    def single(self, writer_id: str, number: int, lanes: Mapping[str, int], heads: Mapping[str, AuditHead]
+               ) -> Single:
+        """Return the whole transaction as one statement behind these audit heads. Raises NotAtOnce if it cannot be one,
+        LedgerError for what cannot be written."""
+        steps = self._commuting()
+        single = Single()
+        if lanes:
+            names = sorted(lanes)
+            single.add([("held", HELD)], [names, [lanes[name] for name in names]])
+            single.check("fenced", "held", len(names))
+        for place, step in enumerate(steps):
+            single.change(f"step_{place}", step.op.sql, step.columns())
+            if step.op.every is not None:
+                single.check("refused", f"step_{place}", len(step.rows))
+        if self._lines and self._entries is not None:
+            self._entries.add_to(single, self._lines)
+        single.add(statements.EVENTS_APPENDED, self._events() if self._appends else [[] for _ in range(8)])
+        single.add([("noted", NOTED)], [writer_id, number])
+        single.check("decided", "noted", 1)
+        if self._drafts:
+            self._seal_behind(single, heads)
+        return single
+
+    def tenants(self) -> list[str]:
+        """Return the tenants whose audit logs this group writes to, in the order in which their heads are locked."""
+        return sorted({held(draft.tenant_id) for draft, _ in self._drafts})
+
+    def _commuting(self) -> list[Step]:
+        """Return the steps. Raises NotAtOnce if one of them concerns rows of another one."""
+        steps: list[Step] = []
+        for table in TABLES:
+            own = self._steps.get(table, [])
+            if len(own) > 1:
+                merged = controls_apart(own) if table == "control" else None
+                if merged is None:
+                    raise NotAtOnce("writes")
+                own = merged
+            steps += own
+        return steps
+
+    def _seal_behind(self, single: Single, heads: Mapping[str, AuditHead]) -> None:
+        added = Counter(held(draft.tenant_id) for draft, _ in self._drafts)
+        tenants = self.tenants()
+        for tenant in tenants:
+            head = heads.get(tenant)
+            if head is None:
+                raise NotAtOnce("head")
+            if not head.has_room(added[tenant], bounded=self._bound.on):
+                raise NotAtOnce("bound")  # There may be a newer checkpoint.
+        logs, made = self._sealed({tenant: heads[tenant] for tenant in tenants})
+        single.change("moved", MOVE_HEADS, [*_head_columns(tenants, logs), [heads[one].size for one in tenants],
+                                            [heads[one].last_hash for one in tenants]])
+        single.check("head", "moved", len(tenants))
+        for name, sql, rows in made.statements():
+            single.add([(name, sql)], _columns(rows))
+        self.heads = {one: logs[one].head(heads[one].noted) for one in tenants}
+
+    def number(self, heads: Sequence[int]) -> None:
+        """Fill the receipts from the new heads of the streams, ordered by name."""
+        self._number(dict(zip(sorted({held(write.stream) for write, _ in self._appends}), heads, strict=True)))
+
     async def _append(self, connection: Connection) -> None:
+        found = await connection.fetch(statements.APPEND, *self._events())
+        self._number(dict(found))
+
+    def _events(self) -> list[list[Any]]:
         added = Counter(held(write.stream) for write, _ in self._appends)
         names = sorted(added)
         left = dict(added)
@@ -79,33 +148,40 @@ class Group:
             name = held(write.stream)
             left[name] -= 1
             events.append((write.stream, left[name], write.kind, write.at_ms, write.message_id, write.body))
-        found = await connection.fetch(statements.APPEND, names, [added[name] for name in names], *_columns(events))
-        last = {name: head - added[name] for name, head in found}
+        return [names, [added[name] for name in names], *_columns(events)]
+
+    def _number(self, heads: Mapping[str, int]) -> None:
+        added = Counter(held(write.stream) for write, _ in self._appends)
+        last = {name: head - added[name] for name, head in heads.items()}
         for write, receipt in self._appends:
             name = held(write.stream)
             last[name] += 1
             receipt.numbers.append(last[name])
 
     async def _seal(self, connection: Connection) -> None:
-        tenants = sorted({held(draft.tenant_id) for draft, _ in self._drafts})
+        tenants = self.tenants()
         found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
         if len(found) < len(tenants):
             await connection.execute(statements.ADD_HEADS, tenants, FIRST_PREV)
             found = await connection.fetch(statements.HOLD_HEADS, tenants, CHECKPOINT_FACT)
-        logs = {tenant: _Log(Frontier(count, bytes(peaks)), last_hash) for tenant, count, last_hash, peaks, _ in found}
-        self._check_bound({tenant: (count, noted) for tenant, count, _, _, noted in found})
+        heads = {tenant: AuditHead(count, last_hash, bytes(peaks), noted)
+                 for tenant, count, last_hash, peaks, noted in found}
+        self._check_bound({tenant: (head.size, head.noted) for tenant, head in heads.items()})
+        logs, made = self._sealed(heads)
+        for _, sql, rows in made.statements():
+            await connection.execute(sql, *_columns(rows))
+        await connection.execute(statements.PUT_HEADS, *_head_columns(tenants, logs))
+        self.heads = {one: logs[one].head(heads[one].noted) for one in tenants}
+
+    def _sealed(self, heads: Mapping[str, AuditHead]) -> tuple[dict[str, _Log], _Made]:
+        """Seal the drafts behind these heads; an earlier attempt's numbers are forgotten."""
+        logs = {tenant: _Log(Frontier(head.size, head.peaks), head.last_hash) for tenant, head in heads.items()}
         made = _Made([], [], [])
+        for _, receipt in self._drafts:
+            receipt.audit_seqs.clear()
         for draft, receipt in self._drafts:
             receipt.audit_seqs.append(logs[held(draft.tenant_id)].seal(draft, made))
-        await connection.execute(statements.ADD_RECORDS, *_columns(
-            [(record.tenant_id, record.seq, record.hash, record.body) for record in made.records]))
-        if made.nodes:
-            await connection.execute(statements.ADD_NODES, *_columns(made.nodes))
-        if made.personal:
-            await connection.execute(statements.ADD_PERSONAL, *_columns(made.personal))
-        await connection.execute(statements.PUT_HEADS, tenants, [logs[one].tree.size for one in tenants],
-                                 [logs[one].last_hash for one in tenants], [logs[one].tree.peaks for one in tenants])
-
+        return logs, made
 
     def _check_bound(self, heads: dict[str, tuple[int, str | None]]) -> None:
         added = Counter(draft.tenant_id for draft, _ in self._drafts)
@@ -124,6 +200,27 @@ class _Made(NamedTuple):
     nodes: list[tuple[object, ...]]
     personal: list[tuple[object, ...]]
 
+    def statements(self) -> list[tuple[str, str, list[tuple[object, ...]]]]:
+        """Return a name, a statement and its rows, for each table that gets some."""
+        records: list[tuple[object, ...]] = [(one.tenant_id, one.seq, one.hash, one.body) for one in self.records]
+        every = [("records", statements.ADD_RECORDS, records), ("nodes", statements.ADD_NODES, self.nodes),
+                 ("personal", statements.ADD_PERSONAL, self.personal)]
+        return [one for one in every if one[2]]
+
+
+class AuditHead(NamedTuple):
+    """How far a tenant's log goes in the database, and the fact of its last checkpoint as it was last read."""
+
+    size: int
+    last_hash: str
+    peaks: bytes
+    noted: str | None
+
+    def has_room(self, more: int, *, bounded: bool) -> bool:
+        """Return whether records surely fit behind the checkpoint, of which a newer one may be there."""
+        signed = noted_size(self.noted)
+        return not bounded or (signed is not None and self.size + more <= signed + UNSIGNED_RECORDS_MAX)
+
 
 class _Log:
     """How far a tenant's log goes in the open transaction."""
@@ -133,6 +230,10 @@ class _Log:
     def __init__(self, tree: Frontier, last_hash: str) -> None:
         self.tree = tree
         self.last_hash = last_hash
+
+    def head(self, noted: str | None) -> AuditHead:
+        """Return where the log stands now."""
+        return AuditHead(self.tree.size, self.last_hash, bytes(self.tree.peaks), noted)
 
     def seal(self, draft: AuditDraft, made: _Made) -> int:
         """Seal a draft; gives its number."""
@@ -157,6 +258,11 @@ async def _run_step(connection: Connection, step: Step) -> None:
     found = await connection.fetch(op.sql, *step.columns())
     if len(found) < len(step.rows):
         raise op.every()
+
+
+def _head_columns(tenants: Sequence[str], logs: Mapping[str, _Log]) -> list[list[Any]]:
+    return [list(tenants), [logs[one].tree.size for one in tenants], [logs[one].last_hash for one in tenants],
+            [logs[one].tree.peaks for one in tenants]]
 
 
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:

@@ -1,7 +1,8 @@
 """The one writing connection of a gateway: all that waits goes into one transaction, and everyone is answered at once.
 
-A link that breaks during a commit leaves it open whether the commit was done. Every transaction writes its number into
-this writer's row; after the next connect that row says which was the last, so the answer is never a guess (C-4, D-1).
+A group of batches is one statement if it can be (`at_once`), else a transaction of several. A link that breaks during a
+commit leaves it open whether the commit was done. Every transaction writes its number into this writer's row; after the
+next connect that row says which was the last, so the answer is never a guess (C-4, D-1).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from interlock.backends.postgres import statements
+from interlock.backends.postgres.at_once import AtOnce, InDoubt, Mark
 from interlock.backends.postgres.database import (
     IDLE_TIMEOUT_MS,
     RETRY_MAX_S,
@@ -32,17 +34,17 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import (
     LINK_FAULTS,
     Closed,
-    OutcomeUnknown,
     concerns_one_batch,
     is_away,
     is_in_the_way,
     translate,
 )
+from interlock.backends.postgres.single import NotAtOnce, Reason
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import Group
 from interlock.command.audit_tail import TailBound
 from interlock.ports import trips
-from interlock.ports.ledger import Batch, Fenced, LedgerError, Receipt
+from interlock.ports.ledger import Batch, Fenced, LedgerError, OutcomeUnknown, Receipt
 from interlock.ports.trips import Trips
 
 WRITE_QUEUE_LIMIT = 4_096
@@ -58,6 +60,8 @@ T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[Any]]
 Measured = Callable[[int, float], None]
 """Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
+Stepwise = Callable[[Reason], None]
+"""Called with the reason for each group that is not committed by one statement."""
 log = structlog.get_logger("interlock.postgres")
 
 
@@ -95,6 +99,14 @@ class Writer:
         self._closed = False
         self._closing_until_s = 0.0
         self._task: asyncio.Task[None] | None = None
+        self._single = AtOnce(entries)
+        self._undecided: int | None = None
+        """The number of a statement whose reply was lost, until it is known whether that was committed."""
+        self._doubted = False
+        """Whether there was such a statement: it may reach the server at any later time, and is refused by the row."""
+        self._written: Group | None = None
+        """What the open transaction writes."""
+        self.stepwise: Stepwise = lambda _reason: None
         self.measured: Measured = lambda _batches, _seconds: None
         self.bound: TailBound | None = None
         """What unsigned audit records stay within."""
@@ -127,7 +139,8 @@ class Writer:
             await asyncio.wait([self._task])
         if self._connection is not None:
             with suppress(*LINK_FAULTS):
-                await self._connection.execute("DELETE FROM writer WHERE id = $1", self._id)
+                if not self._doubted:
+                    await self._connection.execute("DELETE FROM writer WHERE id = $1", self._id)
             await close_quietly(self._connection)
             self._connection = None
 
@@ -213,6 +226,10 @@ class Writer:
         """Commit a group together; when one of it fails by itself, commit the others. Raises whatever concerns them
         all; then nothing was committed."""
         try:
+            return await self._at_once(group)
+        except NotAtOnce as refused:
+            self.stepwise(refused.reason)
+        try:
             return await self._transaction(group, self._together)
         except Exception as error:
             if is_away(error) or is_in_the_way(error) or not concerns_one_batch(error):
@@ -221,12 +238,37 @@ class Writer:
                 return [_Outcome(group[0].answer, None, translate(error))]
         return await self._transaction(group, self._apart)
 
+    async def _at_once(self, group: Sequence[_Job]) -> list[_Outcome]:
+        """Commit a group by one statement. Raises NotAtOnce and faults of the server; nothing is committed then."""
+        made = self._single.gather([job.batch for job in group], self.bound)
+        epochs = [epoch for job in group if job.batch is not None for epoch in job.batch.epochs]
+        connection = await self._connected()
+        self._number += 1
+        mark = Mark(self._id, self._number)
+        try:
+            heads = await self._single.send(connection, mark, made, epochs)
+        except InDoubt as doubt:
+            self._drop(connection)
+            self._single.forget(made)
+            self._undecided, self._doubted = mark.number, True
+            found = await self._looked(self._decided, group)
+            if found is None:
+                raise doubt.fault from None
+            heads = found
+        except LINK_FAULTS as error:
+            if is_away(error):
+                self._drop(connection)
+            raise
+        made.number(heads)
+        self._single.keep(made)
+        return [_Outcome(job.answer, receipt) for job, receipt in zip(group, made.receipts, strict=True)]
+
     async def _transaction(
         self, group: Sequence[_Job], fill: Callable[[Connection, Sequence[_Job]], Awaitable[list[_Outcome]]]
     ) -> list[_Outcome]:
         connection = await self._connected()
         self._number += 1
-        number = self._number
+        self._written = None
         try:
             await connection.execute(self._begin)
             outcomes = await fill(connection, group)
@@ -243,8 +285,10 @@ class Writer:
                 await self._roll_back(connection)
                 raise
             self._drop(connection)
-            if not await self._was_committed(number):
+            if not await self._looked(self._was_committed, group):
                 raise
+        if self._written is not None:
+            self._single.keep(self._written)
         return outcomes
 
     async def _together(self, connection: Connection, group: Sequence[_Job]) -> list[_Outcome]:
@@ -258,6 +302,7 @@ class Writer:
             assert job.batch is not None, "work has a group for itself"
             made.add(job.batch)
         await made.run(connection)
+        self._written = made
         receipts = dict(zip(map(id, kept), made.receipts, strict=True))
         return [_Outcome(job.answer, receipts.get(id(job)), error) for job, error in zip(group, stale, strict=True)]
 
@@ -299,19 +344,43 @@ class Writer:
                       if newest.get(held(lane)) != epoch), None) for epochs in wanted]
 
     async def _connected(self) -> Connection:
+        """Return the connection, or a new one, on which the last transaction is decided before anything else."""
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._settings)
+        if self._undecided is not None:
+            try:
+                await self._decided(self._connection)
+            except LINK_FAULTS:
+                self._drop(self._connection)
+                raise
         return self._connection
 
-    async def _was_committed(self, number: int) -> bool:
+    async def _decided(self, connection: Connection) -> Sequence[int] | None:
+        """Decide about the statement in doubt, which may still be on its way to the server: returns the new heads of
+        its streams if it was committed, else None, and then it never will be."""
+        number, self._undecided = self._undecided, None
+        try:
+            await connection.execute(statements.DECIDE_WRITER, self._id, number)
+            return await connection.fetchval(statements.HEADS_OF_WRITER, self._id, number)
+        except BaseException:
+            self._undecided = number
+            raise
+
+    async def _was_committed(self, connection: Connection) -> bool:
+        found = await connection.fetchval(statements.LAST_OF_WRITER, self._id)
+        return found is not None and found >= self._number
+
+    async def _looked(self, look: Callable[[Connection], Awaitable[T]], group: Sequence[_Job]) -> T:
         """Ask the server until it answers; callers wait as long, so none receives a wrong outcome. Raises
-        OutcomeUnknown if the writer closes and the server is still away CLOSING_WAIT_S later."""
+        OutcomeUnknown if the server is still away when the last of them gives up, or CLOSING_WAIT_S after the writer
+        closes."""
         delay_s, loop = RETRY_MIN_S, asyncio.get_running_loop()
-        while not self._closed or loop.time() < self._closing_until_s:
+        until_s = max(job.until_s for job in group)
+        while loop.time() < (min(until_s, self._closing_until_s) if self._closed else until_s):
             try:
-                connection = await self._connected()
-                found = await connection.fetchval(statements.LAST_OF_WRITER, self._id)
-                return found is not None and found >= number
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await connect(self._settings)
+                return await look(self._connection)
             except Exception as error:
                 if self._connection is not None:
                     self._drop(self._connection)

@@ -94,8 +94,9 @@ class SqliteLedger(SqliteUpkeep, Ledger):
         self._earlier: Absent | None = None
         """Idempotency scopes that the file did not have when it was opened, once that is known."""
 
-    def measure(self, told: Measured) -> None:
-        """Have `told` called with the batches and the seconds of each transaction, on the writer's thread."""
+    def measure(self, told: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
+        """Have `told` called with the batches and the seconds of each transaction, on the writer's thread. `stepwise`
+        is for a ledger behind a network, and is not called."""
         self._writer.measured = told
 
     async def commit(self, batch: Batch) -> Receipt:

@@ -59,7 +59,7 @@ from interlock.gateway.rest.streams import SSE, EventStream
 from interlock.gateway.rest.strict import THREAD_BYTES, read, read_json, typed
 from interlock.gateway.rest.uploads import Upload, receive
 from interlock.ports import trips
-from interlock.ports.ledger import LedgerError
+from interlock.ports.ledger import LedgerError, OutcomeUnknown
 from interlock.protocol.limits import MAX_BODY_BYTES
 from interlock.protocol.problems import Place, Problem
 from interlock.protocol.records import Principal
@@ -339,6 +339,10 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
     """Turn any failure into a refusal; what was not foreseen is logged, and told without its inside (F-1)."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, OutcomeUnknown):
+        log.error("ledger_in_doubt", path=scope["path"], error=str(error))
+        return Problem("Unavailable", f"{error} Send it again with the same Idempotency-Key, or look.",
+                       headers={"Retry-After": "1"})
     if isinstance(error, LedgerError):
         log.error("ledger_refused", path=scope["path"], error=str(error))
         return Problem("Unavailable", "The ledger could not take it; nothing was changed.")

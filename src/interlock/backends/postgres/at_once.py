@@ -1,0 +1,141 @@
+"""Committing a group of batches in one round trip, and why a group cannot be: then it is committed step by step.
+
+A statement that commits by itself has no COMMIT that could be in doubt, but its own reply can be lost. `InDoubt` says
+so: whether it is committed is then decided by the writer's row (`statements.DECIDE_WRITER`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import asyncpg
+
+from interlock.backends.postgres import statements
+from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.entries import Entries
+from interlock.backends.postgres.faults import LINK_FAULTS, is_away, is_in_the_way
+from interlock.backends.postgres.single import CHECKS, NotAtOnce, Reason
+from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.transaction import AuditHead, Group
+from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound
+from interlock.ports.ledger import Batch, LedgerError
+
+KNOWN_HEADS = 4_096
+"""Tenants whose audit head is remembered; a transaction of any other one reads it first."""
+TRIES = 2
+"""A statement is sent so often while other gateways move the audit heads; then the heads are locked first."""
+_BATCH_FAULTS = (ValueError, asyncpg.IntegrityConstraintViolationError, asyncpg.DataError,
+                 asyncpg.ProgramLimitExceededError)
+"""What one batch of a group may be refused for: a name that is taken, a value that a column or an index cannot hold."""
+
+
+class InDoubt(Exception):
+    """The link broke over a statement that was sent: it may be committed, now or later. `fault` is what was raised."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+class Mark(NamedTuple):
+    """Which transaction this is: the writer, and its number."""
+
+    writer_id: str
+    number: int
+
+
+class AtOnce:
+    """Sends groups as one statement each, for one writer."""
+
+    def __init__(self, entries: Entries | None) -> None:
+        self._entries = entries
+        self._heads: OrderedDict[str, AuditHead] = OrderedDict()
+        """Where audit logs stood after this writer's last transactions; another gateway may have gone on in them."""
+
+    def gather(self, batches: Iterable[Batch | None], bound: TailBound | None) -> Group:
+        """Return what these batches write together. Raises NotAtOnce."""
+        made = Group(self._entries, bound)
+        for batch in batches:
+            if batch is None:
+                raise NotAtOnce("work")
+            try:
+                made.add(batch)
+            except (LedgerError, ValueError) as error:
+                raise NotAtOnce("refused") from error  # Which batch it was is found the other way.
+        return made
+
+    async def send(self, connection: Connection, mark: Mark, made: Group, epochs: Sequence[tuple[str, int]]
+                   ) -> Sequence[int]:
+        """Commit a group; returns the new heads of its streams, ordered by name. Raises NotAtOnce and `LINK_FAULTS`,
+        and nothing is committed then; InDoubt where that is not known."""
+        lanes = _lanes(epochs)
+        tenants = made.tenants()
+        if any(tenant not in self._heads for tenant in tenants):
+            await self._read_heads(connection, tenants)
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return await self._once(connection, mark, made, lanes)
+            except NotAtOnce as refused:
+                self.forget(made)
+                if refused.reason not in ("head", "bound") or not tries_left:
+                    raise
+            await self._read_heads(connection, tenants)
+        raise AssertionError("the last try returns or raises")
+
+    def keep(self, made: Group) -> None:
+        """Remember where the logs stand that a group has written to, now that it is committed."""
+        for tenant, head in made.heads.items():
+            self._keep(tenant, head)
+
+    def forget(self, made: Group) -> None:
+        """Read the heads of these logs again, before they are next written to."""
+        for tenant in made.tenants():
+            self._heads.pop(tenant, None)
+
+    async def _once(self, connection: Connection, mark: Mark, made: Group, lanes: Mapping[str, int]) -> Sequence[int]:
+        try:
+            single = made.single(mark.writer_id, mark.number, lanes, self._heads)
+        except (LedgerError, ValueError) as error:
+            raise NotAtOnce("refused") from error
+        try:
+            row = await connection.fetchrow(single.sql(), *single.values)
+        except (*LINK_FAULTS, ValueError) as error:
+            if is_away(error) and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+                raise InDoubt(error) from error
+            reason = None if is_away(error) or is_in_the_way(error) else _reason(error)
+            if reason is None:
+                raise
+            raise NotAtOnce(reason) from error
+        assert row is not None, "the statement returns one row"
+        heads: Sequence[int] = row[-1]
+        return heads
+
+    async def _read_heads(self, connection: Connection, tenants: Sequence[str]) -> None:
+        found = await connection.fetch(statements.READ_HEADS, tenants, CHECKPOINT_FACT)
+        for tenant, count, last_hash, peaks, noted in found:
+            self._keep(tenant, AuditHead(count, last_hash, bytes(peaks), noted))
+
+    def _keep(self, tenant: str, head: AuditHead) -> None:
+        self._heads.pop(tenant, None)
+        self._heads[tenant] = head
+        if len(self._heads) > KNOWN_HEADS:
+            self._heads.popitem(last=False)
+
+
+def _reason(error: BaseException) -> Reason | None:
+    """Return why the server has refused a statement, if that may concern a lane, a log or a batch of it; else None."""
+    if isinstance(error, asyncpg.InvalidTextRepresentationError):
+        failed: list[Reason] = [check for check in CHECKS if f'"{check}"' in str(error)]
+        return failed[0] if failed else "refused"
+    return "refused" if isinstance(error, _BATCH_FAULTS) else None
+
+
+def _lanes(epochs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the epoch of each lane. Raises NotAtOnce if two batches have different ones of a lane."""
+    lanes: dict[str, int] = {}
+    for lane, epoch in epochs:
+        if lanes.setdefault(held(lane), epoch) != epoch:
+            raise NotAtOnce("fenced")
+    return lanes

@@ -1,0 +1,120 @@
+"""Which groups of batches are committed by one statement, and that the others are counted with their reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from backends.postgres.test_postgres_ledger import StandingClock, answer, append, draft, line, session
+from interlock.backends.postgres.database import Settings
+from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
+from interlock.ports.ledger import (
+    Audit,
+    Batch,
+    BeginLane,
+    DropTranscript,
+    Fenced,
+    PutFact,
+    PutIdempotency,
+    PutSession,
+    PutTranscript,
+    Taken,
+)
+from interlock.ports.trips import counting
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1")]
+
+
+Opening = Callable[[], Awaitable[tuple[PostgresLedger, list[str]]]]
+
+
+@pytest.fixture
+async def gateway(postgres: Settings) -> AsyncIterator[Opening]:
+    """Open one more gateway's ledger on the same database; what it commits step by step is in its `reasons`."""
+    opened: list[PostgresLedger] = []
+
+    async def open_one() -> tuple[PostgresLedger, list[str]]:
+        made, reasons = await open_ledger(postgres, StandingClock()), list[str]()
+        made.measure(lambda _batches, _seconds: None, reasons.append)
+        opened.append(made)
+        return made, reasons
+
+    yield open_one
+    for one in opened:
+        await one.close()
+
+
+async def trips_of(ledger: PostgresLedger, batch: Batch) -> int:
+    with counting() as spent:
+        await ledger.commit(batch)
+    return spent.in_a_row
+
+
+async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening) -> None:
+    ledger, reasons = await gateway()
+    epoch = await ledger.take("S1")
+    await ledger.commit(Batch([Audit(draft())]))  # Begins the log.
+    reasons.clear()
+    batch = Batch([append("s/1"), append("t/1"), append("s/1"), PutSession(session()), PutFact("a", "b"),
+                   PutTranscript(line("e1")), PutIdempotency(answer("k")), BeginLane("S2"), Audit(draft())],
+                  [("S1", epoch)])
+    assert await trips_of(ledger, batch) == 1
+    assert reasons == []
+    assert [event.n for event in await ledger.events("s/1", 0, 9)] == [1, 2]
+    assert (await ledger.audit_head("t1"))[0] == 2
+    assert await ledger.session("S1") == session()
+    assert await ledger.take("S2") == 2
+
+
+async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_more(gateway: Opening) -> None:
+    here, reasons = await gateway()
+    there, _ = await gateway()
+    for one in (here, there, here, there):
+        await one.commit(Batch([Audit(draft())]))
+    reasons.clear()
+    assert await trips_of(here, Batch([append(), Audit(draft())])) == 3
+    assert reasons == []
+    assert (await here.audit_head("t1"))[0] == 5
+    assert [event.n for event in await here.events("s/1", 0, 9)] == [1]
+
+
+async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_double(gateway: Opening) -> None:
+    ledgers = [(await gateway())[0] for _ in range(3)]
+    receipts = await asyncio.gather(*(ledger.commit(Batch([append(f"s/{place}"), Audit(draft())]))
+                                      for _ in range(8) for place, ledger in enumerate(ledgers)))
+    assert sorted(receipt.audit_seqs[0] for receipt in receipts) == list(range(1, 25))
+    assert [await ledgers[0].head(f"s/{place}") for place in range(3)] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(("batch", "raised", "reason"), [
+    (Batch([append()], [("S1", 7)]), Fenced, "fenced"),
+    (Batch([append()], [("never", 1)]), Fenced, "fenced"),
+    (Batch([BeginLane("S1")]), Fenced, "refused"),
+    (Batch([append(), PutIdempotency(answer("k"))]), Taken, "refused"),
+], ids=["epoch", "no lane", "begun lane", "taken name"])
+async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
+    gateway: Opening, batch: Batch, raised: type[Exception], reason: str
+) -> None:
+    ledger, reasons = await gateway()
+    await ledger.take("S1")
+    await ledger.commit(Batch([PutIdempotency(answer("k"))]))
+    reasons.clear()
+    with pytest.raises(raised):
+        await ledger.commit(batch)
+    assert reasons == [reason]
+    assert await ledger.head("s/1") == 0
+
+
+async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Opening) -> None:
+    ledger, reasons = await gateway()
+    await ledger.commit(Batch([PutTranscript(line("e1")), DropTranscript("S1", ("e1",))]))
+    assert reasons == ["writes"]
+    assert await ledger.transcript_pending("S1") == []
+
+
+async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Opening) -> None:
+    ledger, reasons = await gateway()
+    await ledger.take("S1")
+    assert reasons == ["work"]
