@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -51,26 +52,38 @@ class Rows:
         register.read(await self._ledger.audit_rows(tenant_id, register.seq))
         return register
 
-    async def genuine(self, tenant_id: str, record: R, again: Callable[[], Awaitable[R | None]]) -> R | None:
+    async def look(self, tenant_id: str) -> None:
+        """Read what the logs say of a tenant's rows, side by side: for `genuine` with `looked`."""
+        await asyncio.gather(*(self.register(one) for one in {tenant_id, OWNER_TENANT}))
+
+    async def genuine(self, tenant_id: str, record: R, again: Callable[[], Awaitable[R | None]], *,
+                      looked: bool = False) -> R | None:
         """Return a row if it is the one on record, read again if it changed meanwhile; None, reported and audited, if
-        it is not. `again` reads the row."""
+        it is not. `again` reads the row. With `looked`, `look` was called while `record` was read: the first comparison
+        reads nothing."""
         found: R | None = record
         how: str | None = None
         for _ in range(LOOKS):
             if found is None:
                 return None
             record = found
-            how = await self.how(tenant_id, row_of(record))
+            how = self._how(tenant_id, row_of(record)) if looked else await self.how(tenant_id, row_of(record))
             if how is None:
                 return record
+            looked = False
             found = await again()
         await self._report(row_of(record), how or "")
         return None
 
     async def how(self, tenant_id: str, row: Row) -> str | None:
         """Say how a row differs from the log; None if it does not."""
-        own = await self.register(tenant_id)
-        return differs(row, own, own if tenant_id == OWNER_TENANT else await self.register(OWNER_TENANT))
+        await self.register(tenant_id)
+        if tenant_id != OWNER_TENANT:
+            await self.register(OWNER_TENANT)
+        return self._how(tenant_id, row)
+
+    def _how(self, tenant_id: str, row: Row) -> str | None:
+        return differs(row, self._registers[tenant_id], self._registers[OWNER_TENANT])
 
     async def is_missing(self, name: str) -> bool:
         """Whether a row that is not there is on record in the owner's log: reported and audited, if it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -9,7 +10,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -141,6 +142,14 @@ class Issuers(Protocol):
         ...
 
 
+class _Looked(NamedTuple):
+    """What was read of a credential side by side, with what the logs say of it (`Rows.look`)."""
+
+    key: KeyRecord | None
+    tenant_id: str
+    tenant: TenantRecord | None
+
+
 class Credentials:
     """Tells who a bearer token stands for. What was accepted is remembered for CACHE_MS, at most CACHE_KEYS of them."""
 
@@ -177,16 +186,19 @@ class Credentials:
         self._known.pop(hashed, None)
         if now < self._refused.get(hashed, now):
             raise _unknown()
-        principal = await self._judged(token, hashed)
+        principal = await self._judged(token, hashed, known[1] if known is not None else None)
         self._known[hashed] = (now + CACHE_MS, principal)
         if len(self._known) > CACHE_KEYS:
             self._known.popitem(last=False)
         return principal
 
-    async def _judged(self, token: str, hashed: str) -> Principal:
+    async def _judged(self, token: str, hashed: str, before: Principal | None) -> Principal:
+        """Judge a token; `before` is who it stood for when it was accepted last: then all is read at once, and a store
+        on a network is waited for once. Raises Problem."""
         try:
-            principal = await self._find(token, hashed)
-            await self._check_tenant(principal.tenant_id)
+            looked = await self._looked(hashed, before.tenant_id) if before and token.startswith(KEY_PREFIX) else None
+            principal = await self._find(token, hashed, looked)
+            await self._check_tenant(principal.tenant_id, looked)
         except Problem as problem:
             if problem.code == "Unauthorized":
                 self._refused.pop(hashed, None)
@@ -195,6 +207,11 @@ class Credentials:
                     self._refused.popitem(last=False)
             raise
         return principal
+
+    async def _looked(self, hashed: str, tenant_id: str) -> _Looked:
+        key, tenant, _ = await asyncio.gather(self._ledger.key(hashed), self._ledger.tenant(tenant_id),
+                                              self.rows.look(tenant_id))
+        return _Looked(key, tenant_id, tenant)
 
     def trust(self, issuers: Issuers | None) -> None:
         """Take the tokens of other issuers from now on; what was let in is looked up again."""
@@ -215,19 +232,20 @@ class Credentials:
     def _is_jwt(self, token: str) -> bool:
         return self._issuers is not None and token.count(".") == 2
 
-    async def _find(self, token: str, hashed: str) -> Principal:
+    async def _find(self, token: str, hashed: str, looked: _Looked | None) -> Principal:
         if token.startswith(KEY_PREFIX):
-            return await self._key(hashed)
+            return await self._key(hashed, looked)
         if token.startswith(RUNNER_PREFIX):
             return await self._runner(hashed)
         if self._issuers is not None and self._is_jwt(token):
             return await self._issuers.principal(token)
         raise Problem("Unauthorized", "This is not a credential of Interlock.")
 
-    async def _key(self, hashed: str) -> Principal:
-        record = await self._ledger.key(hashed)
+    async def _key(self, hashed: str, looked: _Looked | None) -> Principal:
+        record = looked.key if looked is not None else await self._ledger.key(hashed)
         if record is not None:
-            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(hashed))
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(hashed),
+                                             looked=looked is not None and looked.tenant_id == record.tenant_id)
         now = self._clock.now_ms()
         # The digest in the row itself counts, and not the one in the column that it is found by.
         if record is None or record.key_sha256 != hashed or record.revoked or (
@@ -249,13 +267,14 @@ class Credentials:
         return Principal(tenant_id=record.tenant_id, actor=Actor(type="agent", id=record.runner_id), role="runner",
                          key_id=record.runner_id)
 
-    async def _check_tenant(self, tenant_id: str) -> None:
-        tenant = await self._ledger.tenant(tenant_id)
+    async def _check_tenant(self, tenant_id: str, looked: _Looked | None) -> None:
+        known = looked is not None and looked.tenant_id == tenant_id
+        tenant = looked.tenant if looked is not None and known else await self._ledger.tenant(tenant_id)
         if tenant is None:
             if await self.rows.is_missing(f"tenant/{tenant_id}"):
                 raise _unknown()
             return
-        genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id))
+        genuine = await self.rows.genuine(OWNER_TENANT, tenant, lambda: self._ledger.tenant(tenant_id), looked=known)
         if genuine is None or genuine.tenant_id != tenant_id or genuine.suspended:
             raise _unknown()
 
