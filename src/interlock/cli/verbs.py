@@ -88,6 +88,8 @@ SETUP_VERBS: tuple[Verb, ...] = (
     Verb("gateway", "interlock.cli.processes:gateway", "Run the gateway alone.", ("interlock gateway",)),
     Verb("cluster-keys", "interlock.cli.cluster_keys:cluster_keys", "Make the keys that a cluster's gateways share.",
          ("interlock cluster-keys ./keys",)),
+    Verb("acp", "interlock.cli.acp:acp", "Serve an editor that speaks ACP, on standard input and output.",
+         ("interlock acp claude", "interlock acp --runner build-1 codex --on-exit cancel")),
     Verb("telegram", "interlock.cli.telegram:telegram", "Carry messages between a Telegram bot and the gateway.",
          ("interlock telegram",)),
 )

@@ -19,7 +19,10 @@ from interlock.agents.acp.modes import asking_of
 from interlock.agents.acp.open_requests import OpenRequests
 from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
 from interlock.agents.acp.readers import reader_of
-from interlock.agents.acp.rpc import (
+from interlock.agents.acp.updates import Updates
+from interlock.agents.acp.usage import Tokens
+from interlock.agents.workspace_files import ignoring_meta
+from interlock.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
@@ -28,9 +31,6 @@ from interlock.agents.acp.rpc import (
     Rpc,
     RpcError,
 )
-from interlock.agents.acp.updates import Updates
-from interlock.agents.acp.usage import Tokens
-from interlock.agents.workspace_files import ignoring_meta
 from interlock.ports.agent import (
     AgentStartFailed,
     Exit,

@@ -7,7 +7,7 @@ import contextlib
 
 from interlock.agents.acp import wire
 from interlock.agents.acp.choices import Call, Choices
-from interlock.agents.acp.rpc import PeerLost, Rpc, RpcError
+from interlock.jsonrpc import PeerLost, Rpc, RpcError
 from interlock.ports.agent import AgentStartFailed, NotAsking, Opening, SettingRefused, Settings
 from interlock.protocol.payloads import AskingChanged
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from interlock.agents.acp.rpc import Request
+from interlock.jsonrpc import Request
 
 MAX_REPEATED_IDS = 256
 """Ids that were used for two open requests and are refused from then on; with more, every request is refused."""

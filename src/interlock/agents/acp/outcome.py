@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from interlock.agents.acp.rpc import RpcError
 from interlock.agents.acp.wire import Prompted
+from interlock.jsonrpc import RpcError
 from interlock.ports.agent import Exit, TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import StopReason

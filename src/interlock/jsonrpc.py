@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over an agent's standard input and output, one message a line.
+"""JSON-RPC 2.0 over a pair of pipes, one message a line: to an agent that a runner drives, or from an editor.
 
 The SDK's own connection starts a task for every message: it reads without bound, and a prompt's answer can overtake the
 updates before it. Here messages are taken one after another, so whoever takes them slowly slows the agent down (D-3),
@@ -8,15 +8,16 @@ and what stood before an answer has been dealt with when the answer is seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
-from interlock.ports.process import LineTooLong, Process
+from interlock.ports.process import LineTooLong
 
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 MAX_ERROR_CHARS = 2_000
@@ -64,6 +65,18 @@ class Request(NamedTuple):
     params: bytes
 
 
+class Pipes(Protocol):
+    """Where lines come from and go to; an agent's process is one."""
+
+    async def write(self, data: bytes) -> None:
+        """Write whole lines. Raises BrokenPipeError when the peer no longer reads."""
+        ...
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """The peer's lines without their newline. Raises LineTooLong in place of one above the cap."""
+        ...
+
+
 Notify = Callable[[str, bytes], Awaitable[None]]
 Ask = Callable[[Request], Awaitable[None]]
 _decoder = msgspec.json.Decoder(_Message)
@@ -72,7 +85,7 @@ _decoder = msgspec.json.Decoder(_Message)
 class Rpc:
     """One connection. `run` reads until the agent's output ends; callbacks are awaited in the order of the lines."""
 
-    def __init__(self, process: Process, notified: Notify, asked: Ask) -> None:
+    def __init__(self, process: Pipes, notified: Notify, asked: Ask) -> None:
         self._process = process
         self._notified = notified
         self._asked = asked
@@ -138,8 +151,10 @@ class Rpc:
         else:
             future.set_result(bytes(message.result) or b"null")
 
-    async def request(self, method: str, params: Any, then: Callable[[], None] | None = None) -> bytes:
+    async def request(self, method: str, params: Any, then: Callable[[], None] | None = None, *,
+                      cancels: bool = False) -> bytes:
         """Ask the agent; its result as JSON. `then` is called at the answer, before the next line is looked at.
+        With `cancels`, a caller that is cancelled sends `$/cancel_request`.
 
         Raises RpcError for the agent's error, PeerLost when it is gone.
         """
@@ -154,6 +169,10 @@ class Rpc:
         try:
             await self._send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
             return await future
+        except asyncio.CancelledError:
+            if cancels:
+                await self.notify("$/cancel_request", {"requestId": request_id})
+            raise
         finally:
             self._pending.pop(request_id, None)
             self._then.pop(request_id, None)
@@ -172,9 +191,9 @@ class Rpc:
         """Answer what the agent asked."""
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "result": result})
 
-    async def refuse(self, request: Request, code: int, sentence: str) -> None:
+    async def refuse(self, request: Request, code: int, sentence: str, data: Any = None) -> None:
         """Answer what the agent asked with an error."""
-        error = {"code": code, "message": sentence}
+        error = {"code": code, "message": sentence, **({} if data is None else {"data": data})}
         await self._reply({"jsonrpc": "2.0", "id": request.request_id, "error": error})
 
     async def _reply(self, message: dict[str, Any]) -> None:

@@ -1,0 +1,336 @@
+"""The methods of the Agent Client Protocol, over the gateway's API (O-1 to O-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+from typing import Any, Literal, cast
+
+import msgspec
+
+from interlock import __version__
+from interlock.doors.acp.open_session import OpenSession, PromptFailed
+from interlock.doors.acp.permission import Permissions
+from interlock.doors.acp.prompt import payload_of, slash_command
+from interlock.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Pipes, Request, Rpc
+from interlock.protocol.identifiers import AGENT_ID
+from interlock.protocol.resources import Session
+from interlock.sdk import AsyncInterlock, InterlockError, problems
+
+PROTOCOL_VERSION = 1
+AUTH_REQUIRED = -32000
+SESSIONS_LISTED = 200
+OPEN_MAX = 64
+"""Sessions that an editor may have open at once through one door."""
+COMMANDS = {
+    "status": "Show what the session is doing and what waits for approval",
+    "pause": "Pause the agent at its next step",
+    "resume": "Resume a paused agent",
+    "compact": "Compact the conversation to free context",
+}
+LEAVE_S = 2.0
+"""How long requests other than prompts may take to finish after the editor closed its end."""
+OPENING = frozenset({"session/new", "session/load", "session/resume"})
+OnExit = Literal["detach", "cancel"]
+Connect = Callable[[], AsyncInterlock]
+"""Returns the gateway's client. Raises DoorError if there is no gateway or no key."""
+
+
+class DoorError(Exception):
+    """An ACP request that fails: `code` is JSON-RPC's, `data` names the gateway's code."""
+
+    def __init__(self, code: int, sentence: str, data: Any = None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.data = data
+
+
+class AcpDoor:
+    """Serves one editor. `connect` is called once, at the first request that needs the gateway."""
+
+    def __init__(self, pipes: Pipes, connect: Connect, agent_id: str | None, runner_id: str | None,
+                 on_exit: OnExit = "detach") -> None:
+        self._rpc = Rpc(pipes, self._notified, self._asked)
+        self._connect = connect
+        self._gateway: AsyncInterlock | None = None
+        self._permissions: Permissions | None = None
+        self._agent_id = agent_id
+        self._runner_id = runner_id
+        self._on_exit = on_exit
+        self._open: dict[str, OpenSession] = {}
+        self._tasks = set[asyncio.Task[None]]()
+        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
+            "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
+            "session/load": self._load, "session/resume": self._resume, "session/list": self._list,
+            "session/prompt": self._prompt, "session/close": self._close, "session/delete": self._delete,
+            "session/set_mode": self._set_mode}
+
+    async def run(self) -> None:
+        """Serve until the editor's end of the pipe closes, then leave, or cancel what runs if the door is to."""
+        try:
+            await self._rpc.run()
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        if self._on_exit == "cancel":
+            await asyncio.gather(*(one.cancel() for one in self._open.values()), return_exceptions=True)
+        if short := [task for task in self._tasks if task.get_name() != "session/prompt"]:
+            await asyncio.wait(short, timeout=LEAVE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for session in self._open.values():
+            await session.close()
+        if self._gateway is not None:
+            await self._gateway.close()
+
+    async def _asked(self, request: Request) -> None:
+        task = asyncio.create_task(self._answer(request), name=request.method)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request: Request) -> None:
+        method = self._methods.get(request.method)
+        if method is None:
+            await self._rpc.refuse(request, METHOD_NOT_FOUND, f"Interlock has no method {request.method!r}.")
+            return
+        try:
+            result = await method(_params(request.params))
+        except DoorError as error:
+            await self._rpc.refuse(request, error.code, str(error), error.data)
+        except problems.Unauthorized as error:
+            await self._rpc.refuse(request, AUTH_REQUIRED, str(error), {"code": error.code})
+        except InterlockError as error:
+            code = error.problem if isinstance(error, problems.Refused) else type(error).__name__
+            await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": code})
+        except PromptFailed as error:
+            await self._rpc.refuse(request, INTERNAL_ERROR, str(error), {"code": error.code})
+        else:
+            await self._rpc.answer(request, result)
+            if request.method in OPENING:  # After the answer, since an editor knows the session only from there on.
+                await self._send_commands(result.get("sessionId") or str(_params(request.params)["sessionId"]))
+
+    async def _notified(self, method: str, params: bytes) -> None:
+        if method != "session/cancel":
+            return
+        session = self._open.get(str(_params(params).get("sessionId")))
+        if session is not None:
+            try:
+                await session.cancel()
+            except InterlockError as error:
+                await session.note(f"The prompt could not be canceled: {error}")
+
+    # --- methods ---
+    async def _initialize(self, _params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentInfo": {"name": "interlock", "title": "Interlock", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}}},
+            "authMethods": [{"id": "interlock", "name": "Start or name a gateway", "type": "terminal",
+                             "description": "Start a gateway on this machine with `interlock up`, or set INTERLOCK_URL "
+                                            "and INTERLOCK_KEY.", "args": ["doctor"]}]}
+
+    async def _authenticate(self, _params: dict[str, Any]) -> dict[str, Any]:
+        await self._client().whoami()
+        return {}
+
+    async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
+        cwd = _cwd(params)
+        agent_id = await self._agent(cwd)
+        session = self._add(f"agent:{agent_id}:acp:{uuid.uuid4()}", agent_id, cwd)
+        return {"sessionId": session.editor_id, **_opened(session, params)}
+
+    async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = await self._existing(params)
+        await session.replay(show=True)
+        session.follow()
+        return _opened(session, params)
+
+    async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = await self._existing(params)
+        await session.replay(show=False)
+        session.follow()
+        return _opened(session, params)
+
+    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        cwd = params.get("cwd")
+        page = await self._client().sessions.list(
+            cursor=params.get("cursor"), limit=SESSIONS_LISTED)
+        found = [_listed(one) for one in page.items if cwd is None or one.workspace == cwd]
+        return {"sessions": found, **({"nextCursor": page.next_cursor} if page.has_more else {})}
+
+    async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
+        session, blocks = self._session(params), cast("list[Any]", params.get("prompt") or [])
+        command = slash_command(blocks)
+        if command is not None and command[0] in COMMANDS:
+            return await self._slash(session, *command)
+        if session.busy:
+            raise DoorError(INVALID_PARAMS, "A prompt of this session is under way. Cancel it, or wait for its end.")
+        try:
+            payload = payload_of(blocks, session.mode)
+        except ValueError as error:
+            raise DoorError(INVALID_PARAMS, str(error)) from None
+        return {"stopReason": await session.prompt(payload)}
+
+    async def _close(self, params: dict[str, Any]) -> dict[str, Any]:
+        session = self._open.pop(self._session(params).editor_id)
+        if session.session_id is not None:
+            await self._client().sessions.close(session.session_id, reason="closed in the editor")
+        await session.close()
+        return {}
+
+    async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
+        found = await self._find(str(params.get("sessionId")))
+        await self._client().sessions.archive(found.session_id, reason="deleted in the editor")
+        if (session := self._open.pop(found.session_key, None)) is not None:
+            await session.close()
+        return {}
+
+    async def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
+        session, mode = self._session(params), params.get("modeId")
+        if not isinstance(mode, str) or not mode or (session.modes and mode not in session.modes):
+            raise DoorError(INVALID_PARAMS, f"The agent has no mode {mode!r}; it has: {', '.join(session.modes)}.")
+        session.mode = mode
+        return {}
+
+    # --- inside ---
+    def _client(self) -> AsyncInterlock:
+        if self._gateway is None:
+            self._gateway = self._connect()
+            self._permissions = Permissions(self._gateway, self._rpc)
+        return self._gateway
+
+    async def _agent(self, cwd: str) -> str:
+        """Choose the agent, and check that a runner offers it for this directory. Raises DoorError."""
+        nodes = (await self._client().runners.nodes()).nodes
+        offers = [(node, offer) for node in nodes if node.status != "offline" for offer in node.agents
+                  if self._runner_id in (None, node.node_id)]
+        names = sorted({str(offer["agent_id"]) for _, offer in offers})
+        agent_id = self._agent_id or (names[0] if len(names) == 1 else None)
+        if agent_id is None:
+            raise DoorError(INVALID_PARAMS, f"Which agent? Name one behind `interlock acp`: {', '.join(names)}."
+                            if names else "No runner is online. Start one with: interlock up")
+        roots = [str(root) for node, offer in offers if offer["agent_id"] == agent_id
+                 for root in offer.get("roots") or node.roots]
+        if not roots:
+            raise DoorError(INVALID_PARAMS, f"No runner that is online offers the agent {agent_id}; there are: "
+                            f"{', '.join(names) or 'none'}.")
+        if not _lies_within(cwd, roots):
+            raise DoorError(INVALID_PARAMS, f"The directory {cwd} lies outside the runner's roots ({', '.join(roots)})."
+                            f" Start the runner with: --root {cwd}")
+        return agent_id
+
+    def _add(self, editor_id: str, agent_id: str, cwd: str, session_id: str | None = None) -> OpenSession:
+        if len(self._open) >= OPEN_MAX:
+            raise DoorError(INVALID_PARAMS, f"{OPEN_MAX} sessions are open. Close one first (session/close).")
+        gateway = self._client()
+        assert self._permissions is not None, "_client makes both"
+        session = self._open[editor_id] = OpenSession(
+            gateway, self._rpc, self._permissions, editor_id, agent_id, cwd, runner_id=self._runner_id,
+            session_id=session_id)
+        return session
+
+    async def _existing(self, params: dict[str, Any]) -> OpenSession:
+        found = await self._find(str(params.get("sessionId")))
+        if (before := self._open.pop(found.session_key, None)) is not None:
+            await before.close()
+        return self._add(found.session_key, found.agent_id, found.workspace or _cwd(params), found.session_id)
+
+    async def _find(self, editor_id: str) -> Session:
+        async for one in self._client().sessions.every():
+            if editor_id in (one.session_key, one.session_id):
+                return one
+        raise DoorError(INVALID_PARAMS, f"The gateway has no session {editor_id!r}. List them with session/list.")
+
+    def _session(self, params: dict[str, Any]) -> OpenSession:
+        session = self._open.get(str(params.get("sessionId")))
+        if session is None:
+            raise DoorError(INVALID_PARAMS, f"No session {params.get('sessionId')!r} is open here. Open it with "
+                            "session/new or session/load.")
+        return session
+
+    async def _send_commands(self, editor_id: str) -> None:
+        commands = [{"name": name, "description": description} for name, description in COMMANDS.items()]
+        await self._rpc.notify("session/update", {"sessionId": editor_id, "update": {
+            "sessionUpdate": "available_commands_update", "availableCommands": commands}})
+
+    async def _slash(self, session: OpenSession, name: str, argument: str) -> dict[str, Any]:
+        if session.session_id is None:
+            await session.reply("The session has no work yet.")
+            return {"stopReason": "end_turn"}
+        client = self._client()
+        if name == "compact":
+            await client.sessions.compact(session.session_id, instructions=argument or None)
+            await session.reply("The conversation will be compacted.")
+        elif name == "status":
+            await session.reply(await self._status(session.session_id))
+        else:
+            shown = await client.sessions.get(session.session_id)
+            running = [one async for one in client.commands.every(session=shown.session_id, state="running")]
+            paused = [one async for one in client.commands.every(session=shown.session_id, state="paused")]
+            chosen = running if name == "pause" else paused
+            for one in chosen[:1]:
+                await (client.commands.pause if name == "pause" else client.commands.resume)(one.id)
+            await session.reply(f"{name.capitalize()} was requested." if chosen else f"There is nothing to {name}.")
+        return {"stopReason": "end_turn"}
+
+    async def _status(self, session_id: str) -> str:
+        client = self._client()
+        shown = await client.sessions.get(session_id)
+        waiting = [one async for one in client.approvals.every(state="pending") if one.session_id == session_id]
+        lines = [f"Agent {shown.agent_id} on {shown.runner_id} in {shown.workspace}: {shown.state}"
+                 f"{', at work' if shown.turn_id else ''}; {shown.total_tokens} tokens."]
+        lines += [f"Waits for approval: {one.title} (interlock approve {one.id})" for one in waiting]
+        return "\n".join(lines)
+
+
+def _params(raw: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise DoorError(INVALID_PARAMS, "`params` must be an object.") from None
+
+
+def _lies_within(cwd: str, roots: list[str]) -> bool:
+    # The runner resolves links on its host; if that is this machine, so does the door.
+    return any(PurePath(path).is_relative_to(root) for root in roots for path in (cwd, os.path.realpath(cwd)))
+
+
+def _cwd(params: dict[str, Any]) -> str:
+    cwd = params.get("cwd")
+    if not isinstance(cwd, str) or not PurePath(cwd).is_absolute():
+        raise DoorError(INVALID_PARAMS, f"`cwd` must be an absolute path, and is {cwd!r}.")
+    return cwd
+
+
+def _opened(session: OpenSession, params: dict[str, Any]) -> dict[str, Any]:
+    servers = [str(cast("dict[str, Any]", one).get("name")) for one in params.get("mcpServers") or ()
+               if isinstance(one, dict)]
+    if servers:
+        print(f"interlock acp: MCP servers of the editor are not started: {', '.join(servers)}. Configure them on "
+              "the agent's host.", file=sys.stderr, flush=True)
+    meta = {"_meta": {"interlock": {"mcpServersNotStarted": servers}}} if servers else {}
+    modes = {"modes": {"currentModeId": session.modes[0], "availableModes": [
+        {"id": mode, "name": mode} for mode in session.modes]}} if session.modes else {}
+    return {**modes, **meta}
+
+
+def _listed(session: Session) -> dict[str, Any]:
+    label = session.entry.get("label") or session.entry.get("displayName")
+    return {"sessionId": session.session_key, "cwd": session.workspace or "/", "updatedAt": session.updated_at,
+            "title": str(label) if label else f"{session.agent_id} · {session.session_key}"}
+
+
+def checked_agent(agent_id: str | None) -> str | None:
+    """Return the agent's id if it can be one. Raises ValueError with a sentence."""
+    if agent_id is not None and not AGENT_ID.fullmatch(agent_id):
+        raise ValueError(f"{agent_id!r} is not an agent's id.")
+    return agent_id

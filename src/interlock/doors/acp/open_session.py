@@ -1,0 +1,224 @@
+"""One session of an editor: its stream is followed for as long as the editor has it open (O-3, O-5)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from interlock.doors.acp.permission import Permissions
+from interlock.doors.acp.view import View
+from interlock.jsonrpc import Rpc
+from interlock.protocol.answers import FrameEvent
+from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Command, ExecutePayload, StatusEvent
+from interlock.sdk import AsyncInterlock, InterlockError, Lost, Reattached, Told
+
+DRAIN_S = 10.0
+"""How long the last frames of a command that has ended are awaited."""
+TURNS_KEPT = 64
+"""Turns whose end is remembered until their command is seen to have ended."""
+_frame = msgspec.json.Decoder(dict[str, Any])
+_event = msgspec.json.Decoder(FrameEvent)
+
+
+class PromptFailed(Exception):
+    """The command did not succeed; the text is its reason, `code` the gateway's."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class OpenSession:
+    """`editor_id` is the session's id in ACP, which is its key at the gateway. Call `close` at the end."""
+
+    def __init__(self, gateway: AsyncInterlock, rpc: Rpc, permissions: Permissions, editor_id: str, agent_id: str,
+                 workspace: str, *, runner_id: str | None = None, session_id: str | None = None) -> None:
+        self._gateway = gateway
+        self._rpc = rpc
+        self._permissions = permissions
+        self.editor_id = editor_id
+        self.session_id = session_id
+        """At the gateway; None until the first command has opened it."""
+        self.mode: str | None = None
+        """What each prompt asks for."""
+        self._agent_id = agent_id
+        self._runner_id = runner_id
+        self._workspace = workspace
+        self._own = set[str]()
+        self._view = View(self._own.__contains__)
+        self._cursor: str | None = None
+        self._busy = False
+        self._command_id: str | None = None
+        self._ended_turns: dict[str, str] = {}
+        """The stop reasons of the last turns whose end was sent to the editor."""
+        self._turn_ended = asyncio.Event()
+        self._tasks = set[asyncio.Task[None]]()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._following = False
+
+    @property
+    def modes(self) -> list[str]:
+        """The agent's modes, as far as the stream has named them."""
+        return self._view.modes
+
+    @property
+    def busy(self) -> bool:
+        """Whether a prompt of this editor is under way."""
+        return self._busy
+
+    async def replay(self, *, show: bool) -> None:
+        """Read the stream to its end, and send the conversation to the editor if `show`. Raises InterlockError."""
+        while self.session_id is not None:
+            page = await self._gateway.sessions.frames(self.session_id, since=self._cursor, limit=PAGE_MAX)
+            for raw in page.events:
+                for update in self._updates(_event.decode(raw)):
+                    if show:
+                        await self._send(update)
+            self._cursor = page.next_cursor
+            if not page.has_more:
+                return
+
+    def follow(self) -> None:
+        """Follow the stream live from where `replay` ended; again does nothing."""
+        if self.session_id is not None and not self._following:
+            self._following = True
+            self._start(self._follow())
+
+    async def prompt(self, payload: ExecutePayload) -> str:
+        """Run a prompt to its end; returns ACP's stop reason. Raises InterlockError, PromptFailed."""
+        self._busy = True
+        try:
+            return await self._run(await self._gateway.commands.submit(
+                payload, agent=self._agent_id, session_key=self.editor_id, runner_id=self._runner_id,
+                workspace=self._workspace if self.session_id is None else None,
+                idempotency_key="acp-" + secrets.token_hex(16)))
+        finally:
+            self._busy = False
+
+    async def _run(self, command: Command) -> str:
+        self._own.add(command.id)
+        self._command_id = command.id
+        try:
+            if command.target.session_id != self.session_id:
+                self.session_id, self._cursor, self._following = command.target.session_id, None, False
+            self.follow()
+            async for heard in self._gateway.commands.follow(command.id):
+                if isinstance(heard, Told) and isinstance(heard.data, StatusEvent):
+                    await self._status(heard.data)
+            ended = await self._gateway.commands.get(command.id)
+            if ended.turn_id is not None:
+                await self._drained(ended.turn_id)
+            return _stop_reason(ended, self._ended_turns.get(ended.turn_id or "", ""))
+        finally:
+            self._command_id = None
+            await self._withdraw_all()
+
+    async def cancel(self) -> None:
+        """Cancel the prompt under way. Raises InterlockError."""
+        if self._command_id is not None:
+            await self._gateway.commands.cancel(self._command_id, reason="canceled in the editor")
+
+    async def close(self) -> None:
+        """Leave the session; what runs there goes on."""
+        await self._withdraw_all()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def reply(self, text: str) -> None:
+        """Answer the editor's user in the conversation, which the agent does not see."""
+        await self._send({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text + "\n"}})
+
+    async def note(self, sentence: str) -> None:
+        """Show a sentence of the door's own."""
+        await self._send({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": sentence + "\n"}})
+
+    async def _follow(self) -> None:
+        assert self.session_id is not None
+        try:
+            async for heard in self._gateway.sessions.follow(self.session_id, since=self._cursor):
+                match heard:
+                    case Told():
+                        self._cursor = heard.cursor or self._cursor
+                        for update in self._updates(heard.data):
+                            await self._send(update)
+                        self._note_end(heard.data)
+                    case Lost():
+                        await self.note(f"The connection to the gateway was lost ({heard.why}). The agent's work goes "
+                                        "on; reconnecting.")
+                    case Reattached():
+                        await self.note(f"Connected to the gateway again after {heard.away_s:.0f} s.")
+        except InterlockError as error:
+            await self.note(f"The session is not followed any more: {error}")
+        finally:
+            self._following = False
+
+    def _updates(self, event: FrameEvent) -> list[dict[str, Any]]:
+        if event.notice is not None:
+            return list(self._view.notice(event.notice))
+        if not isinstance(event.frame, msgspec.Raw) or event.kind == "refused":
+            return []
+        return list(self._view.updates(_frame.decode(event.frame)))
+
+    def _note_end(self, event: FrameEvent) -> None:
+        frame = _frame.decode(event.frame) if isinstance(event.frame, msgspec.Raw) else {}
+        if event.kind == "C" and frame.get("type") == "session.turn.end":
+            self._ended_turns[frame["payload"]["turn_id"]] = frame["payload"]["stop_reason"]
+            if len(self._ended_turns) > TURNS_KEPT:
+                del self._ended_turns[next(iter(self._ended_turns))]
+            self._turn_ended.set()
+
+    async def _drained(self, turn_id: str) -> None:
+        """Wait until the turn's last frame was sent to the editor, or DRAIN_S if the stream does not bring it."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                while turn_id not in self._ended_turns:
+                    self._turn_ended.clear()
+                    await self._turn_ended.wait()
+        except TimeoutError:
+            return
+
+    async def _status(self, event: StatusEvent) -> None:
+        if event.event != "approval" or event.approval_id is None:
+            return
+        if event.approval_state == "pending" and event.approval_id not in self._asking:
+            task = self._start(self._permissions.ask(self.editor_id, event.approval_id))
+            self._asking[event.approval_id] = task
+        elif event.approval_state != "pending":
+            await _ended(self._asking.pop(event.approval_id, None))
+
+    async def _withdraw_all(self) -> None:
+        while self._asking:
+            await _ended(self._asking.popitem()[1])
+
+    async def _send(self, update: dict[str, Any]) -> None:
+        await self._rpc.notify("session/update", {"sessionId": self.editor_id, "update": update})
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _stop_reason(ended: Command, turn: str) -> str:
+    if ended.state == "succeeded":
+        return "max_tokens" if turn == "max_tokens" else "end_turn"
+    if ended.state == "canceled":
+        return "cancelled"
+    failure = ended.error
+    raise PromptFailed(failure.code if failure is not None else ended.state,
+                       failure.message if failure is not None else f"The command is {ended.state.replace('_', ' ')}.")
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+
+

@@ -1,0 +1,136 @@
+"""Approvals in the editor: the request with its digest, and a vote bound to that digest (O-4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from interlock.command.card.reading import request_of_approval
+from interlock.doors.acp.view import of_subject, text_content
+from interlock.jsonrpc import PeerLost, Rpc, RpcError
+from interlock.protocol.resources import Approval, Remembering, RuleMatch
+from interlock.sdk import AsyncInterlock
+from interlock.sdk.problems import InterlockError
+
+VOTERS = frozenset({"owner", "admin", "approver"})
+ALLOW, ALLOW_SESSION, DENY = "allow", "allow_session", "deny"
+SESSION = Remembering(scope="session", match=RuleMatch(width="exact"))
+COMMENT = "in the editor (ACP)"
+
+
+class _Outcome(msgspec.Struct, rename="camel"):
+    outcome: str = "cancelled"
+    option_id: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    outcome: _Outcome = msgspec.field(default_factory=_Outcome)
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
+class Permissions:
+    """Asks an editor about approvals, and votes as the person whose key the door has."""
+
+    def __init__(self, gateway: AsyncInterlock, rpc: Rpc) -> None:
+        self._gateway = gateway
+        self._rpc = rpc
+        self._may_vote: bool | None = None
+
+    async def ask(self, editor_session: str, approval_id: str) -> None:
+        """Ask about one approval and vote by the answer. A cancelled or lost request is no vote; the approval stays.
+        Cancel this call if the approval is decided elsewhere: the editor then withdraws its question."""
+        try:
+            approval = await self._gateway.approvals.get(approval_id)
+            if approval.state != "pending":
+                return
+            if approval.kind == "question" or approval.signed or not await self._votes():
+                await self._show(editor_session, approval, _waits(approval))
+                return
+            await self._vote(editor_session, approval)
+        except InterlockError as error:
+            await self._show_sentence(editor_session, approval_id, str(error))
+        except (RpcError, PeerLost, msgspec.MsgspecError):
+            return  # An editor that leaves, or answers with an error, has not voted.
+
+    async def _vote(self, editor_session: str, approval: Approval) -> None:
+        raw = await self._rpc.request("session/request_permission", {
+            "sessionId": editor_session, "toolCall": tool_call(approval), "options": await self._options(approval),
+            "_meta": meta(approval)}, cancels=True)
+        outcome = _answer.decode(raw).outcome
+        if outcome.outcome != "selected":
+            return
+        if outcome.option_id in (ALLOW, ALLOW_SESSION):
+            remember = SESSION if outcome.option_id == ALLOW_SESSION else None
+            voted = await self._gateway.approvals.grant(approval.id, digest=approval.digest, comment=COMMENT,
+                                                        remember=remember)
+        elif outcome.option_id == DENY:
+            voted = await self._gateway.approvals.vote(approval.id, "deny", digest=approval.digest, comment=COMMENT)
+        else:
+            return
+        if voted.state == "pending":
+            await self._show(editor_session, voted, _waits(voted))
+
+    async def _options(self, approval: Approval) -> list[dict[str, Any]]:
+        options = [{"optionId": ALLOW, "name": "Allow once", "kind": "allow_once"}]
+        if await self._may_remember(approval):
+            options.append({"optionId": ALLOW_SESSION, "name": "Allow this in the session", "kind": "allow_always"})
+        return [*options, {"optionId": DENY, "name": "Deny", "kind": "reject_once"}]
+
+    async def _may_remember(self, approval: Approval) -> bool:
+        if approval.door != "tool":
+            return False
+        try:
+            proposed = await self._gateway.approvals.rule(approval.id, scope="session", decision="grant", width="exact")
+        except InterlockError:
+            return False
+        return "exact" in {width.width for width in proposed.widths}
+
+    async def _votes(self) -> bool:
+        if self._may_vote is None:
+            self._may_vote = bool(VOTERS & set((await self._gateway.whoami()).roles))
+        return self._may_vote
+
+    async def _show(self, editor_session: str, approval: Approval, sentence: str) -> None:
+        update = tool_call(approval)
+        update["content"] = [text_content(sentence), *update.get("content", [])]
+        await self._rpc.notify("session/update", {
+            "sessionId": editor_session, "_meta": meta(approval),
+            "update": {"sessionUpdate": "tool_call" if approval.invocation_id is None else "tool_call_update",
+                       **update}})
+
+    async def _show_sentence(self, editor_session: str, approval_id: str, sentence: str) -> None:
+        await self._rpc.notify("session/update", {"sessionId": editor_session, "update": {
+            "sessionUpdate": "agent_thought_chunk",
+            "content": {"type": "text", "text": f"Approval {approval_id}: {sentence}\n"}}})
+
+
+def tool_call(approval: Approval) -> dict[str, Any]:
+    """Return an approval as an ACP tool call: the act itself as its title, and everything that a yes covers."""
+    found: dict[str, Any] = {"toolCallId": approval.invocation_id or approval.id, "title": approval.title,
+                             "status": "pending"}
+    if isinstance(approval.subject, msgspec.Raw):
+        found |= of_subject(bytes(approval.subject))
+    if "rawInput" not in found:
+        found["rawInput"] = msgspec.json.decode(request_of_approval(approval).input)
+    return found
+
+
+def meta(approval: Approval) -> dict[str, Any]:
+    """Return what else a person needs before a yes: what asks, where it runs, which rule asks, and the digest."""
+    return {"interlock": {
+        "approvalId": approval.id, "digest": approval.digest, "rule": approval.rule, "agent": approval.agent_id,
+        "runner": approval.runner_id, "workspace": approval.workspace, "required": approval.required,
+        "agentTitle": approval.agent_title, "expiresAt": approval.expires_at}}
+
+
+def _waits(approval: Approval) -> str:
+    if approval.kind == "question":
+        return f"The agent asks a question. Answer it with: interlock answer {approval.id}"
+    if approval.signed:
+        return f"This approval counts signed votes only. Vote with: interlock approve {approval.id} --sign"
+    yeses = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
+    return (f"This waits for an approval ({yeses} of {approval.required}, rule {approval.rule}). An approver decides "
+            f"with: interlock approve {approval.id}")

@@ -1,0 +1,44 @@
+"""`interlock acp` as an editor starts it: a process with pipes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.exit_status import Exit
+from interlock.doors.acp.door import AUTH_REQUIRED
+
+
+def acp(state: Path, *lines: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "interlock", "acp", *arguments, "--state", str(state)],
+                          input="".join(line + "\n" for line in lines), capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+@pytest.mark.req("O-1", "O-6")
+def test_it_answers_without_a_gateway_and_ends_with_its_input(tmp_path: Path) -> None:
+    done = acp(tmp_path, '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}', "not json",
+               '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
+
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    assert (first["id"], first["result"]["agentInfo"]["name"]) == (1, "interlock")
+    assert (second["id"], second["error"]["code"]) == (2, AUTH_REQUIRED)
+    assert "interlock up" in second["error"]["message"]
+
+
+@pytest.mark.req("O-1")
+def test_a_wrong_argument_and_a_file_for_a_pipe_are_one_sentence_each(tmp_path: Path) -> None:
+    wrong = acp(tmp_path, arguments=("bad id!",))
+    with (tmp_path / "out").open("wb") as file:
+        no_pipe = subprocess.run([sys.executable, "-m", "interlock", "acp", "--state", str(tmp_path)], stdout=file,
+                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert "interlock agents" in wrong.stderr
+    assert (no_pipe.returncode, no_pipe.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert "is not a pipe" in no_pipe.stderr

@@ -1,0 +1,375 @@
+"""An editor at `interlock acp`: its messages, against a gateway and a runner of processes. Each message of the door is
+checked against ACP's own schema."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import acp.schema as schema
+import pytest
+from proof.house import House
+from pydantic import BaseModel
+
+from interlock.doors.acp.door import AUTH_REQUIRED, AcpDoor, DoorError, OnExit
+from interlock.protocol.resources import Actor, Approval
+from interlock.sdk import AsyncInterlock, Told
+
+pytestmark = pytest.mark.anyio
+PATIENCE_S = 30
+RESULTS: dict[str, type[BaseModel]] = {
+    "initialize": schema.InitializeResponse, "session/new": schema.NewSessionResponse,
+    "session/load": schema.LoadSessionResponse, "session/resume": schema.ResumeSessionResponse,
+    "session/list": schema.ListSessionsResponse, "session/prompt": schema.PromptResponse,
+    "session/set_mode": schema.SetSessionModeResponse, "session/close": schema.CloseSessionResponse,
+    "session/delete": schema.DeleteSessionResponse, "authenticate": schema.AuthenticateResponse}
+Answer = Callable[[dict[str, Any]], str | None]
+"""What the editor's user chooses: an option's id, or None to cancel the question."""
+
+
+def allowing(_asked: dict[str, Any]) -> str | None:
+    return "allow"
+
+
+class Editor:
+    """The editor's end of the pipe. `asked` are the permission requests so far, `updates` the session updates."""
+
+    def __init__(self, answer: Answer | None) -> None:
+        self._answer = answer
+        self._numbers = itertools.count(1)
+        self._lines = asyncio.Queue[bytes | None]()
+        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
+        self.asked: list[dict[str, Any]] = []
+        self.withdrawn: list[int] = []
+        self.updates: list[dict[str, Any]] = []
+        self.changed = asyncio.Event()
+
+    # --- the door's pipes ---
+    async def lines(self) -> AsyncIterator[bytes]:
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+    async def write(self, data: bytes) -> None:
+        for line in data.splitlines():
+            self._take(json.loads(line))
+        self.changed.set()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        match message.get("method"):
+            case None:
+                method, future = self._waiting.pop(message["id"])
+                if "error" in message:
+                    future.set_exception(DoorError(message["error"]["code"], message["error"]["message"],
+                                                   message["error"].get("data")))
+                else:
+                    RESULTS[method].model_validate(message["result"])
+                    future.set_result(message["result"])
+            case "session/update":
+                schema.SessionNotification.model_validate(message["params"])
+                self.updates.append(message["params"]["update"])
+            case "session/request_permission":
+                schema.RequestPermissionRequest.model_validate(message["params"])
+                self.asked.append(message["params"])
+                if self._answer is not None:
+                    option = self._answer(message["params"])
+                    outcome = {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
+                    self._send({"id": message["id"], "result": {"outcome": outcome}})
+            case "$/cancel_request":
+                self.withdrawn.append(message["params"]["requestId"])
+            case unknown:
+                raise AssertionError(f"the door sent {unknown}")
+
+    # --- the editor's requests ---
+    def ask(self, method: str, **params: Any) -> asyncio.Future[Any]:
+        number, future = next(self._numbers), asyncio.get_running_loop().create_future()
+        self._waiting[number] = method, future
+        self._send({"id": number, "method": method, "params": params})
+        return future
+
+    async def new(self, cwd: Path, **params: Any) -> str:
+        return (await self.ask("session/new", cwd=str(cwd), mcpServers=[], **params))["sessionId"]
+
+    def prompt(self, session: str, text: str) -> asyncio.Future[Any]:
+        return self.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    def notify(self, method: str, **params: Any) -> None:
+        self._send({"method": method, "params": params})
+
+    def leave(self) -> None:
+        self._lines.put_nowait(None)
+
+    async def until(self, reached: Callable[[], Any]) -> Any:
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := reached()):
+                self.changed.clear()
+                await self.changed.wait()
+        return found
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        return "".join(one["content"]["text"] for one in self.updates if one["sessionUpdate"] == kind)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._lines.put_nowait(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+
+@asynccontextmanager
+async def editor(house: House, agent: str | None = "shell", answer: Answer | None = allowing, key: str | None = None,
+                 on_exit: OnExit = "detach") -> AsyncGenerator[Editor]:
+    at = Editor(answer)
+    door = AcpDoor(at, lambda: client(house, key), agent, None, on_exit)
+    serving = asyncio.create_task(door.run())
+    try:
+        yield at
+    finally:
+        at.leave()
+        await asyncio.wait_for(serving, PATIENCE_S)
+
+
+def client(house: House, key: str | None = None) -> AsyncInterlock:
+    return AsyncInterlock(house.url, key or house.headers["Authorization"].removeprefix("Bearer "))
+
+
+async def pending(gateway: AsyncInterlock, session_key: str) -> Approval:
+    async with asyncio.timeout(PATIENCE_S):
+        async for heard in gateway.events.follow():
+            if isinstance(heard, Told) and heard.data.event == "approval" and heard.data.state == "pending":
+                found = await gateway.approvals.get(heard.data.id)
+                shown = await gateway.sessions.get(found.session_id)
+                if shown.session_key == session_key and found.state == "pending":
+                    return found
+    raise AssertionError("the feed ended")
+
+
+@pytest.mark.req("O-1")
+async def test_initialize_needs_no_gateway_and_the_rest_says_that_there_is_none() -> None:
+    def absent() -> AsyncInterlock:
+        raise DoorError(AUTH_REQUIRED, "No gateway runs here. Start one with: interlock up")
+
+    at = Editor(None)
+    serving = asyncio.create_task(AcpDoor(at, absent, None, None).run())
+    answer = await at.ask("initialize", protocolVersion=1)
+    with pytest.raises(DoorError, match="interlock up") as refused:
+        await at.ask("session/new", cwd="/", mcpServers=[])
+    with pytest.raises(DoorError, match="no method 'session/dance'"):
+        await at.ask("session/dance")
+    at.leave()
+    await asyncio.wait_for(serving, PATIENCE_S)
+
+    assert answer["agentCapabilities"]["loadSession"] is True
+    assert refused.value.code == AUTH_REQUIRED
+
+
+@pytest.mark.req("O-2", "O-3", "O-4")
+async def test_a_prompt_runs_after_a_yes_to_the_digest_that_was_shown(house: House, workspace: Path) -> None:
+    async with editor(house) as at:
+        session = await at.new(workspace)
+        answer = await asyncio.wait_for(at.prompt(session, "touch made; echo done"), PATIENCE_S)
+
+        [asked] = at.asked
+        async with client(house) as gateway:
+            approval = await gateway.approvals.get(asked["_meta"]["interlock"]["approvalId"])
+
+    assert answer == {"stopReason": "end_turn"}
+    assert session.startswith("agent:shell:acp:")
+    assert (workspace / "made").exists()
+    assert asked["toolCall"]["rawInput"] == {"command": "touch made; echo done"}
+    assert asked["toolCall"]["title"] == "$ touch made; echo done"
+    assert asked["_meta"]["interlock"]["digest"] == approval.digest
+    assert (approval.state, [vote.comment for vote in approval.votes]) == ("consumed", ["in the editor (ACP)"])
+    assert at.text() == "ran 1 command"
+    assert "done" in next(one for one in at.updates if one.get("status") == "completed")["rawOutput"]
+
+
+@pytest.mark.req("O-4")
+async def test_a_no_in_the_editor_is_a_vote_and_nothing_runs(house: House, workspace: Path) -> None:
+    async with editor(house, answer=lambda asked: "deny") as at:
+        session = await at.new(workspace)
+        await asyncio.wait_for(at.prompt(session, "touch made"), PATIENCE_S)
+
+    assert not (workspace / "made").exists()
+    assert [one["status"] for one in at.updates if "rawOutput" in one] == ["failed"]
+
+
+@pytest.mark.req("O-4")
+async def test_a_cancelled_question_is_no_vote_and_somebody_else_may_decide(house: House, workspace: Path) -> None:
+    async with editor(house, answer=lambda asked: None) as at, client(house) as gateway:
+        session = await at.new(workspace)
+        prompted = at.prompt(session, "touch made")
+        approval = await pending(gateway, session)
+        await at.until(lambda: at.asked)
+        assert (await gateway.approvals.get(approval.id)).votes == []
+
+        await gateway.approvals.grant(approval.id, digest=approval.digest)
+        assert (await asyncio.wait_for(prompted, PATIENCE_S))["stopReason"] == "end_turn"
+
+    assert (workspace / "made").exists()
+
+
+@pytest.mark.req("O-4")
+async def test_an_approval_that_is_decided_elsewhere_is_withdrawn_from_the_editor(
+    house: House, workspace: Path
+) -> None:
+    async with editor(house, answer=None) as at, client(house) as gateway:
+        session = await at.new(workspace)
+        prompted = at.prompt(session, "touch made")
+        approval = await pending(gateway, session)
+        await at.until(lambda: at.asked)
+        await gateway.approvals.deny(approval.id, comment="not today")
+        await asyncio.wait_for(prompted, PATIENCE_S)
+
+        assert len(at.withdrawn) == 1
+    assert not (workspace / "made").exists()
+
+
+@pytest.mark.req("O-4")
+async def test_a_command_that_is_held_as_a_whole_is_asked_about_in_the_same_way(house: House, workspace: Path) -> None:
+    async with editor(house, agent="guarded", answer=lambda asked: "deny") as at:
+        session = await at.new(workspace)
+        with pytest.raises(DoorError) as failed:
+            await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
+
+    assert [one["_meta"]["interlock"]["agent"] for one in at.asked] == ["guarded"]
+    assert {option["optionId"] for option in at.asked[0]["options"]} == {"allow", "deny"}
+    assert failed.value.data is not None
+
+
+@pytest.mark.req("O-4")
+async def test_a_key_that_may_not_vote_is_shown_who_decides(house: House, workspace: Path) -> None:
+    async with client(house) as gateway:
+        made = await gateway.keys.make(Actor(type="user", id="somebody"), ["operator"])
+        async with editor(house, key=made.key) as at:
+            session = await at.new(workspace)
+            prompted = at.prompt(session, "touch made")
+            approval = await pending(gateway, session)
+            shown = await at.until(lambda: [one for one in at.updates if approval.id in json.dumps(one)])
+            await gateway.approvals.deny(approval.id)
+            await asyncio.wait_for(prompted, PATIENCE_S)
+
+    assert at.asked == []
+    assert f"interlock approve {approval.id}" in shown[0]["content"][0]["content"]["text"]
+
+
+@pytest.mark.req("O-3")
+async def test_cancel_ends_the_prompt_and_a_failure_names_its_code(house: House, workspace: Path) -> None:
+    async with editor(house, answer=None) as at:
+        session = await at.new(workspace)
+        prompted = at.prompt(session, "sleep 60")
+        await at.until(lambda: at.asked)
+        with pytest.raises(DoorError, match="under way"):
+            await at.prompt(session, "another")
+        at.notify("session/cancel", sessionId=session)
+        assert (await asyncio.wait_for(prompted, PATIENCE_S)) == {"stopReason": "cancelled"}
+    async with editor(house, agent="absent") as at:
+        session = await at.new(workspace)
+        with pytest.raises(DoorError) as failed:
+            await asyncio.wait_for(at.prompt(session, "work"), PATIENCE_S)
+
+    assert "/nowhere/at/all" in str(failed.value)
+    assert failed.value.data["code"]
+
+
+@pytest.mark.req("O-2")
+@pytest.mark.parametrize(("agent", "cwd", "sentence"), [
+    ("shell", "/nowhere", "outside the runner's roots"), ("shell", "relative", "absolute path"),
+    ("ghost", None, "No runner that is online offers the agent ghost"), (None, None, "Which agent"),
+])
+async def test_a_session_that_cannot_work_is_refused_with_the_remedy(
+    house: House, workspace: Path, agent: str | None, cwd: str | None, sentence: str
+) -> None:
+    async with editor(house, agent=agent) as at:
+        with pytest.raises(DoorError, match=sentence):
+            await at.ask("session/new", cwd=cwd or str(workspace), mcpServers=[])
+
+
+@pytest.mark.req("O-2")
+async def test_mcp_servers_of_the_editor_are_named_and_not_started(
+    house: House, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = {"name": "sql", "command": str(workspace / "evil"), "args": [], "env": []}
+    async with editor(house) as at:
+        opened = await at.ask("session/new", cwd=str(workspace), mcpServers=[server])
+
+    assert opened["_meta"]["interlock"]["mcpServersNotStarted"] == ["sql"]
+    assert "sql" in capsys.readouterr().err
+
+
+@pytest.mark.req("O-5")
+async def test_another_editor_loads_the_conversation_and_follows_what_goes_on(house: House, workspace: Path) -> None:
+    async with editor(house) as first, editor(house) as second:
+        session = await first.new(workspace)
+        await asyncio.wait_for(first.prompt(session, "echo one # free"), PATIENCE_S)
+        listed = (await second.ask("session/list", cwd=str(workspace)))["sessions"]
+        await second.ask("session/load", sessionId=session, cwd=str(workspace), mcpServers=[])
+        replayed = (second.text("user_message_chunk"), second.text())
+        await asyncio.wait_for(first.prompt(session, "echo two # free"), PATIENCE_S)
+        await second.until(lambda: second.text().count("ran 1 command") == 2)
+        await second.ask("session/resume", sessionId=session, cwd=str(workspace), mcpServers=[])
+
+    assert [one["sessionId"] for one in listed] == [session]
+    assert replayed == ("echo one # free", "ran 1 command")
+    assert second.text("user_message_chunk") == "echo one # freeecho two # free"
+
+
+@pytest.mark.req("O-5")
+async def test_slash_commands_are_answered_by_the_door(house: House, workspace: Path) -> None:
+    async with editor(house) as at:
+        session = await at.new(workspace)
+        await at.prompt(session, "/status")
+        await at.prompt(session, "echo one # free")
+        await at.prompt(session, "/status")
+        await at.prompt(session, "/pause")
+        await at.ask("session/set_mode", sessionId=session, modeId="plan")
+        await at.ask("session/close", sessionId=session)
+        with pytest.raises(DoorError, match="is open here"):
+            await at.prompt(session, "echo two # free")
+
+    assert at.text() == (f"The session has no work yet.\nran 1 command"
+                         f"Agent shell on local in {workspace}: idle; 0 tokens.\nThere is nothing to pause.\n")
+
+
+@pytest.mark.req("O-6")
+@pytest.mark.parametrize(("on_exit", "state"), [("detach", "succeeded"), ("cancel", "canceled")])
+async def test_an_editor_that_leaves_lets_the_work_go_on_or_ends_it(
+    house: House, workspace: Path, on_exit: OnExit, state: str
+) -> None:
+    async with client(house) as gateway:
+        async with editor(house, answer=None, on_exit=on_exit) as at:
+            session = await at.new(workspace)
+            at.prompt(session, "echo late")
+            approval = await pending(gateway, session)
+            await at.until(lambda: at.asked)
+        if on_exit == "detach":
+            assert (await gateway.approvals.get(approval.id)).votes == []
+            await gateway.approvals.grant(approval.id, digest=approval.digest)
+        assert approval.command_id is not None
+        ended = await gateway.commands.wait(approval.command_id, within_s=PATIENCE_S)
+
+    assert ended.state == state
+
+
+@pytest.mark.req("O-6")
+async def test_a_gateway_that_is_killed_in_mid_turn_is_followed_again_and_the_turn_ends_once(
+    house: House, workspace: Path
+) -> None:
+    async with editor(house, answer=None) as at:
+        session = await at.new(workspace)
+        prompted = at.prompt(session, "echo one # free\ntouch made")
+        await at.until(lambda: at.asked)
+        await asyncio.to_thread(house.kill, "gateway")
+        await at.until(lambda: "connection to the gateway was lost" in at.text("agent_thought_chunk"))
+        await asyncio.to_thread(house.start, "gateway")
+        await asyncio.to_thread(house.until_up)
+        async with client(house) as gateway:
+            approval = await gateway.approvals.get(at.asked[0]["_meta"]["interlock"]["approvalId"])
+            await gateway.approvals.grant(approval.id, digest=approval.digest)
+        answer = await asyncio.wait_for(prompted, PATIENCE_S)
+
+    assert answer == {"stopReason": "end_turn"}
+    assert (workspace / "made").exists()
+    assert at.text() == "ran 2 commands"
+    assert "Connected to the gateway again" in at.text("agent_thought_chunk")
