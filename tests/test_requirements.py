@@ -19,6 +19,7 @@ SPECIFIED = {
     "running": {"G": 7},
     "hold": {"H": 20},
     "face": {"Y": 5},
+    "doors": {"O": 6},
 }
 """How many requirements each specification has under each letter; they count from 1, and C from 0."""
 
