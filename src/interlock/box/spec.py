@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,9 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hold: Literal["no", "programs"] = "no"
     """With `programs` each program that the agent's processes start waits for policy or a person, whether the agent
     asks or not (H-16)."""
+    between_turns: list[str] = []
+    """With held programs: beginnings of command lines that start without a question while the agent works on no
+    command, as when its session opens. The first word is a name that its PATH finds, or a path from / or ~/ on."""
     changes: Literal["direct", "staged"] = "direct"
     """`staged`: what the agent writes in its workspace lands there only after a yes (H-17); needs a namespace."""
     network: Literal["all", "none", "model"] | list[str] = "all"
@@ -44,6 +48,7 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             for path in paths:
                 if not path.startswith(("/", "~/")):
                     raise ValueError(f"{name}: {path!r} is not an absolute path; write it from / or ~/ on")
+        _check_between_turns(self.between_turns, held=self.hold == "programs")
         if self.walls == "none" and self.hold == "programs":
             raise ValueError("hold: without walls an agent can reach the process that holds its programs; remove "
                              "walls = \"none\"")
@@ -53,3 +58,17 @@ class BoxSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.walls == "none" and (self.hide or self.write is not None):
             raise ValueError("walls: without walls nothing can be hidden or kept; remove `hide` and `write`, or set "
                              "walls = \"best\"")
+
+
+def _check_between_turns(lines: list[str], *, held: bool) -> None:
+    """Raises ValueError for a line that names no program."""
+    if lines and not held:
+        raise ValueError("between_turns: no program is held; set hold = \"programs\", or remove between_turns")
+    for line in lines:
+        try:
+            first = next(iter(shlex.split(line)), "")
+        except ValueError:
+            raise ValueError(f"between_turns: {line!r} has a quote that does not end") from None
+        if not first or ("/" in first and not first.startswith(("/", "~/"))):
+            raise ValueError(f"between_turns: {line!r} does not begin with a program's name, or its path from / or ~/ "
+                             "on")

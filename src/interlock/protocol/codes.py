@@ -41,6 +41,7 @@ class Code(StrEnum):
     NOT_ASKING = "NOT_ASKING"
     NOT_BOXED = "NOT_BOXED"
     NETWORK_REFUSED = "NETWORK_REFUSED"
+    STARTED_BETWEEN_TURNS = "STARTED_BETWEEN_TURNS"
     STOPPED_ASKING = "STOPPED_ASKING"
     INTERNAL = "INTERNAL"
 
@@ -127,6 +128,10 @@ MEANINGS: dict[Code, Meaning] = {
     Code.NETWORK_REFUSED: Meaning(
         "The agent's box refused a connection to a host that it may not reach.", Fault.AGENT,
         "If the agent needs that host, name it in `network` of `[agents.ID.box]` on the runner."
+    ),
+    Code.STARTED_BETWEEN_TURNS: Meaning(
+        "The agent started a program that its box names, while it worked on no command.", Fault.AGENT,
+        "If it should not, remove it from `between_turns` of `[agents.ID.box]` on the runner."
     ),
     Code.STOPPED_ASKING: Meaning(
         "The agent was switched so that it no longer asks before its tools.", Fault.AGENT,

@@ -126,8 +126,8 @@ class ProgramDesk:
             self._outside += 1
             if self._outside <= MAX_OUTSIDE:
                 line = command_line(program._replace(name=program.path))
-                await self.refused(f"{line}: the agent works on no command. If a wrapper starts the agent proper so, "
-                                   "set `command` of the agent's section to that")
+                await self.refused(f"{line}: the agent works on no command. If it needs this program then, name it in "
+                                   "`between_turns` of the agent's box")
             return "no"
         invocation_id = f"program-{self._journal.new_uuid()}"
         question = program_question(program, invocation_id)
@@ -138,6 +138,11 @@ class ProgramDesk:
             return "no"
         self._calls[token] = turn, invocation_id
         return "below" if answer.option_id == BELOW else "once"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the agent works on no command."""
+        return self._turn() is None
 
     async def ended(self, token: int, below: StartedBelow | None) -> None:
         """Close an allowed program's tool call with what was started below it."""

@@ -23,7 +23,9 @@ from interlock.runner import outlet
 from interlock.runner.boxing import Boxing, BoxRefused
 from interlock.runner.descriptors import is_shortage, shortage
 from interlock.runner.environment import environment
+from interlock.runner.idle_programs import IdlePrograms
 from interlock.runner.journal import Journal
+from interlock.runner.programs import ProgramDesk
 from interlock.runner.settling import switches
 from interlock.runner.staged.store import Staged
 from interlock.runner.surroundings import Surroundings
@@ -52,7 +54,7 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
 
 
 def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
-            programs: Programs) -> tuple[Agent, Opening, Staged | None]:
+            programs: ProgramDesk) -> tuple[Agent, Opening, Staged | None]:
     """Return the agent to start, where, and where its changes are staged. `programs` decides on what it starts, if its
     box holds that.
 
@@ -84,11 +86,17 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
         reach = around.boxing.reach(asked.agent_id, spec, variables) if walls.network is not None else None
     except BoxRefused as refused:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
-    ways: dict[str, Any] = {"programs": programs} if walls.programs else {}
+    ways: dict[str, Any] = {"programs": _decides(programs, spec, journal)} if walls.programs else {}
     if reach is not None:
         variables.update(outlet.variables(reach))
         ways["way_out"] = outlet.Outlet(reach, partial(_report_refused, journal))
     return make_agent(spec, partial(around.spawn, walls=walls, **ways)), opening, staged
+
+
+def _decides(programs: ProgramDesk, spec: AgentSpec, journal: Journal) -> Programs:
+    """Return what decides on an agent's programs: people and policy in a turn, its config between turns."""
+    entries = spec.box.between_turns if spec.box is not None else []
+    return IdlePrograms(entries, programs, journal, lambda: programs.is_idle) if entries else programs
 
 
 async def _report_refused(journal: Journal, sentence: str) -> None:
