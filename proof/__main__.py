@@ -17,6 +17,7 @@ from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 
 PROOFS = {
     "kill": "proof.kill",
+    "landing": "proof.landing",
     "door": "proof.door",
     "hold": "proof.hold",
     "hold-claude": "proof.hold_claude",
