@@ -56,6 +56,7 @@ prompt is answered with `end_turn`, unless a word says otherwise. FILE is a name
 | `state`                | text: which session, mode, model and effort are set                            |
 | `raw`                  | the session updates that stand in `updates.json` of the workspace              |
 | `permit`               | a permission for each `toolCall` of `permissions.json` in the workspace        |
+| `steps`                | the updates and permissions of `steps.json` in the workspace, in their order   |
 | `mode:ID`              | it switches its mode by itself                                                 |
 | `usage`                | a `usage_update`, and usage in the prompt's result                             |
 | `plan`                 | a plan                                                                         |
@@ -545,9 +546,23 @@ def permit(turn: Turn) -> None:
     with open(os.path.join(turn.workspace, "permissions.json")) as file:
         calls = json.load(file)
     for call in calls:
-        turn.pipe.answer(turn.pipe.request("session/request_permission", {
-            "sessionId": turn.session_id, "toolCall": call,
-            "options": [{"optionId": name, "name": name, "kind": kind} for name, kind in ONCE]}))
+        request_permission(turn, call)
+
+
+def request_permission(turn: Turn, call: dict[str, Any]) -> None:
+    turn.pipe.answer(turn.pipe.request("session/request_permission", {
+        "sessionId": turn.session_id, "toolCall": call,
+        "options": [{"optionId": name, "name": name, "kind": kind} for name, kind in ONCE]}))
+
+
+@word
+def steps(turn: Turn) -> None:
+    with open(os.path.join(turn.workspace, "steps.json")) as file:
+        for step in json.load(file):
+            if "sessionUpdate" in step:
+                turn.update(step.pop("sessionUpdate"), **step)
+            else:
+                request_permission(turn, step)
 
 
 @word

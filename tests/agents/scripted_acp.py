@@ -85,6 +85,7 @@ class Recorder:
         """Who denied a permission, and why."""
         self.words: list[str | None] = []
         """What questions are answered with, in order."""
+        self.ran: list[tuple[str, bytes, bool]] = []
         self.asked: list[dict[str, Any]] = []
         """What was shown of them."""
 
@@ -104,8 +105,8 @@ class Recorder:
                            parent_invocation_id: str | None = None, kind: str | None = None) -> None:
         self.said.append(("request", tool_name, msgspec.json.decode(input_json)))
 
-    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
-        pass
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
+        self.ran.append((invocation_id, bytes(input_json), printed))
 
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:
         self.said.append(("output", channel, text))

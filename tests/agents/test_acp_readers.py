@@ -10,7 +10,7 @@ import pytest
 from agents.scripted_acp import SESSION, Recorder, content, opened, permission, prompted, update
 from interlock.command.card.request import same_effect
 from interlock.ports.agent import Answer, Question
-from interlock.runner.tooling import ToolCall
+from interlock.runner.tooling import Allowed, ToolCall
 from interlock.runner.unasked import allowed_input, without_yes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-2")]
@@ -34,7 +34,7 @@ class Asked(Recorder):
         self.questions.append(question)
         return await super().ask(question)
 
-    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
         self.ran.append(input_json)
 
 
@@ -161,8 +161,8 @@ async def test_opencodes_command_that_is_another_than_the_announced_one_is_chang
 def compared(question: Question, ran: bytes) -> str | None:
     """The code of the report that the runner would make of what ran."""
     call = ToolCall("c", 0)
-    call.asked, call.kind, call.allowed_content = True, question.kind, question.content_json
-    call.allowed_json = allowed_input(question, Answer(True, "once"))
+    call.asked, call.kind = True, question.kind
+    call.allowed.append(Allowed(allowed_input(question, Answer(True, "once")), question.content_json))
     found = without_yes(call, ran)
     return found[0] if found is not None else None
 

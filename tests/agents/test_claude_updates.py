@@ -36,7 +36,7 @@ class Ear:
         self.heard.append(("request", invocation_id, tool_name, msgspec.json.decode(input_json), title,
                            parent_invocation_id, kind))
 
-    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
         pass
 
     async def tool_output(self, invocation_id: str, channel: str, text: str) -> None:

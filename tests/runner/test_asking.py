@@ -169,3 +169,24 @@ async def test_the_agent_receives_who_or_which_rule_denied_it_and_why(
         p.InteractionResponse(interaction_id=interaction_id, decision="deny", by=by, message=message))
     answer = await asking
     assert (answer.allow, answer.message) == (False, heard)
+
+
+@pytest.mark.req("H-12")
+@pytest.mark.parametrize(("kind", "raw", "reported"), [
+    ("execute", b'{"command":"rm"}', True), (None, b'{"question":"Which?"}', False)])
+async def test_an_answer_in_words_is_no_yes_to_the_tool_that_asked(
+    scene: Scene, kind: str | None, raw: bytes, reported: bool
+) -> None:
+    turn = scene.journal.state.turn
+    assert turn is not None
+    scribe = TurnScribe(scene.journal, turn, scene.interactions, asks=True)
+    asked = QUESTION._replace(wants="QUESTION", kind=kind, input_json=b'{"question":"Which?"}', options=[])
+    asking = asyncio.create_task(scribe.ask(asked))
+    interaction_id = await scene.open_interaction()
+    scene.interactions.respond(p.InteractionResponse(
+        interaction_id=interaction_id, decision="allow", by="ada", answer="this"))
+    assert (await asking).text == "this"
+    await scribe.tool_runs("call", raw)
+    await scene.outflow.flushed()
+    said = b"".join([stored.raw for stored in await scene.outbox.frames("s", 0, 1 << 30)])
+    assert (b"ran a tool without asking" in said) == reported

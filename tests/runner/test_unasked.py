@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.protocol.codes import Code
-from interlock.runner.tooling import ToolCall
+from interlock.runner.tooling import Allowed, ToolCall
 from interlock.runner.unasked import without_yes
 from runner.stage import Stage, stage
 
@@ -93,8 +93,72 @@ async def test_what_was_denied_and_failed_is_not(tmp_path: Path) -> None:
 
 def test_a_described_yes_has_nothing_to_compare() -> None:
     call = ToolCall("c", 0)
-    call.asked, call.allowed_json, call.kind = True, b"", "execute"
+    call.asked, call.kind = True, "execute"
+    call.allowed.append(Allowed(b""))
     assert without_yes(call, b'{"command": "rm"}') is None
-    call.allowed_json = b'{"command": "ls"}'
+    call.allowed.clear()
+    call.allowed.append(Allowed(b'{"command": "ls"}'))
     assert without_yes(call, b'{"command": "rm"}') == (
         Code.RAN_OTHER_THAN_ALLOWED, "The agent ran '$ rm', but '$ ls' was allowed.")
+
+
+RM = {"command": "rm -rf ."}
+PRINTS = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": {"terminal_output": {"data": "out"}}}
+
+
+def ask(value: Any, **more: Any) -> dict[str, Any]:
+    return {"toolCallId": "c", "kind": "execute", "rawInput": value, **more}
+
+
+async def played(scene: Stage, tmp_path: Path, steps: list[Any]) -> list[tuple[str, str]]:
+    """Play updates (objects) and permissions (pairs of a call and the decision on it) in this order."""
+    (tmp_path / "steps.json").write_text(json.dumps([one if isinstance(one, dict) else one[0] for one in steps]))
+    await scene.open("bad")
+    await scene.prompt("steps")
+    for one in steps:
+        if isinstance(one, tuple):
+            await scene.answer(await scene.next("agent.interaction.request"), one[1])
+    await scene.next("session.usage")
+    return [(frame.payload.error_code, frame.payload.message) for frame in scene.all("agent.error")]
+
+
+@pytest.mark.req("H-3", "H-12")
+@pytest.mark.parametrize(("steps", "found"), [
+    # Two requests under one id, and only one of them was allowed.
+    ([(ask(LS), "allow"), (ask(RM), "deny"), {**tool("execute", RM), "sessionUpdate": "tool_call_update"}],
+     ("RAN_OTHER_THAN_ALLOWED", "The agent ran '$ rm -rf .', but '$ ls' was allowed.")),
+    ([(ask(RM), "deny"), (ask(LS), "allow"), {**tool("execute", RM), "sessionUpdate": "tool_call_update"}],
+     ("RAN_OTHER_THAN_ALLOWED", "The agent ran '$ rm -rf .', but '$ ls' was allowed.")),
+    ([(ask(LS), "allow"), (ask(RM), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"}], None),
+    # A program that prints after a no.
+    ([(ask(RM), "deny"), PRINTS], ("RAN_UNASKED", "The agent ran a tool that was denied: $ rm -rf .")),
+    ([(ask(RM), "deny"), {**tool("execute", RM), "sessionUpdate": "tool_call_update"}], None),
+    # The id of a call that was allowed and has ended, for another one.
+    ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"}, tool("execute", RM)],
+     ("RAN_UNASKED", "The agent ran a tool without asking: $ rm -rf .")),
+    ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"},
+      {**tool("execute", RM), "sessionUpdate": "tool_call_update"}],
+     ("RAN_UNASKED", "The agent ran a tool without asking: $ rm -rf .")),
+    ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"},
+      tool("execute", LS, "in_progress"), PRINTS], ("RAN_UNASKED", "The agent ran a tool without asking: $ ls")),
+    # What comes late of a call that has ended is no other call.
+    ([(ask(LS), "allow"), *[{**tool("execute", LS), "sessionUpdate": "tool_call_update"}] * 2, tool("execute", LS),
+      PRINTS, {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}], None),
+    # An id that was allowed once is asked about again, and gets its own answer.
+    ([(ask(LS), "allow"), {**tool("execute", LS), "sessionUpdate": "tool_call_update"}, (ask(LS), "deny"), PRINTS],
+     ("RAN_UNASKED", "The agent ran a tool that was denied: $ ls")),
+])
+async def test_what_an_agent_does_under_an_id_that_it_asked_about_is_judged_by_itself(
+    steps: list[Any], found: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    async with stage(tmp_path) as scene:
+        assert await played(scene, tmp_path, steps) == ([] if found is None else [found])
+
+
+def test_a_question_in_words_is_no_permission_and_one_that_waits_is_no_yes() -> None:
+    call = ToolCall("c", 0)
+    call.kind = "execute"
+    assert without_yes(call, b'{"command": "rm"}') is not None
+    call.asked = True
+    assert without_yes(call, b'{"command": "rm"}') == (
+        Code.RAN_UNASKED, "The agent asked about a tool, and ran it before it was answered: $ rm")

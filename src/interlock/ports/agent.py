@@ -259,8 +259,9 @@ class Scribe(Protocol):
         """Announce a tool call once (`kind` goes into metadata.kind); a second call for the same id changes nothing."""
         ...
 
-    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
-        """Report that an announced call runs, or has run, with this input: what was not allowed is noticed (H-3)."""
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
+        """Report that an announced call runs, or has run, with this input: what was not allowed is noticed (H-3).
+        `printed`: a program of it has printed or ended, so that it ran even if it was denied."""
         ...
 
     async def tool_output(self, invocation_id: str, channel: Channel, text: str) -> None: ...

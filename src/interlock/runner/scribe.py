@@ -21,7 +21,7 @@ from interlock.runner.journal import MAX_NAME_CHARS, MAX_TITLE_CHARS, Journal
 from interlock.runner.overflowing import Overflow
 from interlock.runner.programs import KIND as PROGRAM
 from interlock.runner.state import TurnState
-from interlock.runner.tooling import ToolCall, bounded_input, clean
+from interlock.runner.tooling import Allowed, ToolCall, bounded_input, clean
 from interlock.runner.unasked import allowed_input, without_yes
 from interlock.session.transfers import File, chunks
 
@@ -136,15 +136,15 @@ class TurnScribe:
             return []
         return [*call.chain, {"agent_id": call.delegates_to, "invocation_id": call.invocation_id}]
 
-    async def tool_runs(self, invocation_id: str, input_json: bytes) -> None:
+    async def tool_runs(self, invocation_id: str, input_json: bytes, *, printed: bool = False) -> None:
         """Report a call that runs without a yes, or with another input than the one allowed (H-3, H-12)."""
         async with self._order:
             call = self._calls.get(invocation_id)
             if call is not None and not self._finished:
-                await self._check(call, input_json)
+                await self._check(call, input_json, printed=printed)
 
-    async def _check(self, call: ToolCall, input_json: bytes) -> None:
-        found = without_yes(call, input_json) if self._asks and not call.reported else None
+    async def _check(self, call: ToolCall, input_json: bytes, *, printed: bool = False) -> None:
+        found = without_yes(call, input_json, printed=printed) if self._asks and not call.reported else None
         if found is not None:
             call.reported = True
             await self._journal.write(self._journal.agent_error("error", *found, self._turn.turn_id))
@@ -228,11 +228,11 @@ class TurnScribe:
         if self._finished:
             return Answer(False, None, "The turn has ended.")
         call = self._calls.get(question.invocation_id or "")
-        if call is not None:
+        if call is not None and question.wants == "PERMISSION":
             call.asked = True
         answer = await self._refused(question) or await self._interactions.ask(question)
         if answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.allowed_json, call.allowed_content = allowed_input(question, answer), question.content_json
+            call.allowed.append(Allowed(allowed_input(question, answer), question.content_json))
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
             call.denied = True
         return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,6 +36,18 @@ def bounded_input(input_json: bytes) -> tuple[bytes, bool]:
     return _encode(told), True
 
 
+MAX_ALLOWED = 8
+"""Requests of one call that got a yes, the last ones."""
+
+
+class Allowed(NamedTuple):
+    """One request that got a yes. `input` is empty if the request only described what it does."""
+
+    input: bytes
+    content: bytes | None = None
+    """What the request shows beside its input."""
+
+
 class ToolCall:
     """One announced call: what it streamed, channel by channel, and what of that is kept."""
 
@@ -49,10 +62,9 @@ class ToolCall:
         self.started_ms = started_ms
         self.denied = False
         self.asked = False
-        self.allowed_json: bytes | None = None
-        """The input that was allowed; what it runs with is compared with it (H-3)."""
-        self.allowed_content: bytes | None = None
-        """What the request that was allowed shows beside its input."""
+        """A permission was asked for it. A question in words is none."""
+        self.allowed: deque[Allowed] = deque(maxlen=MAX_ALLOWED)
+        """What was allowed under its id; what it runs with is compared with that (H-3)."""
         self.input_json = b"{}"
         self.reported = False
         """It was reported as one that ran without a yes, or with another input."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.wire import Location, ToolCall, text_of
+from interlock.command.card.request import same_effect
 from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
 MAX_CLOSED_CALLS = 1_024
-"""Ids of finished calls remembered, so that a late update opens nothing anew; the oldest are forgotten."""
+"""Ids of finished calls remembered, so that a late update is not taken for a call; the oldest are forgotten."""
+MAX_KEPT_INPUT = 4_096
+"""Of a finished call's input so much is remembered to compare a late update with; a longer one by its digest."""
+AGAIN = "~"
+"""Stands in the invocation id of a call that has the id of one that has ended, before its number. An agent's own id
+with it is hashed, so that it cannot be the id of another call."""
 MAX_ID_CHARS = 200
 ENDED = frozenset({"completed", "failed"})
 STARTED = ENDED | {"in_progress"}
@@ -34,7 +40,8 @@ class Call:
     """One tool call, as far as it is known."""
 
     def __init__(self, call_id: str) -> None:
-        self.invocation_id = call_id if len(call_id) <= MAX_ID_CHARS else hashlib.sha256(call_id.encode()).hexdigest()
+        plain = len(call_id) <= MAX_ID_CHARS and AGAIN not in call_id
+        self.invocation_id = call_id if plain else hashlib.sha256(call_id.encode()).hexdigest()
         self.kind: str | None = None
         self.title: str | None = None
         self.parent: str | None = None
@@ -81,9 +88,13 @@ class Call:
 
     def runs(self, update: ToolCall) -> bool:
         """Whether an update shows that the call runs: it completed, or a program of it has printed or ended."""
+        return update.status == "completed" or self.printed(update)
+
+    def printed(self, update: ToolCall) -> bool:
+        """Whether an update has output of a program of the call, or its end."""
         meta = update.meta or {}
-        printed = bool(_own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta))
-        return update.status == "completed" or printed or _at(meta, "terminal_exit") is not None
+        printed = _own_stream(meta) or _terminal_stream(meta) or self._goose_stream(meta)
+        return bool(printed) or _at(meta, "terminal_exit") is not None
 
     def live(self, update: ToolCall) -> list[tuple[Channel, str]]:
         """Output in this update that was not streamed yet."""
@@ -142,18 +153,31 @@ class Call:
         return ("empty", "") if raw is None else ("structured", raw)
 
 
+class Closed(NamedTuple):
+    """A call that has ended: what it ran with, and how many calls had its id."""
+
+    input: bytes
+    times: int
+
+
 class Calls:
-    """The calls of one agent's session."""
+    """The calls of one agent's session. An agent that uses an id again has another call of it shown and judged: else
+    it could run anything under an id that was allowed once."""
 
     def __init__(self) -> None:
         self._open: dict[str, Call] = {}
-        self._closed: OrderedDict[str, None] = OrderedDict()
+        self._closed: OrderedDict[str, Closed] = OrderedDict()
 
-    def find(self, update: ToolCall, *, begins: bool = False) -> Call | None:
-        """The call with what the update adds; None when it has ended already. `begins` is that it announces a call."""
-        if update.tool_call_id in self._closed:
-            return None
+    def find(self, update: ToolCall, *, begins: bool = False, asks: bool = False) -> Call | None:
+        """The call with what the update adds; None if it is a late one of a call that has ended. `begins` is that it
+        announces a call, `asks` that a permission is asked for it."""
         call = self._open.get(update.tool_call_id)
+        if call is None and (ended := self._closed.get(update.tool_call_id)) is not None:
+            if not asks and _is_late(update, ended, begins=begins):
+                return None
+            call = self._open[update.tool_call_id] = Call(update.tool_call_id)
+            call.invocation_id += f"{AGAIN}{ended.times + 1}"
+            begins = False
         if call is not None and begins:
             call.repeated = True
         if call is None:
@@ -172,8 +196,11 @@ class Calls:
 
     def end(self, call_id: str) -> None:
         """The call has its result."""
-        self._open.pop(call_id, None)
-        self._closed[call_id] = None
+        call, before = self._open.pop(call_id, None), self._closed.pop(call_id, None)
+        if call is not None:
+            self._closed[call_id] = Closed(_kept(call.input_json), 1 if before is None else before.times + 1)
+        elif before is not None:
+            self._closed[call_id] = before
         while len(self._closed) > MAX_CLOSED_CALLS:
             self._closed.popitem(last=False)
 
@@ -181,6 +208,20 @@ class Calls:
         """The turn is over, and with it every call in it."""
         for call_id in list(self._open):
             self.end(call_id)
+
+
+def _is_late(update: ToolCall, ended: Closed, *, begins: bool) -> bool:
+    """Whether an update is about the call that has ended, and not about another one of its id: it has no other input,
+    and does not begin a call that is not over with it."""
+    known = ended.input != b"{}" and not is_empty(update.raw_input)
+    raw = bytes(update.raw_input)
+    if known and _kept(raw) != ended.input and not same_effect(raw, ended.input):
+        return False
+    return not begins or update.status in ENDED
+
+
+def _kept(raw: bytes) -> bytes:
+    return raw if len(raw) <= MAX_KEPT_INPUT else hashlib.sha256(raw).hexdigest().encode()
 
 
 def _at(value: Any, *path: str) -> Any:

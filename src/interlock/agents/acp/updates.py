@@ -105,7 +105,7 @@ class Updates:
             return
         spans = call.live(update)
         if call.runs(update):
-            await self._scribe.tool_runs(call.invocation_id, call.input_json)
+            await self._scribe.tool_runs(call.invocation_id, call.input_json, printed=call.printed(update))
         for channel, text in spans:
             await self._scribe.tool_output(call.invocation_id, channel, text)
         if update.status in ENDED:
@@ -181,7 +181,8 @@ class Updates:
             return None
         before = self._calls.open(asked.tool_call.tool_call_id) or Call(asked.tool_call.tool_call_id)
         announced, effect = before.input_json, read(self._reader, own, before, self._workspace)
-        call = self._calls.find(msgspec.structs.replace(asked.tool_call, raw_input=effect.call.raw_input))
+        call = self._calls.find(msgspec.structs.replace(asked.tool_call, raw_input=effect.call.raw_input),
+                                asks=True)
         if call is None:
             return None
         await self._announce(call)
