@@ -52,6 +52,7 @@ PROOFS = {
     "A3": "proof.audit_interop",
     "cascade": "proof.cascade",
     "seeds": "proof.seeds",
+    "acp": "proof.acp",
     "box": "proof.box",
     "policy": "proof.policy",
     "shown": "proof.shown",

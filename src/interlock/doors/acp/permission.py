@@ -67,7 +67,8 @@ class Permissions:
             voted = await self._gateway.approvals.grant(approval.id, digest=approval.digest, comment=COMMENT,
                                                         remember=remember)
         elif outcome.option_id == DENY:
-            voted = await self._gateway.approvals.vote(approval.id, "deny", digest=approval.digest, comment=COMMENT)
+            # Without a comment, which the agent would read as the reason.
+            voted = await self._gateway.approvals.vote(approval.id, "deny", digest=approval.digest)
         else:
             return
         if voted.state == "pending":

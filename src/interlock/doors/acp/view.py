@@ -62,7 +62,7 @@ class View:
             case p.TextDone():
                 yield from self._text(name.split(".")[1], _block(payload), 0, payload.text, done=True)
             case p.ToolRequest():
-                yield {"sessionUpdate": "tool_call", "toolCallId": payload.invocation_id, "kind": "other",
+                yield {"sessionUpdate": "tool_call", "toolCallId": payload.invocation_id,
                        "title": payload.title or payload.tool_name, "status": "pending",
                        "rawInput": _loaded(payload.input)}
             case p.ToolStream():
@@ -118,7 +118,7 @@ def of_subject(subject: bytes) -> Update:
         asked = _SUBJECT.decode(subject)
     except msgspec.MsgspecError:
         return {}
-    found: Update = {"kind": asked.kind if asked.kind in KINDS else "other"}
+    found: Update = {"kind": asked.kind} if asked.kind in KINDS else {}
     if isinstance(asked.input, msgspec.Raw):
         found["rawInput"] = _loaded(asked.input)
     if asked.locations:
