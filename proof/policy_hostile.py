@@ -335,6 +335,11 @@ ps e
 hostname evil
 git status /etc
 GIT status
+git status --\u202eoutput=x
+git status\u200b
+git diff \u2066src
+cat REA\u200dDME.md
+ls -l\u00ad
 """.strip().split("\n")
 """Commands that are hostile as they stand."""
 
@@ -404,8 +409,15 @@ def hostile_inputs(inside: str = "src/a.py", command: str = "git status") -> lis
         "two directories": {"cwd": "src", "workdir": "docs/.."}, "commands": {"commands": ["rm x"]},
         "nested": {"options": {"command": "rm x"}}, "workdir": {"workdir": "~"},
         "working_directory": {"working_directory": "/"},
+        "no sandbox": {"dangerouslyDisableSandbox": True}, "escalation": {"sandbox_permissions": "require_escalated"},
+        "more rights": {"with_escalated_permissions": True}, "another user": {"user": "root"}, "sudo": {"sudo": True},
+        "another host": {"host": "production"}, "a container": {"container": "db"}, "run as": {"runAs": {"uid": 0}},
     }.items():
         add(f"command with {what}", {"command": command, **more})
+    for hidden in ("src/\u202egnp.a", "src/a\u200b.py", "src/\u2066a.py", "\ufeffsrc/a.py"):
+        add(f"hidden characters in {hidden!a}", {"path": hidden})
+    for encoded in (f"file://{WORKSPACE}/%2e%2e/x", "file:///%65tc/passwd", f"file://{WORKSPACE}/src/%2e%2e/%2e%2e/x"):
+        add(f"percent-encoded {encoded}", {"path": encoded})
     add("a command twice", f'{{"command": "{command}", "command": "rm x"}}'.encode())
     add("a command list", {"command": ["sh", "-c", f"{command}; rm x"]})
     add("a command list of objects", {"command": [{"run": command}]})

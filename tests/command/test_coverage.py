@@ -107,3 +107,45 @@ def test_deny_rules_search_all_that_a_described_call_says(fields: dict[str, Any]
     for subject in (call(None, described=True, title=said), call({"cwd": "/w"}, described=True, title=said)):
         assert denied(subject, **fields)
         assert not denied(call(None, described=True, title="I will look around"), **fields)
+
+
+@pytest.mark.req("P-1", "H-6")
+@pytest.mark.parametrize("more", [
+    {"dangerouslyDisableSandbox": True}, {"sandbox_permissions": "require_escalated"}, {"sudo": 1}, {"user": "root"},
+    {"with_escalated_permissions": True}, {"host": "prod"}, {"container": "db"}, {"run_as": {"uid": 0}},
+    {"options": {"bypassApprovals": True}}])
+def test_a_member_that_gives_a_command_more_rights_or_another_machine_is_not_covered(more: dict[str, Any]) -> None:
+    subject = call({"command": "ls -l", **more})
+    assert not allowed(subject, words=["ls **"])
+    assert not allowed(subject, command="ls -l")
+
+
+@pytest.mark.req("P-1", "H-6")
+@pytest.mark.parametrize("more", [
+    {"dangerouslyDisableSandbox": False}, {"sandbox_permissions": "use_default"}, {"user": ""}, {"host": None},
+    {"additional_permissions": {}}, {"permissions": []}, {"description": "as root on the host"}])
+def test_one_that_changes_nothing_is_no_hindrance(more: dict[str, Any]) -> None:
+    assert allowed(call({"command": "ls -l", **more}), words=["ls **"])
+
+
+@pytest.mark.req("P-1", "H-6")
+@pytest.mark.parametrize("path", [
+    "secrets", "secrets/", "/w/secrets", "file:///w/secret%73/key", "file:///w/%73ecrets/key", "sec\u200brets/key",
+    "\u202esecrets/key", "Secrets", "file://localhost/w/secrets/key"])
+def test_what_denies_all_below_a_directory_is_met_by_it_however_it_is_spelled(path: str) -> None:
+    assert denied(call({"path": path}, "delete"), path="secrets/**")
+    assert not denied(call({"path": "secretary/x"}, "delete"), path="secrets/**")
+
+
+@pytest.mark.req("P-1", "H-6")
+def test_a_directory_is_not_removed_by_a_command_where_all_below_it_is_denied() -> None:
+    assert denied(call({"command": "rm -rf secrets"}), path="secrets/**")
+    assert denied(call({"command": "mv ./secrets/ x"}), path="secrets/**")
+
+
+@pytest.mark.req("P-1", "H-6")
+@pytest.mark.parametrize("value", [
+    {"path": "src/\u202egnp.exe"}, {"path": "src/a\u200b.py"}, {"command": "ls \u2066src"}, {"command": "ls\u200b"}])
+def test_what_has_characters_that_are_not_shown_is_asked_about(value: dict[str, Any]) -> None:
+    assert not allowed(call(value), path="**")
+    assert not allowed(call(value), words=["ls **"])

@@ -297,8 +297,12 @@ def _argument_paths(facts: Facts) -> Iterator[str]:
 
 
 def _path_forms(path: str) -> Iterator[str]:
-    yield _sound(posixpath.normpath(path))
-    yield _sound(unicodedata.normalize("NFKC", posixpath.normpath(path.strip())))
+    for form in (posixpath.normpath(path), unicodedata.normalize("NFKC", posixpath.normpath(path.strip()))):
+        yield _sound(form)
+        yield _sound(f"{form}/")  # What denies all below a directory denies to remove it, too.
+    seen = "".join(one for one in path if one.isascii() or unicodedata.category(one) != "Cf")
+    if seen != path:  # Some file systems pass over characters that are not shown.
+        yield from _path_forms(seen)
 
 
 def _urls(facts: Facts, searched: tuple[str, ...]) -> Iterator[str]:

@@ -10,11 +10,13 @@ import json
 import posixpath
 import re
 import shlex
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
 
 from interlock.command.facts import shell
 from interlock.command.patterns import SEPARATORS
@@ -155,6 +157,15 @@ _EXACT = frozenset({
 })
 """Members of a held program's start: it is called by another name than its own, holds bytes that are no text, or is
 named by a path that means another file for its process."""
+_RIGHTS = re.compile("admin|bypass|danger|elevat|escalat|permission|privileg|sandbox|sudo|unsafe")
+"""What the name of a member has in it that may give a command more than its words show."""
+_ELSEWHERE = frozenset({
+    "container", "gid", "group", "host", "hostname", "image", "machine", "pod", "remote", "remotehost", "runas",
+    "server", "sshhost", "targethost", "uid", "user", "username", "vm",
+})
+"""Members that name another user or machine for a command."""
+_AS_EVER = frozenset({"", "default", "false", "none", "use_default"})
+"""Values by which such a member changes nothing."""
 _INPUTS = frozenset({
     "inputdata", "standardinput", "stdin",
 })
@@ -201,6 +212,8 @@ class _Collected:
         self.texts: list[str] = []
         self.beside: list[str] = []
         self.directory = ""
+        self.rights = False
+        """The input has a member that may change with which rights a command runs, or where."""
         self.unclear: str | None = None
         self.command_only = False
         self._workspace = workspace
@@ -226,6 +239,10 @@ class _Collected:
         """Note a path; one with control characters is unclear."""
         if any(ord(one) < 32 or 0xD800 <= ord(one) < 0xE000 for one in path):
             self._doubt("a path has control characters")
+        if any(map(_is_hidden, path)):
+            self._doubt("a path has invisible characters")
+        if path.lower().startswith("file:") and "%" in path:
+            self.paths.append(unquote(path, errors="replace"))
         if URL.fullmatch(path) and not path.lower().startswith("file:"):
             self.urls.append(path)
         else:
@@ -246,6 +263,10 @@ class _Collected:
                 self._line("", [*words, *arguments])
         if arguments and not self._programs:
             self._doubt("it has arguments and no command")
+        if self.rights and self.lines:
+            self.beside.append("rights")
+        if any(_is_hidden(one) for line in self.lines for one in line):
+            self._doubt("a command has invisible characters")
 
     def _line(self, begins: str, words: list[str]) -> None:
         """A tool may hand words to a program, or put them together for a shell: with an operator both are looked at."""
@@ -291,6 +312,8 @@ class _Collected:
                 self._other("standard input", member)
             elif name in _EXACT:
                 self._other("argument vector", member)
+            elif _RIGHTS.search(name) or name in _ELSEWHERE:
+                self._more(name, member, depth)
             else:
                 self._value(name, member, depth + 1)
 
@@ -331,6 +354,13 @@ class _Collected:
                 self.beside.append("directory")
                 self.path(member)
 
+    def _more(self, name: str, member: object, depth: int) -> None:
+        """Note what may give a command other rights, or run it for another user or on another machine."""
+        changes = member if not isinstance(member, str) else member.strip().lower() not in _AS_EVER
+        if changes and not (isinstance(member, _Pairs) and not member.pairs):
+            self.rights = True
+        self._value(name, member, depth + 1)
+
     def _other(self, what: str, member: object) -> None:
         if member not in (None, "", []) and not (isinstance(member, _Pairs) and not member.pairs):
             self.beside.append(what)
@@ -339,7 +369,10 @@ class _Collected:
         if name in _DATA and not text.startswith("*** Begin Patch"):
             self.texts.append(text)
         elif name.endswith(_LINKS) or URL.fullmatch(text):
-            (self.urls if not text.lower().startswith("file:") else self.paths).append(text)
+            if text.lower().startswith("file:"):
+                self.path(text)
+            else:
+                self.urls.append(text)
         elif _PATCH_BEGINS.search(text):
             self._patch(text)
         elif name.endswith(_PATHS):
@@ -373,6 +406,11 @@ class _Pairs:
         self.pairs = pairs
         names = [name for name, _ in pairs]
         self.twice = Counter(names).most_common(1)[0][0] if len(set(names)) < len(names) else None
+
+
+def _is_hidden(character: str) -> bool:
+    """Whether a character changes how others are shown, or is not shown: what is read is not what is run."""
+    return not character.isascii() and unicodedata.category(character) == "Cf"
 
 
 def _refuse(constant: str) -> object:
