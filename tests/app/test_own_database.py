@@ -12,7 +12,7 @@ import pytest
 
 from interlock.app import own_database as own
 from interlock.app.checkpoints import open_sink
-from interlock.app.own_database import DATA, DIRECTORY, database_place
+from interlock.app.own_database import DATA, DIRECTORY, GATEWAY_PREFIX, database_place, state_of_gateway
 from interlock.app.own_servers import ServerMissing, start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import read_settings
@@ -62,9 +62,12 @@ def test_the_log_is_verified_while_the_cluster_runs_and_when_it_has_stopped(
         state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = database_place(state)
     server = start_postgres(place, durable=False)
+    one_gateway = state / DIRECTORY / f"{GATEWAY_PREFIX}1"
+    one_gateway.mkdir()
     try:
         asyncio.run(record_something(state, server.url))
         assert report(state, capsys)["records"] == 1
+        assert report(one_gateway, capsys)["records"] == 1
         assert server.process.poll() is None, "a database that runs is left running"
     finally:
         server.stop()
@@ -86,6 +89,15 @@ def test_a_database_that_cannot_be_started_is_one_sentence_with_what_to_run(
     assert refused.value.sentence == ("The database of this cluster does not run, and could not be started: "
                                       "PostgreSQL is not installed here.")
     assert refused.value.remedy == f"Start it with: interlock up --cluster 1 --state {state}"
+
+
+def test_only_a_gateway_of_a_local_cluster_leads_to_another_directory(state: Path) -> None:
+    (database_place(state) / DATA).mkdir()
+    (database_place(state) / DATA / "PG_VERSION").write_text("18\n")
+    assert state_of_gateway(state / DIRECTORY / f"{GATEWAY_PREFIX}2") == state
+    assert state_of_gateway(state) == state
+    alone = state / "elsewhere" / f"{GATEWAY_PREFIX}2"
+    assert state_of_gateway(alone) == alone
 
 
 def test_a_directory_without_such_a_database_is_read_as_before(state: Path) -> None:

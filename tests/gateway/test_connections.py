@@ -1,11 +1,13 @@
 """What cannot be a request: refused in the form of every refusal, and never gathered without bound (F-1)."""
 
 import asyncio
+import socket
 
 import pytest
+import uvloop
 
 from gateway.test_slow_senders import HEAD, listening
-from interlock.gateway.connections import MAX_HEAD_BYTES, READ_BYTES
+from interlock.gateway.connections import MAX_HEAD_BYTES, READ_BYTES, _ways
 from interlock.gateway.slow_senders import Patience
 
 pytestmark = pytest.mark.anyio
@@ -66,3 +68,23 @@ async def test_a_large_body_and_a_head_just_within_the_bound_are_taken() -> None
         said = await told(port, head, body)
         assert said.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"content-length: %d" % len(body) in said
+
+
+@pytest.mark.req("S-4")
+def test_a_connection_that_is_over_already_is_bounded_and_ended_without_an_error() -> None:
+    async def close_first() -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
+            transport.abort()
+            while transport.get_extra_info("socket").fileno() != -1:
+                await asyncio.sleep(0)
+            ways = _ways(transport)
+            ways["bound"]()
+            ways["abort"]()
+
+    loop = uvloop.new_event_loop()  # What the gateway runs on: its sockets fail in another way than asyncio's.
+    try:
+        loop.run_until_complete(close_first())
+    finally:
+        loop.close()

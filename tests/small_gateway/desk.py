@@ -16,6 +16,7 @@ from interlock.engine.bridge.compacting import Asked
 from interlock.engine.cron import CronJob
 from interlock.engine.draining import Drains
 from interlock.engine.rows import Rows
+from interlock.engine.setbacks import Setbacks
 from interlock.engine.signing import Signing
 from interlock.engine.standing import Standing
 from interlock.engine.transcript_desk import TranscriptDesk
@@ -135,6 +136,7 @@ class SmallDesk:
         self.objects = MemoryObjects()
         self.viewers = Viewers(self.ledger)
         self.sessions: Any = SmallSessions(self)
+        self.setbacks = Setbacks()
         self.drains = Drains(self.ledger, _Clock(), Rows(self.ledger, _Clock()))
         self.policy = Policy()
         self.hooks: dict[tuple[str, str], Hook] = {}

@@ -13,6 +13,8 @@ from interlock.app.own_servers import OWNER, start_postgres
 
 DIRECTORY = "cluster"
 """Below the state directory: what the gateways of `up --cluster` share."""
+GATEWAY_PREFIX = "gateway-"
+"""Before its number, the name of one gateway's own directory in there."""
 DATA = "postgres"
 PORT_LINE, SOCKETS_LINE, STATUS_LINE = 3, 4, 7
 """Lines of `postmaster.pid`, from 0."""
@@ -25,6 +27,15 @@ def database_place(state: Path) -> Path:
         return state / DIRECTORY
     name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"interlock-cluster-{name}"
+
+
+def state_of_gateway(directory: Path) -> Path:
+    """Return the state directory that one gateway of `up --cluster` belongs to; any other directory as it is."""
+    resolved = directory.resolve()
+    shared = resolved.parent
+    if resolved.name.startswith(GATEWAY_PREFIX) and shared.name == DIRECTORY and has_own_database(shared.parent):
+        return shared.parent
+    return directory
 
 
 def has_own_database(state: Path) -> bool:

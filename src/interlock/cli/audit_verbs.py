@@ -216,7 +216,7 @@ def _verify_file(file: Path, key: Path | None, checkpoint: Path | None, where: W
 
 
 def _verify_state(where: Where, key: Path | None) -> Any:
-    from interlock.app.own_database import has_own_database, own_database
+    from interlock.app.own_database import has_own_database, own_database, state_of_gateway
     from interlock.app.own_servers import ServerMissing
     from interlock.backends.sqlite.ledger import LEDGER_NAME
     from interlock.cli.config_verbs import load_config
@@ -226,7 +226,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
 
     if key is not None:
         raise usage("--key belongs to a file.", "Name the exported log, too.")
-    state = where.directory()
+    state = state_of_gateway(where.directory())
     try:
         (state / PUBLIC_KEY_FILE).stat()
     except FileNotFoundError:

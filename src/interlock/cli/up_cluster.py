@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from interlock.app.objects import OBJECTS_NAME
-from interlock.app.own_database import DIRECTORY, database_place
+from interlock.app.own_database import DIRECTORY, GATEWAY_PREFIX, database_place
 from interlock.app.own_servers import OwnServer, ServerMissing, free_port, start_nats, start_postgres
 from interlock.cli.balancing import Balancer
 from interlock.cli.children import Child, Mended
@@ -73,7 +73,7 @@ class UpCluster(Up):
                  verbose: bool) -> None:
         super().__init__(state, port, roots, config.runner.drain_ms, aside, verbose=verbose)
         self._speaks_tls = config.gateway.tls_cert is not None
-        self._places = [state / DIRECTORY / f"gateway-{number}" for number in range(1, count + 1)]
+        self._places = [state / DIRECTORY / f"{GATEWAY_PREFIX}{number}" for number in range(1, count + 1)]
         self._ports = [free_port() for _ in self._places]
         self._servers: list[OwnServer] = []
         self._shared: tuple[str, str] = "", ""

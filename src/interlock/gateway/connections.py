@@ -34,7 +34,7 @@ def _ways(transport: Any) -> dict[str, Any]:
     waits, and to a viewer that reads nothing that never ends. `bound` has the kernel keep VIEWER_SEND_BYTES at most."""
 
     def choose(option: int, value: int | bytes) -> None:
-        with suppress(OSError):  # The connection is over already.
+        with suppress(OSError, ValueError):  # The connection is over already: uvloop says "negative file descriptor".
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
 
     def abort() -> None:

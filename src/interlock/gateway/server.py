@@ -27,6 +27,9 @@ from interlock.protocol.problems import Problem
 RAWP_PATH = "/rawp"
 STOP_GRACE_S = 5
 """Open answers are given this long to end after their streams were ended."""
+FAREWELL_TURNS = 16
+"""Turns of the loop between the end of the streams and that of the connections. A stream takes about five to send its
+end, however many there are; one that has to wait for its reader is closed without."""
 WS_QUEUE = 64
 BACKLOG = 512
 
@@ -119,8 +122,11 @@ class GatewayServer(uvicorn.Server):
         self._on_stop = on_stop
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what streams, then stop as uvicorn does, within STOP_GRACE_S."""
+        """End what streams, then stop as uvicorn does, within STOP_GRACE_S. uvicorn closes WebSockets at once, so each
+        stream gets its turns to send its last message first."""
         self._on_stop()
+        for _ in range(FAREWELL_TURNS):
+            await asyncio.sleep(0)
         await super().shutdown(sockets)
 
 

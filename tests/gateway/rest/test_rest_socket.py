@@ -169,3 +169,23 @@ def test_an_event_is_written_as_json_with_its_data_as_they_are() -> None:
     assert as_json(event("state", b'{"a": 1}', "c1")) == b'{"id":"c1","event":"state","data":{"a": 1}}'
     assert as_json(event("delta", b'{\n"a":1}')) == b'{"event":"delta","data":{\n"a":1}}'
     assert as_json(KEEP_ALIVE) is None
+
+
+@pytest.mark.req("S-2", "S-6")
+async def test_a_gateway_that_stops_says_so_on_every_stream_and_logs_no_failure(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with socket(gateway) as one, socket(gateway) as other:
+        for there in (one, other):
+            await ask(there, path="/v1/events")
+            await ask(there, "subscribe", "b", path="/v1/events")
+        await gateway.desk.feed(b'{"event":"command"}')
+        for there in (one, other):
+            assert {(await heard(there))["ref"] for _ in "ab"} == {"a", "b"}
+        gateway.server.should_exit = True
+        for there in (one, other):
+            ends = [await heard(there) for _ in "ab"]
+            assert sorted((one["ref"], one["end"]) for one in ends) == [("a", "stopping"), ("b", "stopping")]
+            with pytest.raises(ConnectionClosed):
+                await there.recv()
+    assert "stream_failed" not in capsys.readouterr().out

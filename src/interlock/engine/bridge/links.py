@@ -40,7 +40,8 @@ def attach(lane: Lane, control_seq: int, offer: AgentOffer | None, *, known: boo
     if record is not None and record.detach_deadline_ms is not None:
         lane.keep(msgspec.structs.replace(record, detach_deadline_ms=None))
     if not known and _must_be_known(lane):
-        lose_agent(lane, "the runner came back without this session")
+        lose_agent(lane, "the runner came back without this session: its outbox was lost, or this "
+                   "gateway's ledger is an older copy")
 
 
 def _must_be_known(lane: Lane) -> bool:

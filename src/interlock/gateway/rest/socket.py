@@ -149,7 +149,8 @@ class Socket:
             await self._end(asked.ref, how)
         except asyncio.CancelledError:
             if not self._gone.done():
-                await self._end(asked.ref, "unsubscribed")
+                with suppress(_Gone):
+                    await self._end(asked.ref, "unsubscribed")
             raise
         except _Gone as gone:
             if not self._gone.done():
@@ -194,6 +195,8 @@ class Socket:
                 await self._send({"type": "websocket.send", "text": data.decode()})
         except TimeoutError:
             raise _Gone(STALLED, "too slow to keep up; resume from your cursors") from None
+        except OSError:  # uvicorn's ClientDisconnected: either side has closed the connection meanwhile.
+            raise _Gone from None
 
 
 def as_json(part: bytes) -> bytes | None:
