@@ -132,3 +132,62 @@ def test_no_input_breaks_a_card(raw: bytes) -> None:
     request_ = asked("tool", raw)
     assert all("\n" not in line.text for line in lines(request_))
     assert len(title(request_)) <= 160
+
+
+def landing(*files: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"workspace": "/srv/work", "digest": "f" * 64, "changes": len(files), "files": list(files), **more}
+
+
+FILES = (
+    {"path": "a.py", "change": "modified", "kind": "file", "sha256": "a" * 64, "size": 9, "mode": "644"},
+    {"path": "logo.png", "change": "added", "kind": "file", "sha256": "b" * 64, "size": 20_480, "mode": "644"},
+    {"path": "old", "change": "deleted", "kind": "absent"},
+    {"path": "run.sh", "change": "mode", "kind": "file", "sha256": "c" * 64, "size": 11, "mode": "755"},
+    {"path": "new\nadded    forged", "change": "added", "kind": "directory", "mode": "755"},
+    {"path": "mine", "change": "modified", "sha256": "d" * 64, "mode": "644", "why": "changed meanwhile"},
+)
+
+
+@pytest.mark.req("H-17", "Y-1")
+def test_staged_changes_are_a_list_of_files_and_then_their_differences() -> None:
+    long = {"type": "content", "content": {"type": "text", "text": "--- mine\n@@ -1 +1 @@\n-x\n+y"}}
+    request_ = asked("land_changes", landing(*FILES, neverLands=["pipe: it is no file"]) | {
+        "changes": 9, "notListed": 3}, content=content(diff("a.py", "one\n", "two\nthree\n"), long))
+
+    assert title(request_) == "land 9 changes (+3 −2) in /srv/work"
+    assert agents_words(request_._replace(title="land 9 staged changes in /srv/work")) == ""
+    assert [line.text for line in lines(request_)] == [
+        "modified a.py · +2 −1, mode 644",
+        f"added    logo.png · 20,480 bytes, not shown, sha256 {'b' * 64}, mode 644",
+        "deleted  old",
+        "mode     run.sh · mode 755",
+        "added    new<U+000A>added    forged · directory, mode 755",
+        "modified mine · +1 −1, mode 644, does not land: changed meanwhile",
+        "and 3 more that are not listed",
+        "never lands: pipe: it is no file",
+        f"in /srv/work · sha256 {'f' * 64}",
+        "--- a.py", "@@ -1 +1,2 @@", "-one", "+two", "+three",
+        "--- mine", "@@ -1 +1 @@", "-x", "+y",
+    ]
+
+
+@pytest.mark.req("H-4")
+def test_what_else_such_a_request_holds_is_shown_too() -> None:
+    more = {"type": "content", "content": {"type": "text", "text": "read this"}}
+    request_ = asked("land_changes", landing(FILES[2]), title="Trust me", content=content(more), locations=("/etc",))
+    assert [line.text for line in lines(request_)][-3:] == ["the agent says: Trust me", "read this", "at /etc"]
+
+
+@pytest.mark.req("H-17")
+def test_chosen_changes_are_counted_among_all_of_them() -> None:
+    assert title(asked("land_changes", landing(FILES[0]) | {"changes": 9})) == "land 1 change of 9 in /srv/work"
+
+
+@pytest.mark.req("H-4")
+@pytest.mark.parametrize("raw", [
+    json.dumps(landing(FILES[0], more="hidden")).encode(),
+    b'{"workspace": "hidden", ' + json.dumps(landing(FILES[0])).encode()[1:],
+    json.dumps(landing({**FILES[0], "note": "hidden"})).encode(),
+])
+def test_a_tool_of_that_name_with_anything_more_is_shown_as_any_other(raw: bytes) -> None:
+    assert "hidden" in " ".join(line.text for line in lines(asked("land_changes", raw)))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from interlock.command.card.landing_request import LandingFile, LandingRequest, landing_request
 from interlock.command.card.request import Asked, Edit, Parts, labelled, parts
 from interlock.command.card.text import one_line, visible
 from interlock.protocol.payloads import WorkspaceFiles
@@ -16,6 +17,7 @@ WORDS_CHARS = 200
 MAX_COMPARED_LINES = 4_000
 """Texts of more lines are shown as removed and added whole: comparing them would take too long."""
 CONTEXT_LINES = 3
+_DIFF = "--- "
 Style = Literal["plain", "command", "added", "removed", "place", "note"]
 
 
@@ -29,6 +31,8 @@ class Line(NamedTuple):
 def title(asked: Asked) -> str:
     """Name the act itself, from the input: the command line, the file with its lines, the address (Y-1)."""
     found = parts(asked)
+    if (landing := landing_request(asked)) is not None:
+        return one_line(_landing_title(landing, _landing_edits(found)), TITLE_CHARS)
     if found.lines:
         return one_line(f"$ {found.lines[0]}", TITLE_CHARS)
     if found.edits:
@@ -63,6 +67,9 @@ def prompt_text(payload: bytes) -> str:
 
 def agents_words(asked: Asked) -> str:
     """What the agent itself says of its request, on one line; empty if that adds nothing to the title."""
+    landing = landing_request(asked)
+    if landing is not None and asked.title == landing.runners_title:
+        return ""
     found = parts(asked)
     said = [text for text in dict.fromkeys([asked.title, *found.words]) if text.strip()]
     shown = {*found.lines, asked.tool_name, title(asked), *found.urls, *found.paths}
@@ -72,10 +79,16 @@ def agents_words(asked: Asked) -> str:
 def lines(asked: Asked) -> list[Line]:
     """The whole of a request: its command, its diff, then every member that these do not show."""
     found = parts(asked)
-    shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit))]
-    shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
-    shown += [line for text in _said(asked, found) for line in _quoted(text)]
-    shown += [line for text in found.shown for line in _split(text)]
+    if (landing := landing_request(asked)) is not None:
+        shown = _landing_lines(landing, _landing_edits(found))
+        texts = [text for text in found.shown if not text.startswith(_DIFF)]
+        said = [asked.title] if asked.title not in ("", landing.runners_title) else []
+    else:
+        shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit))]
+        shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
+        said, texts = _said(asked, found), found.shown
+    shown += [line for text in said for line in _quoted(text)]
+    shown += [line for text in texts for line in _split(text)]
     if found.unreadable is not None:
         shown += [Line("The input is not a JSON object:", "note"), *_split(found.unreadable)]
     if asked.locations:
@@ -100,6 +113,45 @@ def workspace_lines(files: WorkspaceFiles) -> list[Line]:
         if not file.does:
             shown += _split(f"what such a file can do: {', '.join(file.could)}", "note")
     return shown
+
+
+def _landing_title(landing: LandingRequest, edits: list[Edit]) -> str:
+    """Count what lands; lines are counted for what is shown as text."""
+    count = len(landing.files) if landing.chosen else landing.changes
+    what = ("1 change" if count == 1 else f"{count:,} changes") + (f" of {landing.changes:,}" if landing.chosen else "")
+    added, removed = (sum(_count(edit, style) for edit in edits) for style in ("added", "removed"))
+    lines_ = f" (+{added} −{removed})" if edits else ""
+    return f"land {what}{lines_} in {landing.workspace}"
+
+
+def _landing_lines(landing: LandingRequest, edits: list[Edit]) -> list[Line]:
+    """List what would land, one row for each path, then the differences of texts (H-17)."""
+    shown = {edit.path: edit for edit in edits}
+    rows = [Line(_landing_row(file, shown.get(file.path))) for file in landing.files]
+    if landing.not_listed:
+        rows.append(Line(f"and {landing.not_listed:,} more that are not listed", "note"))
+    rows += [line for text in landing.never_lands for line in _split(f"never lands: {text}", "note")]
+    rows += _split(f"in {landing.workspace} · sha256 {landing.digest}")
+    return [*rows, *(line for edit in edits for line in _edit(edit))]
+
+
+def _landing_row(file: LandingFile, edit: Edit | None) -> str:
+    """One path. A file that is not shown as text is known by its size and its digest."""
+    about = [] if file.kind in ("file", "absent") else [file.kind]
+    if edit is not None:
+        about.append(f"+{_count(edit, 'added')} −{_count(edit, 'removed')}")
+    elif file.sha256 and file.change != "mode":
+        about += [f"{file.size:,} bytes, not shown", f"sha256 {file.sha256}"]
+    about += [f"mode {file.mode}"] if file.mode else []
+    about += [f"does not land: {file.why}"] if file.why else []
+    row = f"{file.change:<8} {file.path}" + (f" · {', '.join(about)}" if about else "")
+    return visible(row).replace("\n", "<U+000A>")  # A name with a line break is one row all the same.
+
+
+def _landing_edits(found: Parts) -> list[Edit]:
+    """Differences that the question shows: both texts of a small file, a unified diff of a larger one."""
+    diffs = [text.partition("\n") for text in found.shown if text.startswith(_DIFF)]
+    return [*found.edits, *(Edit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
 
 
 def _said(asked: Asked, found: Parts) -> list[str]:
