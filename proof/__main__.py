@@ -18,6 +18,7 @@ from proof.simulation import FAILURES_A_SECOND, FULL_COUNTS
 PROOFS = {
     "kill": "proof.kill",
     "landing": "proof.landing",
+    "boxed": "proof.boxed",
     "door": "proof.door",
     "hold": "proof.hold",
     "hold-claude": "proof.hold_claude",
@@ -101,7 +102,7 @@ def main() -> int:
     parser.add_argument("--store", choices=tamper_database.STORES, default=None,
                         help="of tamper-database: what the ledger is kept in; sqlite without it")
     parser.add_argument("--agents", default=None, metavar="A,B",
-                        help=f"of the door: which agents; all without it: {', '.join(AGENTS)}")
+                        help=f"of door and boxed: which agents; all of theirs without it: {', '.join(AGENTS)}")
     given = parser.parse_args()
     agents = tuple(given.agents.split(",")) if given.agents else ()
     if unknown := [name for name in agents if name not in AGENTS]:
@@ -122,7 +123,7 @@ def main() -> int:
             named = (*FULL_COUNTS, "failures") if name == "simulation" else ()
             named = ("rtt", "kills", "sessions") if name == "cascade" else named
             counts = {count: getattr(given, count) for count in (*named, *(("broken",) if name in BREAKABLE else ()))}
-            counts |= {"agents": agents} if name == "door" else {}
+            counts |= {"agents": agents} if name in ("door", "boxed") else {}
             counts |= {"rtt": given.rtt[0]} if name == "simulation" and given.rtt else {}
             counts |= {"store": given.store} if given.store else {}
             passed &= bool(importlib.import_module(proofs[name]).run(seed, given.rounds, **counts))

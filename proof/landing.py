@@ -33,6 +33,8 @@ PHASES = ("staging", "asked", "landing")
 FILES = 40
 """Files that each turn edits, beside those that it adds, removes and renames."""
 TURN_S = 60.0
+FINISH_S = 10.0
+"""A landing that a kill broke off is finished so long after the command's end, or counts as not finished."""
 CONFIG = f"""
 [agents.staging]
 adapter = "acp"
@@ -280,7 +282,9 @@ class Landings:
             if (approval := self._waiting(command)) is not None:
                 self._grant(approval)
         # The runner finishes a landing before it opens sessions again, but its command has ended at the gateway.
-        self._until(lambda: not any(map(temporary, shown(workspace))))
+        end = time.monotonic() + FINISH_S
+        while any(map(temporary, shown(workspace))) and time.monotonic() < end:
+            time.sleep(0.02)
 
     def _looks(self, look: Callable[[], Any]) -> Iterator[Any]:
         end = time.monotonic() + TURN_S
