@@ -163,7 +163,7 @@ def _terminal(approval: Approval, width: int) -> list[str]:
 
 
 def _typed(approval: Approval, width: int, *lines: str) -> tuple[bool, str]:
-    kept, approval_card._columns = approval_card._columns, lambda: width
+    kept, approval_card.screen_columns = approval_card.screen_columns, lambda: width
     try:
         with redirect_stderr(io.StringIO()) as screen:
             typed = [*lines]
@@ -173,7 +173,7 @@ def _typed(approval: Approval, width: int, *lines: str) -> tuple[bool, str]:
             agreed, _ = asyncio.run(decide._agreed(approval, "grant", {}, Person(*typed)))
         return agreed, screen.getvalue()
     finally:
-        approval_card._columns = kept
+        approval_card.screen_columns = kept
 
 
 def _hidden(text: str) -> list[str]:

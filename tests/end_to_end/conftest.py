@@ -25,7 +25,7 @@ command = '(echo [a-z ]+|sleep [0-9]+|exit [0-9]) # free'
 name = "an agent of the tests asks nobody"
 effect = "allow"
 door = "tool"
-agent = "free"
+agent = "free*"
 
 [[policy.rules]]
 name = "lines that say so are never run"
@@ -83,6 +83,9 @@ def acp(name: str, *args: str) -> str:
 
 
 AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs = ["-m", "interlock.shell_agent"]\n'
+          + "".join(f'\n[agents.free-{kind}]\nadapter = "acp"\ncommand = "{sys.executable}"\n'
+                    f'args = ["-m", "interlock.shell_agent"]\n[agents.free-{kind}.box]\nwalls = "{kind}"\n'
+                    'on_unavailable = "start"\n' for kind in ("namespace", "landlock"))
           + acp("misbehaving") + acp("dead", "--start=die") + acp("deaf", "--start=die-initialize")
           + acp("penniless", "--start=session-error") + acp("prisoner") + acp("guarded")
           + '\n[agents.absent]\nadapter = "acp"\ncommand = "/nowhere/at/all"\n'

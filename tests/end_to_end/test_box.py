@@ -25,7 +25,9 @@ INTERLOCK = f"{sys.executable} -m interlock"
 
 
 @pytest.mark.req("H-15")
-def test_an_approved_script_cannot_answer_the_next_approval(house: House, workspace: Path) -> None:
+@pytest.mark.parametrize("kind", HOST.kinds)
+def test_an_approved_script_cannot_answer_the_next_approval(house: House, workspace: Path, kind: str) -> None:
+    """It reads the key, approves by the command line, and connects to the gateway: each is refused."""
     held = submit(house, "shell", "rm -rf everything", workspace=workspace)
     approval = held.approval()
     state, url = house.state, house.url
@@ -39,8 +41,9 @@ def test_an_approved_script_cannot_answer_the_next_approval(house: House, worksp
         {sys.executable} ask.py {url}/v1/approvals
     """)
 
-    errand = submit(house, "free", "sh attempt.sh # free", workspace=workspace)
+    errand = submit(house, f"free-{kind}", "sh attempt.sh # free", workspace=workspace)
     assert errand.ended()["state"] == "succeeded"
+    assert errand.sent("session.capabilities")[0]["payload"]["box"]["walls"] == kind
 
     output = errand.sent("tool.invoke.result")[0]["payload"]["output"]
     assert output.count("not approved") == 2
@@ -61,7 +64,7 @@ def test_the_approval_says_behind_which_walls_its_agent_is(house: House, workspa
 
     assert approval["box"] == {"walls": HOST.kinds[0]}
     offered = [agent for node in house.get("/v1/edge/nodes")["nodes"] for agent in node["agents"]]
-    assert {agent["box"]["walls"] for agent in offered} == {HOST.kinds[0]}
+    assert {agent["box"]["walls"] for agent in offered if not agent["agent_id"].startswith("free-")} == {HOST.kinds[0]}
 
 
 @pytest.mark.req("H-15")
