@@ -10,7 +10,7 @@ import pytest
 from clusters.street import Answer, Street, street
 from clusters.test_cluster import opened
 from interlock.gateway.credentials import digest
-from interlock.gateway.rest import elsewhere
+from interlock.gateway.rest import elsewhere, status
 from interlock.ports.leases import RENEW_EVERY_MS, Survey
 from interlock.ports.ledger import Batch, LedgerError, PutKey, PutTenant
 from interlock.protocol.records import KeyRecord, TenantRecord
@@ -115,3 +115,32 @@ async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
             "The gateways cannot reach one another: The bus of this process does not answer")
         a.bus.come_back()
         assert (await a.execute("and when it is back", session_id=session_id)).status == 202
+
+
+@pytest.mark.req("N-3")
+@pytest.mark.parametrize("waits", ["commands", "key"])
+async def test_a_status_is_answered_in_time_while_the_ledger_does_not(
+        town: Street, monkeypatch: pytest.MonkeyPatch, waits: str) -> None:
+    monkeypatch.setattr(status, "IN_TIME_S", 0.05)
+    a, _ = town.houses
+
+    async def never(*_args: object, **_named: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(town.ledger, waits, never)
+    answer = await asyncio.wait_for(a.ask("GET", "/v1/status"), 5)
+    assert (answer.status, answer.body["code"], answer.headers["retry-after"]) == (503, "Unavailable", "2")
+    assert answer.body["detail"] == "The ledger's PostgreSQL does not answer: nothing is taken until it does."
+    a.bus.cut_off()
+    assert "the bus does not answer" in (await a.ask("GET", "/v1/status")).body["detail"]
+
+
+@pytest.mark.req("N-3")
+async def test_a_status_names_a_ledger_that_refuses(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(*_args: object) -> None:
+        raise LedgerError("It is gone.")
+
+    monkeypatch.setattr(town.ledger, "commands", refuses)
+    answer = await town.houses[0].ask("GET", "/v1/status")
+    assert (answer.status, answer.body["detail"]) == (
+        503, "The ledger's PostgreSQL does not answer: nothing is taken until it does.")

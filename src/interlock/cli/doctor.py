@@ -38,12 +38,6 @@ LEAST_FREE_BYTES = 512 * MIB
 """With less free on the disk of the state directory, the ledger may soon be unable to commit."""
 
 
-class _Status(msgspec.Struct):
-    """`GET /v1/status`, as far as it is looked at."""
-
-    gateway_id: str = ""
-
-
 class Finding(NamedTuple):
     """One check: what was looked at, whether it is right, what was found, and what to do where it is not."""
 
@@ -146,11 +140,9 @@ def _key(state: Path) -> Finding:
 
 async def _gateway(where: Where) -> list[Finding]:
     try:
-        async with GatewayLink(where) as link:
-            nodes = (await link.read("/v1/edge/nodes", dict[str, list[Node]])).get("nodes", [])
+        async with GatewayLink(where, patient=False) as link:
             standing = await link.read("/v1/status", _Standing)
-            url = link.address.url
-            gateway_id = (await link.read("/v1/status", _Status)).gateway_id
+            url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
     except Trouble as trouble:
         return [Finding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
@@ -187,6 +179,8 @@ def _cluster(cluster: ClusterHealth) -> Iterator[Finding]:
 
 
 class _Standing(msgspec.Struct):
+    gateway_id: str = ""
+    runners: list[Node] = []
     drains: list[Drain] = []
     unsigned: str | None = None
     restored: RestoredLedger | None = None

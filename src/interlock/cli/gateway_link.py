@@ -144,8 +144,10 @@ class GatewayLink:
     """Requests to one gateway. Finds it again when it was restarted elsewhere."""
 
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
-                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+                 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, patient: bool = True) -> None:
+        """Without `patient` a refusal that asks to come again is the answer: what is wrong now is what was asked."""
         self._where = where
+        self._patient = patient
         self._sleep = sleep
         self._shown = set[str]()
         """Sentences of refusals that were printed while the request is sent again."""
@@ -305,6 +307,8 @@ class GatewayLink:
 
     async def _waited(self, asked: Ask[bytes], response: httpx2.Response, attempt: int) -> bool:
         """Wait as long as a refusal asks for; False if this is the answer, and nothing is sent again."""
+        if not self._patient:
+            return False
         reply = Reply(response.status_code, response.content, response.headers.get("Retry-After"))
         wait_s = patience(asked, reply, attempt, MANNERS)
         if wait_s is None:

@@ -181,7 +181,7 @@ class _Status(msgspec.Struct):
 
 
 async def _status(where: Where, *, json: bool) -> int:
-    async with GatewayLink(where) as link:
+    async with GatewayLink(where, patient=False) as link:
         raw = await link.get("/v1/status")
         newest = await link.list("/v1/sessions", Session, most=1)
         address = link.address

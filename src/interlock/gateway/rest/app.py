@@ -171,6 +171,8 @@ class RestApp:
         if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:
             return await self._open(request, public)
         with trips.counting():
+            if scope["method"] in ("GET", "HEAD") and unversioned(path) == status.PATH:
+                return await status.in_time(self._front, self._known(request))
             return await self._known(request)
 
     async def _known(self, request: Request) -> ASGIApp:

@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 from starlette.types import ASGIApp
 
 from interlock.gateway.credentials import OWNER_TENANT
 from interlock.gateway.rest.answers import json_answer
+from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.guard import AUDITORS, OPERATORS, READERS
 from interlock.gateway.rest.routes import Call, Operation
-from interlock.ports.ledger import CommandQuery
+from interlock.ports.ledger import CommandQuery, LedgerError
 from interlock.protocol.answers import NodeList, Status
 from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.problems import Problem
 
 COUNTED = ("pending_approval", "queued", "dispatched", "running", "pausing", "paused", "resuming", "canceling")
 """The states of commands that are not at their end."""
 
 
+PATH = "/status"
+IN_TIME_S = 1.8
+"""Of several gateways the status is answered within this, credential and all: who looks wants to know what is away."""
+RETRY_AFTER_S = 2
+
 CLUSTER_READERS = OPERATORS | AUDITORS
 """Of the tenant whose machines the gateways are."""
+
+
+async def in_time(front: Front, answering: Coroutine[Any, Any, ASGIApp]) -> ASGIApp:
+    """Wait for the answer, for IN_TIME_S where the ledger is a server. Raises Problem Unavailable with what is away."""
+    if front.cluster is None:
+        return await answering
+    task = asyncio.ensure_future(answering)
+    try:
+        await asyncio.wait((task,), timeout=IN_TIME_S)
+        if task.done():
+            return task.result()
+    except LedgerError:
+        pass
+    finally:
+        # Not waited for: what it waits for does not answer.
+        task.cancel()
+        task.add_done_callback(_seen)
+    bus = "" if front.cluster.connected else " The gateways cannot reach one another either: the bus does not answer."
+    raise Problem("Unavailable", f"The ledger's PostgreSQL does not answer: nothing is taken until it does.{bus}",
+                  hint="Look at PostgreSQL, and at what `store` of `[cluster]` names.",
+                  headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _seen(task: asyncio.Task[ASGIApp]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def show(call: Call) -> ASGIApp:
@@ -48,6 +85,7 @@ async def nodes(call: Call) -> ASGIApp:
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/status", "getStatusOfGateway", show, READERS, answers=Status),
+    Operation("GET", "/status", "getStatusOfGateway", show, READERS, answers=Status,
+              codes=("Unavailable",)),
     Operation("GET", "/edge/nodes", "listNodes", nodes, READERS, answers=NodeList),
 )
