@@ -270,6 +270,25 @@ async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_th
     assert await store.leases.take("s/1", "a", "r1") == Lease(3, "a")
 
 
+async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_no_one_else(store: Store) -> None:
+    leases = store.leases
+    for name in ("i_a", "i_b"):
+        await leases.join(Instance(name, name))
+    await leases.attach(RunnerLink("r_b", "t", "i_b", "l_1", b""))
+    began = await asyncio.gather(*(leases.begin("S1", name, "r") for name in ("i_a", "i_b")))
+    assert sum(began) <= 1
+    if any(began):
+        owner, other = ("i_a", "i_b") if began[0] else ("i_b", "i_a")
+        assert await leases.owner("S1") == owner
+        assert await store.writes("S1", 1)
+        assert await leases.take("S1", other) == Lease(1, owner)
+    assert not await leases.begin("S2", "i_a", "r_b"), "its runner is attached to the other one"
+    assert not await leases.begin("S2", "i_never", "r")
+    assert await leases.take("S2", "i_b", "r_b") == Lease(1, "i_b")
+    assert not await leases.begin("S2", "i_b", "r_b")
+    assert await leases.take("S2", "i_b", "r_b") == Lease(2, "i_b")
+
+
 async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
     await store.leases.attach(link("a", "l1"))
     await store.leases.attach(link("b", "l2"))

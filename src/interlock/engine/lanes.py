@@ -197,19 +197,30 @@ class Lanes:
         return shell if shell is not None and shell.lane.state.runner_id == runner_id else None
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
-        record, kept = await self.ledger.session(session_id), list[ApprovalRecord]()
+        # What is observed was named elsewhere: its lane may have been here before.
+        may_be_new = fresh is not None and not fresh.controller and not is_house(session_id)
+        begun: int | None = None
+        kept = list[ApprovalRecord]()
+        if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
+            record, begun = await asyncio.gather(self.ledger.session(session_id),
+                                                 self.room.begin_new(session_id, fresh.runner_id))
+        else:
+            record = await self.ledger.session(session_id)
         if is_house(session_id):
             fresh, kept = house_state(session_id, self.clock.now_ms()), await self.ledger.live_approvals(session_id)
         if record is None and fresh is None:
             return None
         runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
-        # What is observed was named elsewhere: its lane may have been here before.
-        named_here = record is None and fresh is not None and not fresh.controller and not is_house(session_id)
-        epoch = (await self.room.begin(session_id, runner_id) if named_here
-                 else await self.room.take(session_id, runner_id or None))
+        named_here = may_be_new and record is None
+        if begun is None or not named_here:
+            begun = None
+            epoch = (await self.room.begin(session_id, runner_id) if named_here
+                     else await self.room.take(session_id, runner_id or None))
+        else:
+            epoch = begun  # Nobody ever had this lane, so nobody has written the session.
         # Read again now that no one else can write under this epoch: another gateway may have, or this one with a
         # commit that was in doubt until the lane was taken (OutcomeUnknown).
-        if self.room.shared or not named_here:
+        if begun is None and (self.room.shared or not named_here):
             record = await self.ledger.session(session_id)
             kept = await self.ledger.live_approvals(session_id) if is_house(session_id) else kept
         if self._in_doubt:
@@ -223,12 +234,12 @@ class Lanes:
             lane = Lane(fresh, [], kept, TurnFold(), self.entropy, self.limits, transcriber)
             lane.keeps_objects = self.objects is not None
             findings = await self._examined(lane) if kept else []
-            begun = LaneShell(lane, RecentIds([]), epoch, self)
+            shell = LaneShell(lane, RecentIds([]), epoch, self)
             if findings:
-                begun.push(Job(partial(refuse, findings=findings)))
-            begun.link = self.link_of(fresh.runner_id)
-            fresh.attached = begun.link is not None
-            return begun
+                shell.push(Job(partial(refuse, findings=findings)))
+            shell.link = self.link_of(fresh.runner_id)
+            fresh.attached = shell.link is not None
+            return shell
         state = _state_decoder.decode(record.machine)
         commands = await self.ledger.live_commands(session_id)
         approvals = await self.ledger.live_approvals(session_id)

@@ -42,6 +42,16 @@ class Room(Protocol):
         could take it before its first commit: then that one begins it. Raises Elsewhere, LedgerError."""
         ...
 
+    @property
+    def begins(self) -> bool:
+        """Whether `begin_new` is worth asking."""
+        ...
+
+    async def begin_new(self, lane: str, runner_id: str) -> int | None:
+        """Become the owner of a lane that has had none, quickly: returns its epoch, or None if it has had one, is not
+        to be had here, or is had as quickly by `begin`. Raises LedgerError."""
+        ...
+
     def give_back(self, lane: str, epoch: int) -> None:
         """Need a lane no more. Never blocks."""
         ...
@@ -81,6 +91,13 @@ class Alone(Room):
         return await self._ledger.take(lane)
 
     async def begin(self, lane: str, runner_id: str) -> int | None:
+        return None
+
+    @property
+    def begins(self) -> bool:
+        return False
+
+    async def begin_new(self, lane: str, runner_id: str) -> int | None:
         return None
 
     def give_back(self, lane: str, epoch: int) -> None:

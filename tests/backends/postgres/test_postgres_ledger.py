@@ -251,8 +251,9 @@ async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a
 ) -> None:
     await ledger.take("s/1")
     stopped = await asyncpg.connect(postgres.dsn)
-    await stopped.execute(statements.BEGIN.format(statement_timeout_ms=1_000, idle_timeout_ms=200))
-    await stopped.fetch(statements.HOLD_LANES, "w_stopped", 1, ["s/1"])
+    await stopped.execute(statements.BEGIN.format(
+        statement_timeout_ms=1_000, idle_timeout_ms=200, writer_id="w_stopped").format(number=1))
+    await stopped.fetch(statements.HOLD_LANES, ["s/1"])
     taking = asyncio.create_task(ledger.take("s/1"))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(taking), 0.05)

@@ -16,7 +16,7 @@ from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import Connection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import LINK_FAULTS, is_away, is_in_the_way
-from interlock.backends.postgres.single import CHECKS, NotAtOnce, Reason
+from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.transaction import AuditHead, Group
 from interlock.command.audit_tail import CHECKPOINT_FACT, TailBound
@@ -84,6 +84,14 @@ class AtOnce:
             await self._read_heads(connection, tenants)
         raise AssertionError("the last try returns or raises")
 
+    async def change(self, connection: Connection, mark: Mark, sql: str, values: Sequence[object]) -> Sequence[int]:
+        """Run one statement that changes rows; returns how many, in a list. Raises `LINK_FAULTS`, and InDoubt."""
+        single = Single()
+        single.add([("changed", sql)], values)
+        single.add([("noted", NOTED_CHANGE)], mark)
+        single.check("decided", "noted", 1)
+        return await _sent(connection, single)
+
     def keep(self, made: Group) -> None:
         """Remember where the logs stand that a group has written to, now that it is committed."""
         for tenant, head in made.heads.items():
@@ -100,17 +108,12 @@ class AtOnce:
         except (LedgerError, ValueError) as error:
             raise NotAtOnce("refused") from error
         try:
-            row = await connection.fetchrow(single.sql(), *single.values)
+            return await _sent(connection, single)
         except (*LINK_FAULTS, ValueError) as error:
-            if is_away(error) and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
-                raise InDoubt(error) from error
             reason = None if is_away(error) or is_in_the_way(error) else _reason(error)
             if reason is None:
                 raise
             raise NotAtOnce(reason) from error
-        assert row is not None, "the statement returns one row"
-        heads: Sequence[int] = row[-1]
-        return heads
 
     async def _read_heads(self, connection: Connection, tenants: Sequence[str]) -> None:
         found = await connection.fetch(statements.READ_HEADS, tenants, CHECKPOINT_FACT)
@@ -122,6 +125,19 @@ class AtOnce:
         self._heads[tenant] = head
         if len(self._heads) > KNOWN_HEADS:
             self._heads.popitem(last=False)
+
+
+async def _sent(connection: Connection, single: Single) -> Sequence[int]:
+    """Send a statement; returns the last value of its row. Raises `LINK_FAULTS`, and InDoubt."""
+    try:
+        row = await connection.fetchrow(single.sql(), *single.values)
+    except LINK_FAULTS as error:
+        if is_away(error) and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            raise InDoubt(error) from error
+        raise
+    assert row is not None, "the statement returns one row"
+    heads: Sequence[int] = row[-1]
+    return heads
 
 
 def _reason(error: BaseException) -> Reason | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.backends.postgres.database import Connection, Readers, Row, Settings, close_quietly, first_connection
+from interlock.backends.postgres.database import Readers, Row, Settings, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.renewing import Renewing
-from interlock.backends.postgres.taking import ALIVE, Taking
+from interlock.backends.postgres.taking import Taking
 from interlock.backends.postgres.texts import held
 from interlock.backends.postgres.writer import Writer
 from interlock.ports.leases import (
@@ -30,7 +30,7 @@ INSERT INTO instance (instance_id, address, expires_ms, since_ms)
 VALUES ($1, $2, interlock_now_ms() + $3, interlock_now_ms())
 ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 """
-LEAVE = "DELETE FROM instance WHERE instance_id = $1"
+LEAVE = "DELETE FROM instance WHERE instance_id = $1 RETURNING 1"
 INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
 SURVEY = """
 SELECT current_setting('server_version'), instance_id, address, since_ms, expires_ms - $1,
@@ -41,13 +41,20 @@ FROM (SELECT 1) AS server LEFT JOIN instance ON expires_ms > interlock_now_ms() 
 OWNER = """
 SELECT instance_id FROM lane JOIN instance USING (instance_id) WHERE name = $1 AND expires_ms > interlock_now_ms()
 """
+BEGIN_LANE = """
+INSERT INTO lane (name, epoch, instance_id) SELECT $1::text, 1, $2::text
+FROM (SELECT 1 FROM instance WHERE instance_id = $2 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
+WHERE NOT EXISTS (SELECT 1 FROM runner_link JOIN instance USING (instance_id)
+                  WHERE runner_id = $3 AND instance_id <> $2 AND expires_ms > interlock_now_ms())
+ON CONFLICT (name) DO NOTHING RETURNING 1
+"""
 RELEASE = """
 UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
-WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
+WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3 RETURNING 1
 """
 PASS_ON = """
 UPDATE lane SET instance_id = $4 FROM unnest($1::text[], $2::bigint[]) AS given (name, epoch)
-WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3
+WHERE lane.name = given.name AND lane.epoch = given.epoch AND lane.instance_id = $3 RETURNING 1
 """
 ORPHANS = """
 WITH RECURSIVE owner AS (
@@ -66,12 +73,17 @@ SELECT name FROM dead, LATERAL (
 """Goes from owner to owner along the index: every gateway asks this each second, and most lanes have a live owner."""
 ATTACH = """
 INSERT INTO runner_link AS known (runner_id, tenant_id, instance_id, link_id, present, number)
-VALUES ($1, $2, $3, $4, $5, $6)
+SELECT $1::text, $2::text, $3::text, $4::text, $5::bytea, $6::bigint
+FROM (SELECT 1 FROM instance WHERE instance_id = $3 AND expires_ms > interlock_now_ms() FOR KEY SHARE) AS alive
 ON CONFLICT (runner_id) DO UPDATE SET tenant_id = excluded.tenant_id, instance_id = excluded.instance_id,
     link_id = excluded.link_id, present = excluded.present, number = greatest(known.number, excluded.number)
 WHERE excluded.number = 0 OR excluded.number > known.number RETURNING 1
 """
-NEWEST = "SELECT number FROM runner_link WHERE runner_id = $1"
+"""The instance's row is locked: it cannot leave before the statement has ended."""
+WHY_NOT_ATTACHED = """
+SELECT EXISTS (SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()),
+    coalesce((SELECT number FROM runner_link WHERE runner_id = $2), 0)
+"""
 UPDATE = """
 UPDATE runner_link SET present = $3 WHERE runner_id = $1 AND link_id = $2 AND instance_id <> '' RETURNING 1
 """
@@ -110,6 +122,8 @@ class PostgresLeases(Leases):
     """See `interlock.ports.leases.Leases`. It has connections of its own: taking a lane waits behind no long
     commit, and a renewal waits behind nothing."""
 
+    begins = True
+
     def __init__(self, writer: Writer, readers: Readers, renewing: Renewing) -> None:
         self._writer = writer
         self._readers = readers
@@ -122,10 +136,7 @@ class PostgresLeases(Leases):
         return int(found[0])
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
-        async def join(connection: Connection) -> object:
-            return await connection.fetchval(JOIN, held(instance.instance_id), held(instance.address), life_ms)
-
-        if await self._writer.run(join) is None:
+        if not await self._writer.change(JOIN, held(instance.instance_id), held(instance.address), life_ms):
             raise Taken(f"There was an instance {instance.instance_id} already.")
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
@@ -144,17 +155,19 @@ class PostgresLeases(Leases):
     async def take(self, lane: str, instance_id: str, runner_id: str | None = None) -> Lease:
         return await self._taking.take(lane, instance_id, runner_id)
 
+    async def begin(self, lane: str, instance_id: str, runner_id: str) -> bool:
+        return await self._writer.change(BEGIN_LANE, held(lane), held(instance_id), held(runner_id))
+
     async def claim(self, lanes: Sequence[tuple[str, str | None]], instance_id: str) -> dict[str, int]:
         return await self._taking.claim(dict(lanes), instance_id)
 
     async def release(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
         names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
-        await self._writer.run(lambda connection: connection.execute(RELEASE, names, epochs, held(instance_id)))
+        await self._writer.change(RELEASE, names, epochs, held(instance_id))
 
     async def pass_on(self, lanes: Sequence[tuple[str, int]], instance_id: str) -> None:
         names, epochs = [held(lane) for lane, _ in lanes], [epoch for _, epoch in lanes]
-        await self._writer.run(
-            lambda connection: connection.execute(PASS_ON, names, epochs, held(instance_id), PASSED_ON))
+        await self._writer.change(PASS_ON, names, epochs, held(instance_id), PASSED_ON)
 
     async def owner(self, lane: str) -> str | None:
         found = await self._readers.row(OWNER, lane)
@@ -164,12 +177,14 @@ class PostgresLeases(Leases):
         return [row[0] for row in await self._readers.rows(ORPHANS, limit)]
 
     async def attach(self, link: RunnerLink, number: int = 0) -> None:
-        async def attach(connection: Connection) -> None:
-            await _check(connection, link.instance_id)
-            if await connection.fetchval(ATTACH, *_held(link), number) is None:
-                raise Overtaken(link.runner_id, int(await connection.fetchval(NEWEST, held(link.runner_id))))
-
-        await self._writer.run(attach)
+        if await self._writer.change(ATTACH, *_held(link), number):
+            return
+        found = await self._readers.row(WHY_NOT_ATTACHED, link.instance_id, link.runner_id)
+        assert found is not None, "values give a row"
+        alive, newest = found
+        if not alive:
+            raise Gone(f"The instance {link.instance_id} was not renewed for too long, and is taken for dead.")
+        raise Overtaken(link.runner_id, int(newest))
 
     async def update(self, link: RunnerLink) -> bool:
         return await self._found(UPDATE, link.runner_id, link.link_id, link.present)
@@ -192,14 +207,7 @@ class PostgresLeases(Leases):
         await self._renewing.close()
 
     async def _found(self, sql: str, *values: str | int | bytes) -> bool:
-        given = _held(values)
-        return await self._writer.run(lambda connection: connection.fetchval(sql, *given)) is not None
-
-
-async def _check(connection: Connection, instance_id: str) -> None:
-    """Hold the asker's row: it cannot be taken for dead before the transaction has ended. Raises Gone."""
-    if await connection.fetchval(ALIVE, held(instance_id)) is None:
-        raise Gone(f"The instance {instance_id} was not heard of for too long, and is taken for dead.")
+        return await self._writer.change(sql, *_held(values))
 
 
 def _held(values: Sequence[str | int | bytes]) -> Row:

@@ -19,6 +19,11 @@ SELECT $1::text, $2::bigint, coalesce((SELECT array_agg(head ORDER BY name COLLA
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads, at = excluded.at
 WHERE writer.number < excluded.number RETURNING heads
 """
+NOTED_CHANGE = """
+INSERT INTO writer (id, number, heads) SELECT $1::text, $2::bigint, ARRAY[(SELECT count(*) FROM changed)]
+ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads, at = excluded.at
+WHERE writer.number < excluded.number RETURNING heads
+"""
 HELD = """
 SELECT 1 FROM lane JOIN unnest($1::text[], $2::bigint[]) AS given (name, epoch) USING (name)
 WHERE lane.epoch = given.epoch ORDER BY lane.name FOR SHARE OF lane

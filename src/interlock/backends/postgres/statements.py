@@ -4,17 +4,17 @@ from __future__ import annotations
 
 BEGIN = (
     "BEGIN; SET LOCAL statement_timeout = {statement_timeout_ms}; "
-    "SET LOCAL idle_in_transaction_session_timeout = {idle_timeout_ms}"
+    "SET LOCAL idle_in_transaction_session_timeout = {idle_timeout_ms}; "
+    "INSERT INTO writer (id, number) VALUES ('{writer_id}', {{number}}) "
+    "ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at"
 )
-"""One message to the server. Local to the transaction: behind a pool the next one may have another connection."""
+"""One message to the server, which notes the transaction. Local to it: behind a pool the next one may have another
+connection."""
 NOTE_WRITER = """
 INSERT INTO writer (id, number) VALUES ($1, $2)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at
 """
-HOLD_LANES = f"""
-WITH noted AS ({NOTE_WRITER})
-SELECT name, epoch FROM lane WHERE name = ANY ($3::text[]) ORDER BY name FOR SHARE
-"""
+HOLD_LANES = "SELECT name, epoch FROM lane WHERE name = ANY ($1::text[]) ORDER BY name FOR SHARE"
 """Nobody can take these lanes until the transaction has ended."""
 LAST_OF_WRITER = "SELECT number FROM writer WHERE id = $1 FOR UPDATE"
 """Waits for a transaction of the writer that is still under way at the server: it has this row."""

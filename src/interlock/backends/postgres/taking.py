@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from interlock.backends.postgres.database import Connection
+from interlock.backends.postgres.database import Connection, Row
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.postgres.writer import Writer
 from interlock.ports.leases import Gone, Lease
@@ -16,24 +16,36 @@ TAKE_LIMIT = 256
 """Lanes that one transaction takes."""
 ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms() FOR KEY SHARE"
 """Hold the asker's row: it cannot leave before the transaction has ended. A renewal goes with this lock."""
-NAME_LANES = f"""
-WITH named AS (
-    INSERT INTO lane (name, epoch) SELECT name, 0 FROM unnest($2::text[]) AS name ON CONFLICT (name) DO NOTHING
-)
-{ALIVE}
-"""
-HOLD = "SELECT name, epoch, instance_id FROM lane WHERE name = ANY ($1::text[]) ORDER BY name FOR UPDATE"
+_HOLD = "SELECT name, epoch, instance_id FROM lane WHERE name = ANY ($2::text[]) ORDER BY name FOR UPDATE"
 """Whoever takes lanes waits here for the commits that go on under their epochs, and for others who take them."""
-HOLD_FREE = f"{HOLD} SKIP LOCKED"
-WHOSE = """
-SELECT given.name,
-    (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
-     WHERE runner_id = given.runner_id AND expires_ms > interlock_now_ms()),
-    (SELECT instance_id FROM instance WHERE instance_id = given.owner AND expires_ms > interlock_now_ms())
-FROM unnest($1::text[], $2::text[], $3::text[]) AS given (name, runner_id, owner)
+_HELD = """
+WITH alive AS ({alive}), held AS ({hold})
+SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON there > 0 WHERE there > 0
 """
-"""For each lane: the live instance that its runner is attached to, and its owner if that is alive."""
-TAKE = "UPDATE lane SET epoch = epoch + 1, instance_id = $2 WHERE name = ANY ($1::text[]) RETURNING name, epoch"
+HOLD = _HELD.format(alive=ALIVE, hold=_HOLD)
+"""Returns no row if the asker is not alive, and a row of nulls if there is no lane."""
+HOLD_FREE = _HELD.format(alive=ALIVE, hold=f"{_HOLD} SKIP LOCKED")
+NAME_LANES = """
+INSERT INTO lane (name, epoch) SELECT name, 0 FROM unnest($1::text[]) AS name ON CONFLICT (name) DO NOTHING
+RETURNING name, epoch, instance_id
+"""
+TAKE = """
+WITH whose AS (
+    SELECT given.name,
+        (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
+         WHERE runner_id = given.runner_id AND expires_ms > interlock_now_ms()) AS linked,
+        (SELECT instance_id FROM instance WHERE instance_id = given.owner AND expires_ms > interlock_now_ms()) AS owner
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS given (name, runner_id, owner)
+), taken AS (
+    UPDATE lane SET epoch = lane.epoch + 1, instance_id = $4 FROM whose
+    WHERE lane.name = whose.name AND coalesce(whose.linked, whose.owner, $4) = $4
+      AND (whose.owner IS NULL OR NOT $5::boolean)
+    RETURNING lane.name, lane.epoch
+)
+SELECT whose.name, coalesce(whose.linked, whose.owner), taken.epoch FROM whose LEFT JOIN taken USING (name)
+"""
+"""For each lane that is held: the live instance that its runner is attached to, or else its owner if that is alive; and
+the new epoch if it was taken, since there is no such instance or it is the asker. With $5 not from a live owner."""
 
 
 class _Asked(NamedTuple):
@@ -96,25 +108,32 @@ async def _take(connection: Connection, lanes: Mapping[str, str | None], instanc
     """Take those lanes that may be had: (lane → whose it is now). With `orphans`, only those whose owner is dead and
     which no other transaction holds; the rest is left out. Raises Gone."""
     mine, names = held(instance_id), [held(lane) for lane in lanes]
-    # An orphan has a row, and none is made for it.
-    if await connection.fetchval(NAME_LANES, mine, [] if orphans else names) is None:
+    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, names)
+    if not rows:
         raise Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
-    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, names)
+    rows = [row for row in rows if row[0] is not None]
+    if not orphans:  # An orphan has a row, and none is made for it.
+        rows += await _named(connection, mine, sorted({*names} - {row[0] for row in rows}))
     rows = [row for row in rows if row[2] or not orphans]
+    if not rows:
+        return {}
     runners = {held(lane): held(runner_id) if runner_id is not None else None for lane, runner_id in lanes.items()}
-    whose = {name: (linked, alive) for name, linked, alive in await connection.fetch(
-        WHOSE, [row[0] for row in rows], [runners[row[0]] for row in rows], [row[2] for row in rows])}
+    epochs = {name: epoch for name, epoch, _ in rows}
+    found = await connection.fetch(TAKE, list(epochs), [runners[name] for name in epochs], [row[2] for row in rows],
+                                   mine, orphans)
     leases = dict[str, Lease]()
-    free = list[str]()
-    for name, epoch, _ in rows:
-        linked, alive = whose[name]
-        holder = linked or alive
-        if orphans and alive:
-            continue
-        if holder in (None, mine):
-            free.append(name)
-        else:
-            leases[given(name)] = Lease(epoch, given(holder))
-    for name, epoch in await connection.fetch(TAKE, free, mine) if free else ():
-        leases[given(name)] = Lease(epoch, instance_id)
+    for name, holder, epoch in found:
+        if epoch is not None:
+            leases[given(name)] = Lease(epoch, instance_id)
+        elif not orphans:
+            leases[given(name)] = Lease(epochs[name], given(holder))
     return leases
+
+
+async def _named(connection: Connection, mine: str, names: list[str]) -> list[Row]:
+    """Make rows for these lanes, and hold them; one that another gateway has made meanwhile is held as it is now."""
+    if not names:
+        return []
+    rows = await connection.fetch(NAME_LANES, names)
+    rest = sorted({*names} - {row[0] for row in rows})
+    return rows + await connection.fetch(HOLD, mine, rest) if rest else rows

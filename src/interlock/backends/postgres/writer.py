@@ -58,6 +58,7 @@ TRIES_IN_THE_WAY = 8
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[Any]]
+Change = tuple[str, tuple[Any, ...]]
 Measured = Callable[[int, float], None]
 """Is told how many batches a transaction took, and the seconds from its begin to its end on disk."""
 Stepwise = Callable[[Reason], None]
@@ -66,10 +67,12 @@ log = structlog.get_logger("interlock.postgres")
 
 
 class _Job(NamedTuple):
-    """A batch, or work that has a transaction for itself; and when it is given up while the server is away."""
+    """A batch, or work that has a transaction for itself, or a statement that is one; and when it is given up while the
+    server is away."""
 
     batch: Batch | None
     work: Work | None
+    change: Change | None
     answer: asyncio.Future[Any]
     until_s: float
     spent: Trips
@@ -91,7 +94,7 @@ class Writer:
         self._id = "w_" + os.urandom(12).hex()
         self._number = 0
         self._begin = statements.BEGIN.format(statement_timeout_ms=STATEMENT_TIMEOUT_MS,
-                                              idle_timeout_ms=IDLE_TIMEOUT_MS)
+                                              idle_timeout_ms=IDLE_TIMEOUT_MS, writer_id=self._id)
         self._connection: Connection | None = None
         self._room = asyncio.Semaphore(WRITE_QUEUE_LIMIT)
         self._queue: deque[_Job] = deque()
@@ -121,12 +124,17 @@ class Writer:
 
     async def commit(self, batch: Batch) -> Receipt:
         """Write a batch; returns once that is durable. Raises LedgerError."""
-        return await self._hand_over(batch, None)
+        return await self._hand_over(batch)
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Do `work` in a transaction of its own, behind what was handed over before; it may be done again from its
         begin where the first attempt was rolled back. Raises LedgerError."""
         return await self._hand_over(None, work)
+
+    async def change(self, sql: str, *values: Any) -> bool:
+        """Run one statement that returns a row for each row that it changes, behind what was handed over before, in one
+        round trip; returns whether it changed any. Raises LedgerError."""
+        return await self._hand_over(None, None, (sql, values))
 
     async def close(self) -> None:
         """Finish what was handed over and close the connection. May be called again. While the server is away this
@@ -144,7 +152,7 @@ class Writer:
             await close_quietly(self._connection)
             self._connection = None
 
-    async def _hand_over(self, batch: Batch | None, work: Work | None) -> Any:
+    async def _hand_over(self, batch: Batch | None, work: Work | None = None, change: Change | None = None) -> Any:
         await self._room.acquire()
         try:
             if self._closed:
@@ -152,7 +160,7 @@ class Writer:
             loop = asyncio.get_running_loop()
             waits = trips.current() or Trips()
             begun_at = waits.in_a_row
-            job = _Job(batch, work, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S, Trips())
+            job = _Job(batch, work, change, loop.create_future(), loop.time() + WAIT_FOR_SERVER_S, Trips())
             self._queue.append(job)
             self._wake.set()
             try:
@@ -240,28 +248,38 @@ class Writer:
 
     async def _at_once(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group by one statement. Raises NotAtOnce and faults of the server; nothing is committed then."""
+        if (change := group[0].change) is not None:
+            changed, = await self._sent(group, lambda connection, mark: self._single.change(connection, mark, *change))
+            return [_Outcome(group[0].answer, changed > 0)]
         made = self._single.gather([job.batch for job in group], self.bound)
         epochs = [epoch for job in group if job.batch is not None for epoch in job.batch.epochs]
-        connection = await self._connected()
-        self._number += 1
-        mark = Mark(self._id, self._number)
         try:
-            heads = await self._single.send(connection, mark, made, epochs)
-        except InDoubt as doubt:
-            self._drop(connection)
+            heads = await self._sent(group, lambda connection, mark: self._single.send(connection, mark, made, epochs))
+        except Exception:
             self._single.forget(made)
-            self._undecided, self._doubted = mark.number, True
-            found = await self._looked(self._decided, group)
-            if found is None:
-                raise doubt.fault from None
-            heads = found
-        except LINK_FAULTS as error:
-            if is_away(error):
-                self._drop(connection)
             raise
         made.number(heads)
         self._single.keep(made)
         return [_Outcome(job.answer, receipt) for job, receipt in zip(group, made.receipts, strict=True)]
+
+    async def _sent(self, group: Sequence[_Job], send: Callable[[Connection, Mark], Awaitable[Sequence[int]]]
+                    ) -> Sequence[int]:
+        """Send a statement under the next number, and decide about it if its reply is lost; returns its numbers."""
+        connection = await self._connected()
+        self._number += 1
+        try:
+            return await send(connection, Mark(self._id, self._number))
+        except InDoubt as doubt:
+            self._drop(connection)
+            self._undecided, self._doubted = self._number, True
+            found = await self._looked(self._decided, group)
+            if found is None:
+                raise doubt.fault from None
+            return found
+        except LINK_FAULTS as error:
+            if is_away(error):
+                self._drop(connection)
+            raise
 
     async def _transaction(
         self, group: Sequence[_Job], fill: Callable[[Connection, Sequence[_Job]], Awaitable[list[_Outcome]]]
@@ -270,7 +288,7 @@ class Writer:
         self._number += 1
         self._written = None
         try:
-            await connection.execute(self._begin)
+            await connection.execute(self._begin.format(number=self._number))
             outcomes = await fill(connection, group)
         except BaseException:
             if self._entries is not None:
@@ -331,14 +349,10 @@ class Writer:
         return outcomes
 
     async def _stale(self, connection: Connection, group: Sequence[_Job]) -> list[LedgerError | None]:
-        """Note this transaction, hold the lanes of a group, and say for each batch why it cannot be (C-4)."""
+        """Hold the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
         names = sorted({held(lane) for epochs in wanted for lane, _ in epochs})
-        if names:
-            found = await connection.fetch(statements.HOLD_LANES, self._id, self._number, names)
-        else:
-            await connection.execute(statements.NOTE_WRITER, self._id, self._number)
-            found = []
+        found = await connection.fetch(statements.HOLD_LANES, names) if names else []
         newest: dict[str, int] = {row[0]: row[1] for row in found}
         return [next((_fenced(lane, newest.get(held(lane), 0), epoch) for lane, epoch in epochs
                       if newest.get(held(lane)) != epoch), None) for epochs in wanted]

@@ -23,7 +23,7 @@ from interlock.engine.viewers import Viewers
 from interlock.ports.bus import Bus, BusError, Subscription
 from interlock.ports.clock import Entropy
 from interlock.ports.leases import RENEW_EVERY_MS, Gone, Instance, Leases, LinkChanges, RunnerLink
-from interlock.ports.ledger import Ledger, LedgerError
+from interlock.ports.ledger import FIRST_EPOCH, Ledger, LedgerError
 
 STILL_THERE_S = 0.5
 """Whoever waits longer for another gateway's answer looks so often whether that one is still there."""
@@ -206,6 +206,14 @@ class Cluster(Room):
 
     async def begin(self, lane: str, runner_id: str) -> int | None:
         return await self.take(lane, runner_id)
+
+    @property
+    def begins(self) -> bool:
+        return self._leases.begins
+
+    async def begin_new(self, lane: str, runner_id: str) -> int | None:
+        had = await self._leases.begin(lane, self.instance_id, runner_id)
+        return FIRST_EPOCH if had else None
 
     def give_back(self, lane: str, epoch: int) -> None:
         self._given_back.append((lane, epoch))
