@@ -12,7 +12,7 @@ import pytest
 from interlock.backends.postgres.database import Settings
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.backends.postgres.ledger import open_ledger
-from interlock.backends.postgres.renewing import RENEW_TIMEOUT_S
+from interlock.backends.postgres.renewing import RECONNECT_TIMEOUT_S, RENEW_TIMEOUT_S
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import LedgerError
 from ports.test_leases_conformance import Time
@@ -84,8 +84,26 @@ async def test_a_renewal_without_an_answer_is_given_up_before_the_lease_has_run_
     began_s = asyncio.get_running_loop().time()
     with pytest.raises(LedgerError, match="does not answer"):
         await leases.renew("a")
-    assert asyncio.get_running_loop().time() - began_s < RENEW_TIMEOUT_S + 0.5
+    assert asyncio.get_running_loop().time() - began_s < RENEW_TIMEOUT_S + RECONNECT_TIMEOUT_S + 0.5
     await held.rollback()
+    await leases.join(Instance("later", ""))  # The lease of the first may have run out by now.
+    assert await leases.renew("later")
+
+
+async def test_a_renewal_that_stood_still_for_longer_than_its_patience_counts_when_it_goes_on(
+        leases: PostgresLeases, other: Any) -> None:
+    """A server that stalls: to give up the question and to connect anew would cost what is left of the lease."""
+    await leases.renew("a")
+    held = other.transaction()
+    await held.start()
+    await other.execute("SELECT * FROM instance FOR UPDATE")
+    renewing = asyncio.create_task(leases.renew("a"))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while await other.fetchval(waits) < 2:  # The question is asked on two connections.
+        await other.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
+        assert not renewing.done()
+    await held.rollback()
+    assert await renewing
     assert await leases.renew("a")
 
 

@@ -8,6 +8,8 @@ the disk. A renewal that a crash of the server loses makes a lease shorter, neve
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeAlias
 
 from interlock.backends.postgres.database import Connection, Settings, close_quietly, connect
 from interlock.backends.postgres.faults import LINK_FAULTS, translate
@@ -15,9 +17,11 @@ from interlock.backends.postgres.texts import held
 from interlock.ports.leases import INSTANCE_LIFE_MS
 
 RENEW_TIMEOUT_S = INSTANCE_LIFE_MS / 3_000
-"""A renewal that has no answer by then is given up with its connection; the next one opens another."""
+"""A renewal that has no answer by then is asked on another connection as well."""
 RECONNECT_TIMEOUT_S = INSTANCE_LIFE_MS / 2_000
-"""The same with opening a connection, which takes some eight round trips."""
+"""Both are given up after this. Opening a connection takes some eight round trips."""
+Renewed: TypeAlias = tuple[Connection, bool]
+"""The connection that had the answer, and whether the instance was alive."""
 RENEW = """
 UPDATE instance SET expires_ms = interlock_now_ms() + $2
 FROM (SELECT set_config('synchronous_commit', 'off', true) AS kept) AS quick
@@ -40,22 +44,57 @@ class Renewing:
     async def renew(self, instance_id: str, life_ms: int) -> bool:
         """Be there for `life_ms` from now; False if the row has expired. Raises LedgerError."""
         async with self._one:
+            connection, self._connection = self._connection, None
             try:
-                return await self._renew(instance_id, life_ms)
+                if connection is None or connection.is_closed():
+                    return await self._alone(self._connected(instance_id, life_ms))
+                return await self._hedged(connection, instance_id, life_ms)
             except (*LINK_FAULTS, TimeoutError) as error:
-                self._drop()
                 raise translate(error) from error
-            except BaseException:
-                self._drop()  # Its answer is still on the way.
-                raise
 
-    async def _renew(self, instance_id: str, life_ms: int) -> bool:
-        connection = self._connection
-        there = connection is not None and not connection.is_closed()
-        async with asyncio.timeout(RENEW_TIMEOUT_S if there else RECONNECT_TIMEOUT_S):
-            if connection is None or not there:
-                connection = self._connection = await connect(self._settings)
-            return await connection.fetchval(RENEW, held(instance_id), life_ms) is not None
+    async def _alone(self, renewing: Awaitable[Renewed]) -> bool:
+        async with asyncio.timeout(RECONNECT_TIMEOUT_S):
+            self._connection, is_alive = await renewing
+            return is_alive
+
+    async def _hedged(self, connection: Connection, instance_id: str, life_ms: int) -> bool:
+        """Ask on the connection that is there; when its answer is late, also on another, and take the first.
+
+        To give up the first would lose a renewal that only stood still: opening another takes some eight round trips
+        and a new process of the server, which after a stall may be more than is left of the lease.
+        """
+        first = asyncio.ensure_future(self._asked(connection, instance_id, life_ms))
+        asked = {first}
+        try:
+            await asyncio.wait(asked, timeout=RENEW_TIMEOUT_S)
+            if not first.done():
+                asked.add(asyncio.ensure_future(self._connected(instance_id, life_ms)))
+            async with asyncio.timeout(RECONNECT_TIMEOUT_S):
+                self._connection, is_alive = await _first_of(asked)
+                return is_alive
+        finally:
+            await self._give_up(asked)
+            if self._connection is not connection:
+                connection.terminate()
+
+    async def _asked(self, connection: Connection, instance_id: str, life_ms: int) -> Renewed:
+        return connection, await connection.fetchval(RENEW, held(instance_id), life_ms) is not None
+
+    async def _connected(self, instance_id: str, life_ms: int) -> Renewed:
+        connection = await connect(self._settings)
+        try:
+            return await self._asked(connection, instance_id, life_ms)
+        except BaseException:
+            connection.terminate()
+            raise
+
+    async def _give_up(self, asked: set[asyncio.Task[Renewed]]) -> None:
+        """End what is still asked, and the connections of answers that are not needed."""
+        for task in asked:
+            task.cancel()
+        for found in await asyncio.gather(*asked, return_exceptions=True):
+            if not isinstance(found, BaseException) and found[0] is not self._connection:
+                found[0].terminate()
 
     async def close(self) -> None:
         """Close the connection. May be called again."""
@@ -63,7 +102,12 @@ class Renewing:
             await close_quietly(self._connection)
             self._connection = None
 
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
+
+async def _first_of(asked: set[asyncio.Task[Renewed]]) -> Renewed:
+    """Return the first answer; a fault counts only if all have failed. Raises what the last of them raised."""
+    waiting = set(asked)
+    while True:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task.exception() is None or not waiting:
+                return task.result()
