@@ -23,7 +23,7 @@ LIMITS = {
     "command at another gateway": 7,
     "vote": 5,
 }
-"""Round trips in a row, for each operation. Decision 51 says what those above three wait for."""
+"""Round trips in a row, for each operation. Decision 52 says what those above three wait for."""
 
 
 @pytest.fixture
