@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -16,7 +17,7 @@ from interlock.box import namespace, overlay, raising  # noqa: F401 - imported b
 from interlock.box.host import survey
 from interlock.box.walls import Walls
 from interlock.runner.staged.store import Staged
-from runner.staged_overlay import tree
+from runner.staged_overlay import Overlay, after_now, tree
 
 HOST = survey()
 pytestmark = [pytest.mark.req("H-17"), pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)]
@@ -142,3 +143,24 @@ def test_what_the_kernel_staged_lands_whole_and_the_next_turn_sees_it(place: Pat
     assert seen.discarded == LANDED
     assert (home / "workspace/script").stat().st_mode & 0o777 == 0o700
     assert (home / "workspace/edited").stat().st_uid == uid
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_a_disk_that_is_full_refuses_one_file_and_takes_the_next(place: Path) -> None:
+    over = Overlay(place)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "interlock", str(over.workspace)],
+                             capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
+    try:
+        staged = over.begin(large="before", small="before")
+        over.wrote("large", b"x" * 200_000)
+        over.wrote("small", "after")
+        report = staged.land(staged.look(after_now()).changes, after_now())
+
+        assert [(one.path, one.why) for one in report.refused] == [
+            ("large", "it could not be written: No space left on device")]
+        assert tree(over.workspace) == {"large": "before", "small": "after"}
+        assert [one.path for one in staged.look(after_now()).changes] == ["large"]
+    finally:
+        subprocess.run(["umount", str(over.workspace)], check=True)

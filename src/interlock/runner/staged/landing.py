@@ -54,7 +54,7 @@ def land(upper: Path, workspace: Path, changes: Iterable[Change], token: str,
          after: Callable[[str], None] = _nothing) -> Report:
     """Write changes into the workspace, in an order in which every directory is there before what it holds. `token`
     names this landing in its temporary files, the same when it is resumed. `after` is called after each step with its
-    name. Raises OSError if a tree cannot be opened."""
+    name. Raises OSError if a tree cannot be opened, or a directory cannot be synced."""
     report = Report([], [])
     with opened(upper) as source, opened(workspace) as root:
         for change in in_order(changes):
@@ -65,7 +65,20 @@ def land(upper: Path, workspace: Path, changes: Iterable[Change], token: str,
                 report.refused.append(Remark(change.path, str(refused)))
             except OSError as error:
                 report.refused.append(Remark(change.path, f"it could not be written: {error.strerror}"))
+        for directory in sorted({split(change.path)[0] for change in report.done}):
+            _sync(root, directory)
+            after("directory synced")
     return report
+
+
+def _sync(root: int, directory: str) -> None:
+    """Sync a directory once for all that landed in it: until `land` has returned, a kill has it done again. One that is
+    gone was removed by this landing, and its own directory is synced. Raises OSError."""
+    try:
+        with below(root, directory) as parent:
+            os.fsync(parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return
 
 
 def in_order(changes: Iterable[Change]) -> list[Change]:
@@ -106,8 +119,6 @@ def _land(source: int, root: int, change: Change, token: str, after: Callable[[s
                 _put(source, parent, name, temporary, change, after)
             finally:
                 _tidy(parent, temporary)
-            os.fsync(parent)
-            after("directory synced")
     except (FileNotFoundError, NotADirectoryError) as error:
         if change.new.kind != "absent" or _is_swapped(root, directory):
             raise _Refused(f"the directory {directory or '.'} is not there any more") from error
