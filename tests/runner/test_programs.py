@@ -121,11 +121,12 @@ async def test_an_answer_becomes_a_decision(answer: Answer, decision: Decision) 
 async def test_outside_of_a_turn_no_program_starts_and_the_first_ones_are_reported() -> None:
     kept = Kept()
     asks = ProgramDesk(Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes), lambda: None)
-    decisions = [await asks.ask(token, program(b"ls", b"-l")) for token in range(MAX_OUTSIDE + 5)]
+    numbers = [str(number).encode() for number in range(MAX_OUTSIDE + 5)]
+    decisions = [await asks.ask(1, program(b"ls", number)) for number in numbers for _ in range(2)]
 
     assert set(decisions) == {"no"}
     assert len(kept.frames) == MAX_OUTSIDE
-    assert "Interlock refused to start /usr/bin/ls -l: the agent works on no command." in kept.frames[0].payload.message
+    assert "Interlock refused to start /usr/bin/ls 0: the agent works on no command." in kept.frames[0].payload.message
 
 
 class Slow:

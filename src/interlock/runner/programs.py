@@ -24,7 +24,7 @@ TOOL = KIND = PROGRAM
 """Name and kind of the tool call that a program's start is; no agent's own call has this kind."""
 ONCE, NO = "start", "deny"
 MAX_OUTSIDE = 20
-"""Programs outside of a turn that are reported; later ones are refused all the same."""
+"""Command lines outside of a turn that are reported, each once; later ones are refused all the same."""
 OPTIONS = [
     Option(ONCE, "Start it", "allow_once"),
     Option(BELOW, "Start it, and let it start whatever it wants", "allow_once"),
@@ -116,16 +116,16 @@ class ProgramDesk:
     def __init__(self, journal: Journal, turn: Callable[[], AsksAboutPrograms | None]) -> None:
         self._journal = journal
         self._turn = turn
-        self._outside = 0
+        self._outside: set[str] = set()
         self._calls: dict[int, tuple[AsksAboutPrograms, str]] = {}
 
     async def ask(self, token: int, program: HeldProgram) -> Decision:
         """Ask, and wait as long as it takes. Any error on the way is a no (A-5)."""
         turn = self._turn()
         if turn is None:
-            self._outside += 1
-            if self._outside <= MAX_OUTSIDE:
-                line = command_line(program._replace(name=program.path))
+            line = command_line(program._replace(name=program.path))
+            if line not in self._outside and len(self._outside) < MAX_OUTSIDE:
+                self._outside.add(line)
                 await self.refused(f"{line}: the agent works on no command. If it needs this program then, name it in "
                                    "`between_turns` of the agent's box")
             return "no"
