@@ -25,7 +25,11 @@ def main() -> None:
                         help="how often cluster kills a gateway (default: %(default)s)")
     parser.add_argument("--stops", type=int, default=10,
                         help="how often it stops one for longer than its lease lives (default: %(default)s)")
+    parser.add_argument("--rtt", type=float, nargs="+", metavar="MS",
+                        help="of cluster: only the round trips of each operation, over links that take so long")
     asked = parser.parse_args()
+    if asked.rtt is not None and (asked.what != "cluster" or min(asked.rtt) <= 0):
+        parser.error("--rtt is of `cluster`, in milliseconds above 0")
     if asked.what == "frames":
         report = frames.run(asked.seconds)
         text = frames_table(report)
@@ -44,6 +48,11 @@ def main() -> None:
     elif asked.what == "house":
         report = house.run()
         text = house.table(report)
+    elif asked.what == "cluster" and asked.rtt is not None:
+        from benchmarks import round_trips
+
+        report = round_trips.run(asked.rtt)
+        text = round_trips.table(report)
     elif asked.what == "cluster":
         from benchmarks import cluster  # It needs what a single gateway does not.
 
