@@ -52,6 +52,7 @@ PROOFS = {
     "A2": "proof.audit_complete",
     "A3": "proof.audit_interop",
     "cascade": "proof.cascade",
+    "rolling": "proof.rolling",
     "seeds": "proof.seeds",
     "acp": "proof.acp",
     "box": "proof.box",
