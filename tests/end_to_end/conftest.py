@@ -92,6 +92,10 @@ AGENTS = (f'\n[agents.free]\nadapter = "acp"\ncommand = "{sys.executable}"\nargs
           + '\n[agents.sh]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
           + '\n[agents.held]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
           + '[agents.held.box]\nhold = "programs"\non_unavailable = "start"\n'
+          + '\n[agents.launched]\nadapter = "acp"\ncommand = "/bin/sh"\n'
+          + f'args = ["-c", "{sys.executable} -m interlock.shell_agent; exit"]\n'
+          + '[agents.launched.box]\nhold = "programs"\non_unavailable = "start"\n'
+          + f'between_turns = ["{sys.executable} -m interlock.shell_agent"]\n'
           + '\n[agents.staging]\nadapter = "exec"\ncommand = "/bin/sh"\nargs = ["-c"]\n'
           + '[agents.staging.box]\nchanges = "staged"\non_unavailable = "start"\n')
 

@@ -72,3 +72,17 @@ def test_a_command_is_cancelled_while_its_program_is_held(house: House, workspac
 
     assert errand.ended()["state"] == "canceled"
     assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.req("H-16")
+def test_a_launcher_starts_its_agent_between_turns_and_in_a_turn_each_program_waits(
+        house: House, workspace: Path) -> None:
+    errand = submit(house, "launched", "touch made", workspace=workspace)
+    errand.vote("grant", errand.approval())  # The agent's own question.
+    errand.vote("deny", program_asked_about(errand))
+
+    errand.ended()
+    assert list(workspace.iterdir()) == []
+    started = errand.sent("agent.error")[0]["payload"]
+    assert started["error_code"] == "STARTED_BETWEEN_TURNS"
+    assert "-m interlock.shell_agent while it worked on no command" in started["message"]
