@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import uvloop
 
+import interlock
 from benchmarks import websocket
 from benchmarks.scripted_runner import ScriptedRunner, Session
 from interlock.app.gateway import run_gateway
@@ -33,7 +34,7 @@ TRIES = 7
 """Each path is walked so often; the shortest walk counts, since timers of the gateway may fall into the others."""
 PATIENCE_S = 60.0
 FOUND_NAME = "paths.json"
-PACKAGE = f"{os.sep}interlock{os.sep}"
+PACKAGE = str(FilePath(interlock.__file__).parent) + os.sep
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -73,9 +74,9 @@ class Tracer:
 
     def _on_event(self, frame: FrameType, event: str, _argument: Any) -> None:
         if self._armed and event == "call":
-            before, found, module = frame.f_code.co_filename.rpartition(PACKAGE)
-            if found and not before.endswith("site-packages"):
-                self._entered.append(module)
+            file = frame.f_code.co_filename
+            if file.startswith(PACKAGE):
+                self._entered.append(file[len(PACKAGE):])
 
 
 def run() -> list[Path]:

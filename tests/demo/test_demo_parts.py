@@ -115,6 +115,9 @@ def test_a_miscount_shows_in_no_number(sabotage: str, name: str, sent: list[int]
     again = tap.from_runner(history)
     assert again is not None
     assert [frame["seq"] for frame in again.onward[0]["payload"]["frames"]] == sent[1:]
+    [hello] = _onward(tap.from_runner({"type": "x-interlock.hello", "payload": {
+        "sessions": [{"session_id": "s", "acked_seq": 4}, {"session_id": "other", "acked_seq": 4}]}}))
+    assert [one["acked_seq"] for one in hello["payload"]["sessions"]] == [sent[-1], 4]
     for told, meant in acks.items():
         heard = tap.from_gateway(ack(told))
         assert heard is not None

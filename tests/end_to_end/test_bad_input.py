@@ -261,7 +261,7 @@ def test_a_repetition_is_no_second_frame_and_a_gap_is_repaired_by_a_new_link(gat
         rogue.say("agent.text.done", {**text, "block_id": "c"}, session, seq=first["seq"] + 5)
         assert rogue.closed() == 4409
     with Rogue(gateway) as rogue:
-        rogue.hello(sessions=[{"session_id": session, "last_seq_sent": first["seq"], "control_seq": 99,
+        rogue.hello(sessions=[{"session_id": session, "last_seq_sent": first["seq"], "control_seq": 2,
                                "state": "running"}])
         welcome = rogue.hear("x-interlock.welcome")
         assert {known["session_id"]: known["last_durable_seq"] for known in welcome["payload"]["sessions"]} == {

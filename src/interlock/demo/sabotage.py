@@ -61,6 +61,10 @@ class _Miscount:
         if frame.get("type") == "session.history":
             inner = [out for one in frame["payload"]["frames"] for out in self._durable(one)]
             return Passed([{**frame, "payload": {**frame["payload"], "frames": inner}}])
+        if frame.get("type") == "x-interlock.hello":
+            sessions = [{**one, "acked_seq": self._passed(one["session_id"], one["acked_seq"])}
+                        for one in frame["payload"]["sessions"]]
+            return Passed([{**frame, "payload": {**frame["payload"], "sessions": sessions}}])
         return Passed(self._durable(frame)) if "seq" in frame else None
 
     def from_gateway(self, frame: Document) -> Passed | None:
@@ -87,6 +91,12 @@ class _Miscount:
         again = [{**copy.deepcopy(frame), "message_id": new_id, "seq": seq + number}
                  for number, new_id in enumerate(self._new_ids, 1)]
         return [frame, *again] if self._copies else []
+
+    def _passed(self, session_id: str, seq: int) -> int:
+        """Return the gateway's number for a runner's one."""
+        if self._victim is None or session_id != self._victim[0] or seq < self._victim[1]:
+            return seq
+        return seq + self._copies - 1
 
     def _made(self, session_id: str, seq: int) -> int:
         """The runner's number for a gateway's one."""

@@ -120,9 +120,14 @@ async def test_a_server_may_want_a_certificate_of_the_gateway(start: Start, pape
                         str(paper.ca))
     assert await works(f"tls://{there}?ca={paper.ca}&cert={paper.cert}&key={paper.key}")
     without = read_places(f"tls://{there}?ca={paper.ca}")
-    bus = await open_bus(without, "t")
-    assert not bus.connected()
-    await bus.close()
+    # By TLS 1.3 the server refuses after its handshake: its alert arrives, or the end of the connection overtakes it.
+    try:
+        bus = await open_bus(without, "t")
+    except BusError as refusal:
+        assert "?cert=FILE&key=FILE" in str(refusal)
+    else:
+        assert not bus.connected()
+        await bus.close()
     assert "?cert=FILE&key=FILE" in without.reason(ConnectionResetError("Connection lost"))
 
 
