@@ -27,7 +27,7 @@ class SlowLink:
         self._listening = listening
         self._server = server
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._open: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -49,6 +49,15 @@ class SlowLink:
     def stall(self, seconds: float) -> None:
         """Let nothing through for a while, in either direction; it arrives afterwards."""
         self._do(self._stall(seconds))
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
+        self._loop.close()
 
     def _do(self, doing: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(doing, self._loop).result(60)
