@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.evidence import Evidence, Seen
+from interlock.agents.evidence import Evidence, Seen, kept
 from interlock.cli.known_agents import KNOWN, Known
 from interlock.ports.agent import AgentSpec
 from interlock.probe.check import check
@@ -113,9 +113,12 @@ def run_checks(names: list[str]) -> dict[str, Evidence]:
         if spec is None:
             continue
         one = asyncio.run(check(known.agent_id, spec, os.environ, datetime.now(UTC)))
-        # The digest is of this machine's files, and the seconds are of its load.
-        found[known.agent_id] = msgspec.structs.replace(one, digest="", seconds=0.0)
-        print(f"{known.agent_id}: {one.seconds:.1f} s, {one.verdict}. {one.because}", flush=True)
+        # The digest is of this machine's files, and the seconds are of its load. A check that was cut short replaces
+        # no fuller record.
+        before, made = found.get(known.agent_id), msgspec.structs.replace(one, digest="", seconds=0.0)
+        found[known.agent_id] = kept(before, made)
+        stays = f" The fuller record of {before.checked} stays." if before and found[known.agent_id] is before else ""
+        print(f"{known.agent_id}: {one.seconds:.1f} s, {one.verdict}. {one.because}{stays}", flush=True)
         DATA.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     return found
 

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.evidence import HOSTILE_REPOSITORY, Evidence, settings_digest
+from interlock.agents.evidence import (
+    HOSTILE_REPOSITORY,
+    Evidence,
+    Seen,
+    State,
+    kept,
+    settings_digest,
+    with_record,
+)
 from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.hostile import ATTACKS, Attack
@@ -26,6 +34,13 @@ NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 
 def modelled(word: str, **env: str) -> AgentSpec:
     return AgentSpec(adapter="acp", command=sys.executable, args=["-I", str(AGENT), word], env=env)
+
+
+def record(*, tried: int = 2, cut_short: bool = False, version: str | None = "7", digest: str = "d",
+           state: State = "asked") -> Evidence:
+    tools = [Seen(tool=tool, state=state) for tool in ("shell", "write", "edit")[:tried]]
+    return Evidence(agent_id="m", verdict="asks", because="It asked.", checked="2026-11-22T12:30:00Z", digest=digest,
+                    version=version, tools=tools, cut_short=cut_short)
 
 
 async def checked(spec: AgentSpec) -> Evidence:
@@ -165,6 +180,37 @@ async def test_an_agent_that_breaks_is_held_as_a_whole(
     found = await checked(modelled(word))
 
     assert (found.verdict, found.because) == ("command", because)
+
+
+async def test_a_check_that_takes_too_long_keeps_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "WHOLE_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(checking, "TURN_TIMEOUT_S", 60.0)
+
+    found = await checked(modelled("stuck"))
+
+    assert (found.verdict, found.because) == ("command", "The check took more than 2 s.")
+    assert found.cut_short
+    assert found.version == "7.1"
+
+
+@pytest.mark.parametrize(("made", "stays"), [
+    (record(), False),
+    (record(tried=1, cut_short=True), True),
+    (record(tried=0, cut_short=True, version=None), True),
+    (record(tried=1, cut_short=True, version="8"), False),
+    (record(tried=1, cut_short=True, digest="other"), False),
+    (record(tried=1, cut_short=True, state="ran unasked"), False),
+    (record(tried=3, cut_short=True), False),
+    (record(tried=1), False),
+])
+def test_a_check_that_was_cut_short_replaces_no_fuller_record(made: Evidence, stays: bool) -> None:
+    before = record(tried=2)
+
+    written = json.loads(with_record({"m": before}, made))
+
+    assert len(written["m"]["tools"]) == len((before if stays else made).tools)
+    assert kept(before, made) is (before if stays else made)
+    assert kept(None, made) is made
 
 
 async def test_the_agent_gets_no_secret_and_no_home_of_its_user(tmp_path: Path) -> None:

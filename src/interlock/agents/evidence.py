@@ -69,6 +69,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The mode that the agent was in once it was open; None for an agent without modes."""
     seconds: float = 0.0
     tools: list[Seen] = []
+    cut_short: bool = False
+    """The check ended before all was tried: the agent did not start, did not end a turn, or took too long."""
 
     @property
     def saw_worse(self) -> bool:
@@ -105,8 +107,22 @@ def read(state: Path) -> dict[str, Evidence]:
         return {}
 
 
+def kept(before: Evidence | None, made: Evidence) -> Evidence:
+    """Which of two records of one agent stays: the new one, unless its check was cut short and saw nothing worse while
+    the earlier record, of the same version and settings, shows more."""
+    if before is None or not made.cut_short or made.saw_worse or made.digest != before.digest:
+        return made
+    same = made.version in (None, before.version)
+    return before if same and _tried(before) > _tried(made) else made
+
+
+def _tried(one: Evidence) -> int:
+    return sum(1 for seen in one.tools if seen.state != "not tried")
+
+
 def with_record(records: Mapping[str, Evidence], made: Evidence) -> bytes:
-    """The file's content with one more record, or one in place of the agent's earlier one."""
-    kept = [one for one in records.values() if one.agent_id != made.agent_id]
-    kept = sorted(kept, key=lambda one: one.checked)[-(MAX_RECORDS - 1):]
-    return msgspec.json.format(msgspec.json.encode({one.agent_id: one for one in [*kept, made]}), indent=1)
+    """The file's content with one more record, or one in place of the agent's earlier one; `kept` decides which."""
+    made = kept(records.get(made.agent_id), made)
+    others = [one for one in records.values() if one.agent_id != made.agent_id]
+    others = sorted(others, key=lambda one: one.checked)[-(MAX_RECORDS - 1):]
+    return msgspec.json.format(msgspec.json.encode({one.agent_id: one for one in [*others, made]}), indent=1)

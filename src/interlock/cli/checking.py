@@ -108,7 +108,11 @@ def _check(name: str, spec: AgentSpec, where: Where) -> evidence.Evidence:
         found = asyncio.run(run_check(name, spec, os.environ, datetime.now(UTC), boxing_of(state)))
     except StandInUnavailable as error:
         raise Trouble("Unavailable", str(error), "Nothing was checked, and the last record was kept.") from None
-    write_private(state / evidence.FILE_NAME, evidence.with_record(evidence.read(state), found))
+    records = evidence.read(state)
+    before = records.get(name)
+    write_private(state / evidence.FILE_NAME, evidence.with_record(records, found))
+    if before is not None and evidence.kept(before, found) is before:
+        say(f"this check was cut short; the fuller record of {before.checked} stays: {before.verdict}", "dim")
     return found
 
 

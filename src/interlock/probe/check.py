@@ -127,14 +127,12 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
     if unpointed := why_not_pointed(spec.command):
         return Evidence(verdict="command", because=unpointed, **about)
     subject = Subject(agent_id, spec, environment, pointing, settings, boxing)
+    found: dict[str, Any]
     try:
         with _scene() as scene:
-            async with asyncio.timeout(WHOLE_TIMEOUT_S):
-                found = await _in_scene(subject, scene)
+            found = await _in_scene(subject, scene)
     except AgentStartFailed as failed:
-        found = _command(f"It did not start: {failed}")
-    except TimeoutError:
-        found = _command(f"The check took more than {WHOLE_TIMEOUT_S:.0f} s.")
+        found = {**_command(f"It did not start: {failed}"), "cut_short": True}
     if any(one.state != "not tried" for one in found.get("tools", [])):
         asks = not any(one.tool == "shell" and one.state in BAD for one in found["tools"])
         found = _with_repositories(found, await _repositories(subject, asks))
@@ -143,9 +141,15 @@ async def check(agent_id: str, spec: AgentSpec, environment: Mapping[str, str], 
 
 async def _in_scene(subject: Subject, scene: Scene) -> dict[str, Any]:
     agent, opening = _made(subject, scene)
+    tried: list[Tried] = []
+    ends = asyncio.get_running_loop().time() + WHOLE_TIMEOUT_S
     async with _closed(agent):
         started = await _open(agent, opening)
-        tried, stopped = await _steps(agent, started, scene, subject.pointing.prompts)
+        try:
+            async with asyncio.timeout_at(ends):
+                stopped = await _steps(agent, started, scene, subject.pointing.prompts, tried)
+        except TimeoutError:  # What was seen until then counts.
+            stopped = f"The check took more than {WHOLE_TIMEOUT_S:.0f} s."
     return {"version": started.version, "mode": started.mode, **_judged(tried, stopped, scene)}
 
 
@@ -257,10 +261,9 @@ async def _open(agent: Agent, opening: Opening) -> Started:
         raise AgentStartFailed(f"it was not ready within {OPEN_TIMEOUT_S:.0f} s.") from None
 
 
-async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str]) -> tuple[list[Tried], str]:
-    """What was tried, and why the rest was not; "" if everything was."""
+async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence[str], tried: list[Tried]) -> str:
+    """Add to `tried` what was tried; returns why the rest was not, "" if everything was."""
     places = Places(scene.workspace, scene.model.url, scene.model.recording.visited)
-    tried: list[Tried] = []
     modes = mode_steps(places, started.features.modes, started.mode)
     for step in [*steps(places), *modes, *prompt_steps(places, prompts)]:
         if _skipped(step, tried, scene):
@@ -270,10 +273,10 @@ async def _steps(agent: Agent, started: Started, scene: Scene, prompts: Sequence
         one, stopped = await _attempt(agent, step, f"check-{len(tried)}", scene)
         tried.append(one)
         if stopped:
-            return tried, stopped
+            return stopped
         if len(tried) == 1 and not scene.model.recording.all():
-            return [], ""
-    return tried, ""
+            return ""
+    return ""
 
 
 def _skipped(step: Step, tried: Sequence[Tried], scene: Scene) -> bool:
@@ -346,11 +349,12 @@ def _offered(step: Step, scene: Scene) -> bool:
 
 def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     if not scene.model.recording.all():
-        return {**_command(NOT_ASKED), "tools": [Seen(tool=tool, state="not tried") for tool in TOOLS]}
+        return {**_command(NOT_ASKED), "tools": [Seen(tool=tool, state="not tried") for tool in TOOLS],
+                "cut_short": bool(stopped)}
     seen = [msgspec.structs.replace(one, state="not offered")
             if not stopped and one.tool in _NAMED and one.state == "not tried" else one for one in table(tried)]
     asks, because = verdict(seen)
     # What ended the check early is the reason, unless something ran that was not allowed.
     if stopped and not any(one.state in BAD and one.tool not in NOT_DECISIVE for one in seen):
         asks, because = False, stopped
-    return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen}
+    return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen, "cut_short": bool(stopped)}
