@@ -36,5 +36,9 @@ def test_a_search_of_the_whole_workspace_passes_over_what_is_hidden(workspace: W
     assert searching.search(workspace, "the") == "file:1: the file"
 
 
+def test_a_deep_listing_names_a_hidden_directory_and_nothing_in_it(workspace: Workspace) -> None:
+    assert files.listing(workspace, depth=3) == "file\nlink -> state\nstate/"
+
+
 def test_the_rest_is_read(workspace: Workspace) -> None:
     assert files.read(workspace, "file") == "1\tthe file"

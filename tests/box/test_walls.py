@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from interlock.box.ground import preferred
 from interlock.box.host import Host
 from interlock.box.spec import BoxSpec
 from interlock.box.walls import NO_WALLS, Walls, inside, with_aliases, without_nested
@@ -77,3 +78,19 @@ def test_the_best_wall_is_the_first_one_that_the_host_has() -> None:
     assert both.choose(BoxSpec(walls="none")) == "none"
     assert one.why_none is None
     assert "no mount namespace (not tried), no Landlock (not tried)" in (bare.why_none or "")
+
+
+@pytest.mark.req("H-15")
+def test_root_without_the_right_to_mount_gets_landlock_first() -> None:
+    assert preferred(0, administers=False) == ("landlock", "namespace")
+    assert preferred(0, administers=True) == preferred(1000, administers=False) == ("namespace", "landlock")
+
+
+@pytest.mark.req("H-15")
+def test_what_only_a_namespace_can_do_takes_one_where_landlock_comes_first() -> None:
+    host = Host(("landlock", "namespace"), network=None, no_overlay="")
+
+    assert host.choose(BoxSpec()) == "landlock"
+    assert host.choose(BoxSpec(changes="staged")) == "namespace"
+    assert host.choose(BoxSpec(network="none")) == "namespace"
+    assert Host(("landlock", "namespace")).choose(BoxSpec(network="none")) == "landlock"

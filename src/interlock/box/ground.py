@@ -18,10 +18,19 @@ PROGRAMS = "programs"
 OVERLAY = "overlay"
 KINDS = ("namespace", "landlock")
 """The stronger one first: with a namespace, what is made after the start is seen, and names are hidden, too."""
+KINDS_OF_A_BARE_ROOT = ("landlock", "namespace")
+"""For root without CAP_SYS_ADMIN, as in most containers. It gets a mount namespace only inside a user namespace with
+one user id, in which a package manager cannot become another user."""
 
 
 NETWORK = "network"
 """A namespace with a network of its own (H-19)."""
+
+
+def preferred(user: int, *, administers: bool) -> tuple[str, ...]:
+    """Return the kinds of walls in the order in which an agent gets them. `user` is the runner's effective id,
+    `administers` whether it has CAP_SYS_ADMIN. Pure."""
+    return KINDS_OF_A_BARE_ROOT if user == 0 and not administers else KINDS
 
 
 def tried(kind: str, directory: str) -> str:
@@ -110,8 +119,11 @@ def interfaces() -> list[str]:
 
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    found = {name: tried(name, sys.argv[1]) for name in (*KINDS, NETWORK)}
-    best = next((name for name in KINDS if not found[name]), None)
+    from interlock.box import kernel
+
+    kinds = preferred(os.geteuid(), administers=kernel.has_capability(kernel.CAP_SYS_ADMIN))
+    found = {name: tried(name, sys.argv[1]) for name in (*kinds, NETWORK)}
+    best = next((name for name in kinds if not found[name]), None)
     found[PROGRAMS] = tried_holding(best, sys.argv[1]) if best else "there are no walls to do it behind"
     found[OVERLAY] = tried_overlay(sys.argv[1])
     for name, why in found.items():

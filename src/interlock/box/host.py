@@ -33,6 +33,8 @@ class Host(NamedTuple):
         """Return the wall that an agent gets; `none` if there is none of the wanted kind, or if none is wanted."""
         if spec.walls == "best" and spec.changes == "staged":
             return "namespace" if "namespace" in self.kinds else "none"
+        if spec.walls == "best" and spec.network != "all" and self.network is None and "namespace" in self.kinds:
+            return "namespace"
         if spec.walls == "best":
             return self.kinds[0] if self.kinds else "none"
         return spec.walls if spec.walls in self.kinds else "none"
@@ -64,6 +66,7 @@ def survey(parent: str | None = None) -> Host:
     missing = dict(line.split("\t", 1) for line in ran.stdout.splitlines() if "\t" in line)
     programs = missing.pop(ground.PROGRAMS, "not tried") or None
     network = missing.pop(ground.NETWORK, "not tried") or None
-    kinds: list[Kind] = [kind for kind in ("namespace", "landlock") if missing.get(kind) == ""]
+    known: tuple[Kind, ...] = ("namespace", "landlock")
+    kinds: list[Kind] = sorted((kind for kind in known if missing.get(kind) == ""), key=list(missing).index)
     no_overlay = missing.pop(ground.OVERLAY, "it was not tried")
     return Host(tuple(kinds), {kind: why for kind, why in missing.items() if why}, programs, network, no_overlay)

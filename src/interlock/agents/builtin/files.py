@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from interlock.agents.builtin.places import Root, ToolFailed, opened, resolved, shown
+from interlock.agents.builtin.places import Root, ToolFailed, is_hidden, opened, resolved, shown
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A file above this is neither read nor edited: `search` and `shell` reach into it."""
@@ -111,13 +111,15 @@ def listing(workspace: Root, path: str = ".", depth: int = 1) -> str:
     if not top.is_dir():
         raise ToolFailed(f"{path} is no directory.")
     found: list[str] = []
-    over = _listed(top, "", min(max(depth, 1), MAX_DEPTH), found)
+    over = _listed(workspace, top, "", min(max(depth, 1), MAX_DEPTH), found)
     if not found:
         return "(empty)"
     return "\n".join(found) + (f"\n(more than {MAX_LISTED} entries; list a part of it)" if over else "")
 
 
-def _listed(directory: Path, before: str, depth: int, found: list[str]) -> bool:
+def _listed(workspace: Root, directory: Path, before: str, depth: int, found: list[str]) -> bool:
+    if is_hidden(workspace, directory):
+        return False  # As behind a wall: its own name is listed, none that lies in it.
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError as error:
@@ -130,6 +132,6 @@ def _listed(directory: Path, before: str, depth: int, found: list[str]) -> bool:
         points = f" -> {Path(entry.path).readlink()}" if entry.is_symlink() else ""
         found.append(f"{before}{entry.name}{'/' if inner else ''}{points}")
         deeper = inner and depth > 1 and entry.name != ".git"
-        if deeper and _listed(Path(entry.path), f"{before}{entry.name}/", depth - 1, found):
+        if deeper and _listed(workspace, Path(entry.path), f"{before}{entry.name}/", depth - 1, found):
             return True
     return False

@@ -31,9 +31,14 @@ Root = Path | Workspace
 """A workspace, with or without a hidden part."""
 
 
+def is_hidden(workspace: Root, place: Path) -> bool:
+    """Whether a place, links resolved, is hidden from the agent."""
+    return isinstance(workspace, Workspace) and any(place.is_relative_to(hidden) for hidden in workspace.hidden)
+
+
 def refuse_hidden(workspace: Root, place: Path) -> None:
     """Raise ToolFailed for a place that is hidden from the agent."""
-    if isinstance(workspace, Workspace) and any(place.is_relative_to(hidden) for hidden in workspace.hidden):
+    if is_hidden(workspace, place):
         raise ToolFailed(f"{shown(workspace, place)} is hidden from agents.")
 
 
