@@ -29,7 +29,9 @@ KEY = b"the-key-itself"
 FILES = {"owner.key": KEY, "ledger.db": b"a ledger"}
 BESIDE_BOTH = frozenset({"Connect to an abstract socket of the gateway's user", "Send the gateway a signal"})
 BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
-                             "Change the mode of a file of it"})
+                             "Change the mode of a file of it",
+                             "Read what is typed at a terminal of its user's (/dev/pts)",
+                             "Write to a terminal of its user's (/dev/pts)"})
 BESIDE: Mapping[str, frozenset[str]] = {"namespace": BESIDE_BOTH, "landlock": BESIDE_BOTH | BESIDE_LANDLOCK,
           "network": frozenset({"Connect to a socket by a path that is not hidden"})}
 """What each wall does not promise."""

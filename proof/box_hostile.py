@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import mmap
 import os
 import signal
 import socket
@@ -27,8 +28,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 ESCAPE_S = 10
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 0x1000, 0x4000, 0x40000, 2
-SYS = {"x86_64": {"open_by_handle_at": 304, "process_vm_readv": 310, "init_module": 175, "ptrace": 101},
-       "aarch64": {"open_by_handle_at": 265, "process_vm_readv": 270, "init_module": 105, "ptrace": 117}}
+SYS = {"x86_64": {"open_by_handle_at": 304, "process_vm_readv": 310, "init_module": 175, "ptrace": 101,
+                  "fanotify_init": 300, "fanotify_mark": 301},
+       "aarch64": {"open_by_handle_at": 265, "process_vm_readv": 270, "init_module": 105, "ptrace": 117,
+                   "fanotify_init": 262, "fanotify_mark": 263}}
 PIDFD_OPEN, PIDFD_GETFD, OPEN_TREE = 434, 438, 428
 ORDERS: dict[str, Any] = {}
 ESCAPES: dict[str, tuple[str, Callable[[], bytes | None]]] = {}
@@ -269,6 +272,42 @@ def by_pidfd() -> bytes:
     return os.pread(taken, 4096, 0)
 
 
+@escape("read")
+def by_thread_root() -> bytes:
+    """Open it below /proc/PID/task/TID/root of the gateway."""
+    return read(outside(f"task/{ORDERS['outside']}/root") + state())
+
+
+@escape("read")
+def by_watching() -> bytes:
+    """Have the kernel open it whenever the gateway does (fanotify)."""
+    watch = system("fanotify_init", ctypes.c_uint(0), ctypes.c_uint(os.O_RDONLY))
+    system("fanotify_mark", ctypes.c_int(watch), ctypes.c_uint(1), ctypes.c_uint64(0x20), ctypes.c_int(-100),
+           state().encode())
+    return b"a watch"
+
+
+@escape("read")
+def by_ring() -> bytes:
+    """Open it by a ring, without the call (io_uring)."""
+    parameters = ctypes.create_string_buffer(120)
+    ring = call(libc.syscall(ctypes.c_long(425), ctypes.c_uint(2), parameters))
+    offsets = struct.unpack_from("=10I", parameters.raw, 40)  # Of the submissions: head, tail, mask, …, array.
+    completed = struct.unpack_from("=10I", parameters.raw, 80)
+    room = completed[5] + 16 * 8
+    with mmap.mmap(ring, room, offset=0) as both, mmap.mmap(ring, 64 * 2, offset=0x1000_0000) as entries:
+        path = ctypes.create_string_buffer(state().encode())
+        entries[:64] = struct.pack("=BBHiQQIIQ24x", 18, 0, 0, -100, 0, ctypes.addressof(path), 0, os.O_RDONLY, 7)
+        struct.pack_into("=I", both, offsets[6], 0)
+        struct.pack_into("=I", both, offsets[1], 1)
+        call(libc.syscall(ctypes.c_long(426), ctypes.c_uint(ring), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(1),
+                          None, ctypes.c_size_t(0)))
+        mark, result = struct.unpack_from("=Qi", both, completed[5])
+    if mark != 7 or result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return read(result)
+
+
 # --- by mounts ---
 @escape("read")
 def by_setns() -> bytes:
@@ -383,6 +422,29 @@ def by_kernel_memory() -> None:
     raise OSError("neither can be opened")
 
 
+@escape("kernel")
+def by_binary_format() -> None:
+    """Open what registers interpreters for the whole host for writing (binfmt_misc)."""
+    os.open("/proc/sys/fs/binfmt_misc/register", os.O_WRONLY)
+
+
+@escape("kernel")
+def by_module_loader() -> None:
+    """Open what names the program that loads the kernel's modules for writing (modprobe)."""
+    os.open("/proc/sys/kernel/modprobe", os.O_WRONLY)
+
+
+@escape("kernel")
+def by_release_agent() -> None:
+    """Write what names the program that the kernel runs for an empty control group (release_agent)."""
+    for path in Path("/sys/fs/cgroup").glob("*/release_agent"):
+        with contextlib.suppress(OSError):
+            named = path.read_bytes()
+            path.write_bytes(named or b"\n")
+            return
+    raise OSError("none can be written")
+
+
 # --- to change it ---
 @escape("change")
 def overwritten() -> None:
@@ -432,6 +494,19 @@ def swapped() -> None:
 def opened_to_all() -> None:
     """Change the mode of a file of it."""
     os.chmod(state(), 0o666)
+
+
+# --- from the person's terminal ---
+@escape("terminal")
+def read_terminal() -> bytes:
+    """Read what is typed at a terminal of its user's (/dev/pts)."""
+    return os.read(os.open(ORDERS["terminal"], os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK), 64)
+
+
+@escape("terminal")
+def written_terminal() -> None:
+    """Write to a terminal of its user's (/dev/pts)."""
+    os.write(os.open(ORDERS["terminal"], os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK), b"\r")
 
 
 # --- what is not promised by every wall ---

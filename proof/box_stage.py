@@ -36,10 +36,13 @@ def gateway(state: str, abstract: str) -> None:
     datagrams.bind(("127.0.0.1", 0))
     ports["datagrams"] = datagrams.getsockname()[1]
     threading.Thread(target=resolve, args=(datagrams,), daemon=True).start()
+    person, terminal = os.openpty()
+    os.write(person, b"what a person types\n" * 20)
     for listener in listeners:
         listener.listen()
         threading.Thread(target=answer, args=(listener,), daemon=True).start()
-    print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held), **ports}), flush=True)
+    print(json.dumps({"outside": os.getpid(), "key_fd": key, "address": ctypes.addressof(held),
+                      "terminal": os.ttyname(terminal), **ports}), flush=True)
     sys.stdin.read()
 
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from proof.box import escape
+from proof.box import BESIDE, escape
+from proof.box_hostile import ESCAPES
 from proof.box_programs import programs
 
 from interlock.box.host import survey
@@ -13,10 +16,12 @@ HOST = survey()
 TRIED = [
     "Open it by its path",
     "Clone the tree above it (open_tree), in a namespace of its own",
+    "Open it by a ring, without the call (io_uring)",
+    "Read what is typed at a terminal of its user's (/dev/pts)",
 ]
 
 
-@pytest.mark.req("H-15")
+@pytest.mark.req("H-15", "H-20")
 @pytest.mark.skipif(HOST.why_none is not None, reason=str(HOST.why_none))
 def test_ways_out_that_lead_out_without_walls_lead_nowhere_behind_them() -> None:
     seen = escape(TRIED)
@@ -24,6 +29,19 @@ def test_ways_out_that_lead_out_without_walls_lead_nowhere_behind_them() -> None
     assert seen.broken == []
     assert not seen.cells[TRIED[0], next(user for _, user, _ in seen.cells), "none"].held
     assert seen.real > 0
+
+
+@pytest.mark.req("H-20")
+def test_what_a_wall_does_not_promise_is_a_row_of_the_page_and_so_is_all_that_is_tried() -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/walls.md").read_text("utf-8").splitlines()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in page if line.startswith("| ")}
+
+    assert len(ESCAPES) >= 60
+    for name, (group, _) in ESCAPES.items():
+        row = rows[f"{name[0].lower()}{name[1:]}"]
+        kinds = ["network"] if group == "network" else ["namespace", "landlock"]
+        beside = [any(name in BESIDE[kind] for kind in kinds), "not promised" in row]
+        assert beside in ([True, True], [False, False]), row
 
 
 @pytest.mark.req("H-16")

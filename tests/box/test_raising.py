@@ -205,3 +205,23 @@ def test_landlock_allows_what_lies_beside_a_hidden_path_and_never_what_lies_abov
     assert not any(state.startswith(path.rstrip(b"/") + b"/") for path in allowed)
     assert allowed[work] == reading
     assert allowed[b"/proc"] == everything
+
+
+@pytest.mark.req("H-15")
+async def test_a_namespace_has_terminals_of_its_own_and_none_of_the_user_s(place: Path) -> None:
+    if "namespace" not in host().kinds:
+        pytest.skip(f"no namespace here: {host().missing.get('namespace', host().why_none)}")
+    person, terminal = os.openpty()
+    try:
+        os.write(person, b"what a person types\n")
+        # Its own first terminal may have the same name, so the user's is looked for by what was typed there.
+        script = f"""
+        timeout 1 head -n 1 {os.ttyname(terminal)}; ls /dev/pts
+        {sys.executable} -c 'import os; held = os.openpty(); print(os.ttyname(held[1]), os.isatty(held[1]))'
+        """
+        lines = await ran(Walls("namespace", (str(place / "state"),)), place, script)
+    finally:
+        os.close(person)
+        os.close(terminal)
+
+    assert lines == ["ptmx", "/dev/pts/0 True"]

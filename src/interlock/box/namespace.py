@@ -20,6 +20,7 @@ KEPT_FROM_ROOT = (b"/proc/sys", b"/proc/sysrq-trigger", b"/sys/kernel")
 """Root's own files there name programs that the kernel runs outside of every namespace (core_pattern and its like)."""
 ALWAYS_WRITABLE = (b"/proc", b"/dev/shm")
 DEVICES = b"/dev"
+TERMINALS, MULTIPLEXER = b"/dev/pts", b"/dev/ptmx"
 MAX_DEVICE_DEPTH = 3
 FILE_TYPE, BLOCK_DEVICE = 0o170000, 0o060000
 """As in `stat`, whose import would add to each start."""
@@ -54,6 +55,7 @@ def raise_namespace(hidden: list[bytes], read_only: list[bytes], writable: list[
         _read_only(path)
     for path in (*hidden, *disks()):
         _cover(path)
+    _own_terminals()
     if user == 0:
         for path in KEPT_FROM_ROOT:
             _read_only(path)
@@ -112,6 +114,15 @@ def _cover(path: bytes) -> None:
                      kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, b"mode=0555,size=4k")
     elif os.path.exists(path):
         kernel.mount(b"/dev/null", path, None, kernel.MS_BIND)
+
+
+def _own_terminals() -> None:
+    """Give the agent pseudo terminals of its own: on those of its user a person types, and reads what is shown."""
+    if not os.path.isdir(TERMINALS) or not os.path.exists(MULTIPLEXER):
+        return
+    kernel.mount(b"interlock", TERMINALS, b"devpts", kernel.MS_NOSUID | kernel.MS_NOEXEC,
+                 b"newinstance,ptmxmode=0666,mode=0620")
+    kernel.mount(TERMINALS + b"/ptmx", MULTIPLEXER, None, kernel.MS_BIND)
 
 
 def _put(path: bytes, text: bytes) -> None:
