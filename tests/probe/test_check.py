@@ -23,8 +23,8 @@ from interlock.ports.agent import AgentSpec
 from interlock.probe import check as checking
 from interlock.probe.hostile import ATTACKS, Attack
 from interlock.probe.scratch import furnish
-from interlock.probe.steps import Places, repository_step
-from interlock.probe.verdict import Tried, in_repository
+from interlock.probe.steps import Places, repository_step, steps
+from interlock.probe.verdict import Tried, in_repository, seen_of
 from interlock.probe.witness import Witness
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-10")]
@@ -130,6 +130,22 @@ def test_an_attack_worked_if_its_program_ran_or_the_question_is_gone() -> None:
     assert seen((hooks, False), asked=False, happened=True) == ["ran unasked"]
     assert seen((hooks, False), (rules, False), asked=False, happened=True, asks=False) == ["refused", "refused"]
     assert in_repository([(hooks, True), (rules, False)], None, asks=True)[1].state == "not tried"
+
+
+@pytest.mark.parametrize(("late", "asked", "happened", "state"), [
+    (True, False, False, "not tried"), (False, False, False, "refused"), (True, True, False, "asked"),
+    (True, False, True, "ran unasked")])
+def test_a_turn_that_was_cancelled_for_want_of_time_is_not_taken_for_a_refusal(
+    late: bool, asked: bool, happened: bool, state: State
+) -> None:
+    step = next(one for one in steps(Places(Path("work"), "http://model", lambda url: False)) if one.tool == "shell")
+    witness = Witness(False, step.happened)
+    witness.questions = int(asked)
+    tried = Tried(step, witness, offered=True, happened=happened, late=late)
+
+    assert seen_of("shell", [tried]).state == state
+    attacked = in_repository([(Attack("hooks", "runs", lambda run: {}), False)], tried, asks=False)
+    assert [one.state for one in attacked] == [{"ran unasked": "not tried"}.get(state, state)]
 
 
 async def test_modes_and_prompts_that_end_the_asking_are_named() -> None:

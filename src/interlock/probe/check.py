@@ -296,12 +296,13 @@ async def _attempt(agent: Agent, step: Step, name: str, scene: Scene) -> tuple[T
     witness = Witness(step.allow, step.happened, step.tool == SUB_AGENT_TOOLS, step.effect)
     if step.mode and not await _switched(agent, step.mode):
         return Tried(step, witness, offered=False, happened=False, refused=True), ""
-    stopped = ""
+    stopped, late = "", False
     if step.first:
-        stopped = await _turn(agent, f"{name}-first", step.first, step, witness)
+        stopped, late = await _turn(agent, f"{name}-first", step.first, step, witness)
     if not stopped:
-        stopped = await _turn(agent, name, f"Please: {step.words}", step, witness)
-    return Tried(step, witness, _offered(step, scene), step.happened()), stopped
+        stopped, late_again = await _turn(agent, name, f"Please: {step.words}", step, witness)
+        late = late or late_again
+    return Tried(step, witness, _offered(step, scene), step.happened(), late=late), stopped
 
 
 async def _switched(agent: Agent, mode: str) -> bool:
@@ -316,18 +317,20 @@ async def _switched(agent: Agent, mode: str) -> bool:
     return True
 
 
-async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witness) -> str:
+async def _turn(agent: Agent, name: str, words: str, step: Step, witness: Witness) -> tuple[str, bool]:
+    """Why the agent cannot go on after a turn, "" if it can, and whether the turn had to be cancelled."""
     prompt = Prompt(name, name, [{"type": "text", "text": words}])
     turn = asyncio.create_task(agent.prompt(prompt, witness))
     try:
         await asyncio.wait([turn], timeout=TURN_TIMEOUT_S)
-        if not turn.done():
+        late = not turn.done()
+        if late:
             await agent.cancel()
             await asyncio.wait([turn], timeout=CANCEL_TIMEOUT_S)
         if not turn.done():
-            return f"It did not end the turn in which it was to use {step.tool}."
-        outcome = turn.result()
-        return f"It ended in the turn in which it was to use {step.tool}." if outcome.process is not None else ""
+            return f"It did not end the turn in which it was to use {step.tool}.", late
+        ended = turn.result().process is not None
+        return f"It ended in the turn in which it was to use {step.tool}." if ended else "", late
     finally:
         if not turn.done():
             turn.cancel()
@@ -357,4 +360,7 @@ def _judged(tried: list[Tried], stopped: str, scene: Scene) -> dict[str, Any]:
     # What ended the check early is the reason, unless something ran that was not allowed.
     if stopped and not any(one.state in BAD and one.tool not in NOT_DECISIVE for one in seen):
         asks, because = False, stopped
-    return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen, "cut_short": bool(stopped)}
+    # A turn that came to nothing for want of time makes the record as incomplete as a check that ended early.
+    lost = any(one.late and not one.witness.questions and not one.happened for one in tried)
+    return {**_command(because), "verdict": "asks" if asks else "command", "tools": seen,
+            "cut_short": bool(stopped) or lost}
