@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from interlock.backends.postgres.database import Readers, Row, Settings, close_quietly, first_connection
 from interlock.backends.postgres.faults import translate
@@ -122,7 +123,7 @@ class PostgresLeases(Leases):
     """See `interlock.ports.leases.Leases`. It has connections of its own: taking a lane waits behind no long
     commit, and a renewal waits behind nothing."""
 
-    begins = True
+    begins: ClassVar[bool] = True
 
     def __init__(self, writer: Writer, readers: Readers, renewing: Renewing) -> None:
         self._writer = writer
