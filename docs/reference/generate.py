@@ -192,7 +192,7 @@ MEANING = {
     "gateway.host": "a loopback address; any other needs TLS or a trusted proxy, and is refused at the start without",
     "gateway.port": "where it listens; a taken 7420 makes `up` choose a free one, any other port is kept",
     "gateway.hosts": "host names it answers for beside loopback, as a proxy in front sends them",
-    "gateway.origins": "browser origins that may use it; none by default",
+    "gateway.origins": "origins of other sites whose pages may use it; its own console needs none",
     "gateway.buffer_policy": "what a runner gives up of a session while the link is down and its 64 MiB are full: "
     "`RING` the "
                              "oldest content, `DROP` the newest; `NONE` keeps none; what is lost is counted and told",

@@ -37,7 +37,7 @@ BACKLOG = 512
 def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None) -> ASGIApp:
     """Put the door before everything; `/rawp` stays a raw callable, all else is the API: `rest`, where the caller has
     made it already."""
-    door = Door(config.hosts, config.origins)
+    door = Door(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
 

@@ -38,6 +38,7 @@ from interlock.gateway.rest import (
     webhooks,
 )
 from interlock.gateway.rest.answers import Answer, problem_answer, raw_answer
+from interlock.gateway.rest.console_pages import ASSETS, ConsolePages
 from interlock.gateway.rest.denials import Denials, personal_of
 from interlock.gateway.rest.desk import Front
 from interlock.gateway.rest.elsewhere import Forwarding
@@ -107,6 +108,7 @@ class RestApp:
         self._gate = Gate(front, self._denials)
         self._forwarding = Forwarding(front.ask)
         self._watching = watching.Watching(front, self._gate)
+        self._pages = ConsolePages(front.console or ASSETS)
         self._decoders: dict[type, msgspec.json.Decoder[Any]] = {
             operation.body: msgspec.json.Decoder(operation.body, strict=True)
             for operation in OPERATIONS if operation.body is not None
@@ -166,6 +168,8 @@ class RestApp:
         path = scope["path"]
         if path in OPEN_PATHS:
             return await self._open_path(request)
+        if self._pages.serves(request):
+            return self._pages.answer(request)
         if hooks.is_hook(path):
             return await hooks.deliver(self._front, self._denials, request, self._forwarding)
         if (public := self._open_ones.get((scope["method"], unversioned(path)))) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from interlock.command.policy import Policy
@@ -155,3 +156,5 @@ class Front(NamedTuple):
     """Asks another gateway; None where there are no others."""
     cluster: ClusterWatch | None = None
     """Looks at the cluster; None where there are no others."""
+    console: Path | None = None
+    """The directory of the console's files; None for those of the package."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from starlette.types import Scope
 
+from interlock.config import GatewaySection
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 
@@ -50,9 +51,11 @@ def said(scope: Scope) -> Said:
 class Door:
     """Host and origin of every request, WebSocket and plain (K-2)."""
 
-    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
-        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+    def __init__(self, config: GatewaySection) -> None:
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in config.hosts}
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in config.origins)
+        self._tls = config.tls_cert is not None
+        self._behind_proxy = config.behind_proxy
 
     def check(self, headers: Said) -> None:
         """Raises Problem MisdirectedRequest or Forbidden."""
@@ -61,9 +64,22 @@ class Door:
             shown = named[0] if len(named) == 1 else "no single host"
             raise Problem("MisdirectedRequest", f"This gateway does not answer for {shown!r}.")
         for origin in headers.get(b"origin", ()):
-            if origin.lower() not in self._origins:
+            if origin.lower() not in self._origins and not self._is_own(origin.lower(), named[0].lower()):
                 raise Problem("Forbidden", f"Pages of {origin!r} may not use this gateway.",
                               hint="Add the origin to `gateway.origins` in the config.")
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether a page came from this gateway (J-9): its origin is the name and port that the request itself is for.
+        The scheme counts too: over a page that was loaded in clear, the network decides what it does."""
+        scheme, _, place = origin.partition("://")
+        if place != host:
+            return False
+        if self._tls:
+            return scheme == "https"
+        if not self._behind_proxy:
+            return scheme == "http"
+        name, port, _ = host.rpartition(":")
+        return scheme == "https" or (scheme == "http" and bool(port) and name in LOOPBACK_NAMES)
 
     def _answers_for(self, host: str) -> bool:
         name, colon, port = host.rpartition(":")
